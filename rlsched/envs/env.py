@@ -1,0 +1,87 @@
+"""The Gymnasium environment of one cluster: the vector environment with N = 1, without its first axis."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.envs.vector import SchedulingVectorEnv
+from rlsched.scenario import Scenario
+
+
+class SchedulingEnv(gym.Env[Any, int]):
+    """One cluster that jobs are scheduled on; see `SchedulingVectorEnv` for actions, observations, rewards.
+
+    Args:
+        scenario: a Scenario, or the name or file of one.
+        flat: observations as one vector with the mask behind it.
+        render_mode: None, "ansi" or "rgb_array".
+        on_illegal: "replace" or "raise", see `SchedulingVectorEnv`.
+        feed: where episodes come from; opened from the scenario where left out.
+
+    Raises:
+        BadInputError: the scenario or its workload cannot be used.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium's own convention
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        scenario: Scenario | str = "lublin-256",
+        *,
+        flat: bool = False,
+        render_mode: str | None = None,
+        on_illegal: Literal["replace", "raise"] = "replace",
+        feed: EpisodeFeed | None = None,
+    ) -> None:
+        self._vector = SchedulingVectorEnv(
+            scenario, 1, flat=flat, render_mode=render_mode, on_illegal=on_illegal, feed=feed
+        )
+        self.render_mode = render_mode
+        self.scenario = self._vector.scenario
+        self.layout = self._vector.layout
+        self.observation_space = self._vector.single_observation_space
+        self.action_space = self._vector.single_action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin a new episode; `options={"episodes": [episode]}` plays that one."""
+        super().reset(seed=seed)
+        obs, info = self._vector.reset(seed=seed, options=options)
+        return _first(obs), _first_info(info)
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One transition.
+
+        Raises:
+            ValueError: the action is illegal, with on_illegal="raise".
+        """
+        obs, reward, terminated, truncated, info = self._vector.step(np.array([action]))
+        return _first(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first_info(info)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """(actions,) which are legal now, under the name that sb3-contrib looks for."""
+        return self._vector.simulator.mask[0].astype(np.bool_)
+
+    def render(self) -> Any:
+        """The cluster as text (ansi) or as a (height, width, 3) uint8 picture (rgb_array)."""
+        return self._vector.render()
+
+
+def _first(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _first(part) for key, part in value.items()}
+    return value[0]
+
+
+def _first_info(info: dict[str, Any]) -> dict[str, Any]:
+    """Info of the only environment, without the vector's marks of which environments an entry is for."""
+    return {key: _first(value) for key, value in info.items() if not key.startswith("_")}

@@ -1,0 +1,83 @@
+"""Episodes as environments consume them: the jobs, and the scale of their rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlsched.jobs import IntArray, JobTable
+from rlsched.scenario import Scenario
+from rlsched.sim.metrics import JobOutcome
+from rlsched.sim.replay import Replayer, make_order
+from rlsched.workloads.source import EpisodeJobs, Source, open_source
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One episode: its jobs, where in the trace they begin, and the factor on its rewards."""
+
+    jobs: JobTable
+    offset: int
+    scale: float
+
+
+class EpisodeFeed:
+    """Draws episodes of a scenario and works out their reward scale.
+
+    The scale is 1 / (jobs x the best bounded slowdown of the baseline orders under greedy backfilling), so
+    that a return of -1 means as good as that baseline, whatever the load of the episode. Without a
+    baseline it is 1.
+
+    Args:
+        scenario: what is simulated.
+        source: where its episodes come from; opened from the scenario where left out.
+
+    Raises:
+        BadInputError: the workload cannot be opened, or a baseline is no known order.
+    """
+
+    def __init__(self, scenario: Scenario, source: Source | None = None) -> None:
+        self.scenario = scenario
+        self.source = open_source(scenario) if source is None else source
+        self.units = [int(resource.units or 0) for resource in self.source.cluster.resources]
+        self._replayer: Replayer | None = None
+        for name in scenario.objective.baseline:
+            make_order(np.zeros((1, 1)), name, "greedy", None)  # refuses unknown names before anything starts
+
+    @property
+    def max_jobs(self) -> int:
+        """The longest episode, in jobs."""
+        longest = self.scenario.episode.jobs
+        return len(self.source.evaluation(0, 0).jobs) if longest is None else longest
+
+    def training(self, rng: np.random.Generator) -> Episode:
+        """A random episode to train on."""
+        return self.scaled(self.source.training(rng))
+
+    def evaluation(self, index: int, seed: int) -> Episode:
+        """Evaluation episode `index` of a seed; training never sees it."""
+        return self.scaled(self.source.evaluation(index, seed))
+
+    def scaled(self, episode: EpisodeJobs) -> Episode:
+        """The episode with the scale its baseline gives it."""
+        return Episode(episode.jobs, episode.offset, self._scale(episode.jobs))
+
+    def _scale(self, jobs: JobTable) -> float:
+        names = self.scenario.objective.baseline
+        if not names:
+            return 1.0
+        if self._replayer is None:
+            self._replayer = Replayer(1, self.max_jobs, self.units)
+        tick_s = self.scenario.cluster.tick_s
+        window = self.scenario.decision.window
+        best = min(
+            _mean_bounded_slowdown(jobs, starts, tick_s)
+            for name in names
+            for starts in self._replayer.run([jobs], name, "greedy", window=window)
+        )
+        return 1.0 / (len(jobs) * best)
+
+
+def _mean_bounded_slowdown(jobs: JobTable, starts: IntArray, tick_s: int) -> float:
+    return float(JobOutcome.of(jobs, starts, tick_s).bounded_slowdown.mean())

@@ -1,0 +1,186 @@
+"""The vectorised Gymnasium environment: N clusters, one compiled call per step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.render import draw, to_text
+from rlsched.jobs import IntArray
+from rlsched.scenario import Scenario
+from rlsched.scenario import load as load_scenario
+from rlsched.sim.decide import TERMS
+from rlsched.sim.layout import Layout
+from rlsched.sim.metrics import job_metrics
+from rlsched.sim.simulator import VectorSimulator
+
+Arrays = NDArray[Any] | dict[str, NDArray[Any]]
+
+
+def observation_space(layout: Layout, flat: bool) -> gym.Space[Any]:
+    """What one environment shows.
+
+    Args:
+        layout: of the observation vector.
+        flat: one Box of the whole vector with the mask behind it, as trainers like it; else a Dict of the
+            blocks and `action_mask`.
+    """
+    if flat:
+        return gym.spaces.Box(0.0, 1.0, (layout.size + layout.num_actions,), np.float32)
+    spaces: dict[str, gym.Space[Any]] = {
+        block.name: gym.spaces.Box(0.0, 1.0, block.shape, np.float32) for block in layout.blocks
+    }
+    spaces["action_mask"] = gym.spaces.Box(0, 1, (layout.num_actions,), np.int8)
+    return gym.spaces.Dict(spaces)
+
+
+class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
+    """N clusters that jobs are scheduled on, each at its own point of its own episode.
+
+    Actions: 0..W-1 choose the waiting job in that slot of the window (oldest first), W lets time pass.
+    A job that fits starts; under the `commit` rule one that does not gets a reservation, behind which others
+    may start if they do not delay it. `info["action_mask"]` tells which are legal; an illegal one raises or is
+    replaced by the legal one with the lowest number and marked in `info["illegal"]`.
+
+    Observations: a Dict of the scenario's blocks (see `rlsched.sim.layout`) and `action_mask`; all in [0, 1].
+
+    Rewards: the scenario's weighted terms over the ticks of the transition, times the episode's scale.
+    `info["reward_terms"]` holds every term by name, `info["elapsed"]` the ticks.
+
+    Episodes: random ones of the scenario's training split. An episode that has ended is followed by the next
+    one at the next step, whose action counts for nothing (Gymnasium's NEXT_STEP). `info["metrics"]` of the
+    step that ends an episode holds what it came to, `info["_metrics"]` where.
+
+    Args:
+        scenario: a Scenario, or the name or file of one.
+        num_envs: number of clusters.
+        flat: observations as one vector with the mask behind it.
+        render_mode: None, "ansi" or "rgb_array" (of the first cluster).
+        on_illegal: "replace" forgives agents that know no masks, "raise" finds the fault of one that does.
+        feed: where episodes come from; opened from the scenario where left out.
+
+    Raises:
+        BadInputError: the scenario or its workload cannot be used.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium's own convention
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        scenario: Scenario | str = "lublin-256",
+        num_envs: int = 1,
+        *,
+        flat: bool = False,
+        render_mode: str | None = None,
+        on_illegal: Literal["replace", "raise"] = "replace",
+        feed: EpisodeFeed | None = None,
+    ) -> None:
+        self.scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+        self.feed = EpisodeFeed(self.scenario) if feed is None else feed
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.on_illegal = on_illegal
+        self.simulator = VectorSimulator(self.scenario, self.feed.units, num_envs, self.feed.max_jobs)
+        self.layout = self.simulator.layout
+        self.flat = flat
+        self.single_observation_space = observation_space(self.layout, flat)
+        self.single_action_space = gym.spaces.Discrete(self.layout.num_actions)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.episodes: list[Episode] = []
+        self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Begin a new episode in every environment.
+
+        Args:
+            seed: environment k is seeded with `seed + k` (or `seed[k]`); None goes on with its stream.
+            options: `{"episodes": [...]}` plays these instead of random ones.
+        """
+        for k in range(self.num_envs):
+            own = seed[k] if isinstance(seed, Sequence) else seed
+            if own is not None:
+                own = own if isinstance(seed, Sequence) else own + k
+                self._rngs[k] = seeding.np_random(own)[0]
+        given: Sequence[Episode] | None = (options or {}).get("episodes")
+        self.episodes = [
+            self.feed.training(rng) if given is None else given[k] for k, rng in enumerate(self._rngs)
+        ]
+        for k, episode in enumerate(self.episodes):
+            self.simulator.load(k, episode.jobs, episode.scale)
+        nowhere = np.zeros(self.num_envs, np.bool_)
+        return self._observe(), self._info(nowhere, nowhere)
+
+    def step(
+        self, actions: IntArray
+    ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """One transition of every environment; where an episode had ended, the next one begins instead."""
+        sim = self.simulator
+        over = sim.terminated | sim.truncated
+        chosen = np.where(over, self.layout.num_actions - 1, np.asarray(actions, np.int64))
+        illegal = sim.mask[np.arange(self.num_envs), chosen] == 0
+        if self.on_illegal == "replace" and illegal.any():
+            chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
+        sim.step(chosen)
+        for k in np.flatnonzero(over):
+            self.episodes[k] = self.feed.training(self._rngs[k])
+            sim.load(int(k), self.episodes[k].jobs, self.episodes[k].scale)
+        ended = (sim.terminated | sim.truncated) & ~over
+        # An episode without a decision is over when it begins; it ends with the next step, as every other.
+        terminated, truncated = sim.terminated & ~over, sim.truncated & ~over
+        return self._observe(), sim.reward.copy(), terminated, truncated, self._info(ended, illegal)
+
+    def render(self) -> Any:
+        """The first cluster as text (ansi) or as a (height, width, 3) uint8 picture (rgb_array)."""
+        if self.render_mode == "ansi":
+            return to_text(self.simulator, 0, self.episodes[0].jobs)
+        if self.render_mode == "rgb_array":
+            return draw(self.simulator, 0, self.episodes[0].jobs)
+        return None
+
+    def _observe(self) -> Arrays:
+        sim = self.simulator
+        if self.flat:
+            return np.concatenate([sim.obs, sim.mask], axis=1, dtype=np.float32)
+        blocks = {block.name: self.layout.view(sim.obs, block.name).copy() for block in self.layout.blocks}
+        return {**blocks, "action_mask": sim.mask.copy()}
+
+    def _info(self, ended: NDArray[np.bool_], illegal: NDArray[np.bool_]) -> dict[str, Any]:
+        info: dict[str, Any] = {}
+        if not self.flat:  # trainers read the mask from the vector and pay for every entry of info
+            sim = self.simulator
+            terms = {name: sim.terms[:, TERMS.index(name)].copy() for name in self.scenario.objective.reward}
+            info = {
+                "action_mask": sim.mask.copy(),
+                "elapsed": sim.elapsed.copy(),
+                "illegal": illegal,
+                "reward_terms": terms,
+            }
+        if ended.any():
+            metrics = np.full(self.num_envs, None, dtype=object)
+            for k in np.flatnonzero(ended):
+                metrics[k] = job_metrics(
+                    self.episodes[k].jobs,
+                    self.simulator.starts(int(k)),
+                    self.feed.units,
+                    self.scenario.cluster.tick_s,
+                )
+            info |= {"metrics": metrics, "_metrics": ended}
+        return info

@@ -1,0 +1,23 @@
+"""The two ways a command ends badly: the input was bad, or something failed while running."""
+
+from __future__ import annotations
+
+
+class BadInputError(ValueError):
+    """What a user gave cannot be used; exit code 2.
+
+    The message is one line: what (file, key or option), where (row, field), the value, and the remedy.
+
+    Args:
+        where: the file, key or option that is wrong, with row or path where there is one.
+        problem: what is wrong with it, with the value.
+        remedy: what to do instead.
+    """
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(" ".join(f"{where}: {problem}; {remedy}".split()))
+
+    def __reduce__(self) -> tuple[type[BadInputError], tuple[str, str, str]]:
+        """Pickle by the three parts: the message alone cannot rebuild the error in another process."""
+        return (type(self), (self.where, self.problem, self.remedy))

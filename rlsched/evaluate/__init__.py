@@ -1,0 +1,1 @@
+"""Paired evaluation and its statistics."""

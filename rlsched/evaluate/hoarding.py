@@ -1,0 +1,121 @@
+"""The hoarding check: a good mean slowdown does not count when long jobs were pushed out of sight.
+
+A policy that may wait for free can reach a low mean bounded slowdown by keeping long jobs until all others
+are done. On lublin_256 that gave 8.6 with a schedule of 3.2 times the arrivals (results.md, "Hoarding").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf, isnan, nan
+
+import numpy as np
+
+from rlsched.evaluate.statistics import Contender, EpisodeResult, Table
+from rlsched.jobs import FloatArray
+
+SPAN_LIMIT = 1.3
+"""A result counts only up to this many times greedy sjf's mean schedule span (results.md, "Hoarding")."""
+
+WAIT_LIMIT = 1.75
+"""A result counts only up to this many times greedy sjf's mean wait (results.md, "Hoarding")."""
+
+REFERENCE = Contender("sjf", "greedy")
+
+
+@dataclass(frozen=True)
+class Breach:
+    """What the check found about one learned policy; means over the episodes it shares with greedy sjf.
+
+    Attributes:
+        policy: as in the episodes.
+        backfill: as in the episodes.
+        episodes: shared with the reference.
+        span: mean schedule span (ratio).
+        reference_span: greedy sjf's.
+        span_ratio: the one over the other, at most `SPAN_LIMIT`.
+        wait: mean wait, seconds.
+        reference_wait: greedy sjf's.
+        wait_ratio: the one over the other, at most `WAIT_LIMIT`.
+        completion: mean completion ratio; jobs that never start are the extreme of hoarding.
+        reference_completion: greedy sjf's.
+        breached: None where it could not be judged, because greedy sjf did not run the same episodes.
+    """
+
+    policy: str
+    backfill: str
+    episodes: int
+    span: float
+    reference_span: float
+    span_ratio: float
+    wait: float
+    reference_wait: float
+    wait_ratio: float
+    completion: float
+    reference_completion: float
+    breached: bool | None
+
+
+def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
+    """Check every learned policy against greedy sjf on the same sequences.
+
+    Args:
+        episodes: of all policies; those of `sjf` with backfill `greedy` are the reference.
+
+    Returns:
+        One finding per learned policy, breached or not.
+
+    Raises:
+        ValueError: the episodes are not the same for all policies.
+    """
+    table = Table.of(episodes)
+    reference = table.columns.get(REFERENCE, {})
+    return [
+        _judge(contender, columns, reference)
+        for contender, columns in table.columns.items()
+        if table.learned[contender]
+    ]
+
+
+def _judge(
+    contender: Contender, own: Mapping[str, FloatArray], reference: Mapping[str, FloatArray]
+) -> Breach:
+    span, reference_span, shared = _paired_means(own, reference, "schedule_span")
+    wait, reference_wait, _ = _paired_means(own, reference, "wait")
+    completion, reference_completion, _ = _paired_means(own, reference, "completion_ratio")
+    unfinished = completion < reference_completion  # False where it was not measured
+    beyond = span > SPAN_LIMIT * reference_span or wait > WAIT_LIMIT * reference_wait
+    judged = unfinished or not (isnan(span) or isnan(wait))
+    return Breach(
+        policy=contender.policy,
+        backfill=contender.backfill,
+        episodes=shared,
+        span=span,
+        reference_span=reference_span,
+        span_ratio=_ratio(span, reference_span),
+        wait=wait,
+        reference_wait=reference_wait,
+        wait_ratio=_ratio(wait, reference_wait),
+        completion=completion,
+        reference_completion=reference_completion,
+        breached=beyond or unfinished if judged else None,
+    )
+
+
+def _paired_means(
+    own: Mapping[str, FloatArray], reference: Mapping[str, FloatArray], metric: str
+) -> tuple[float, float, int]:
+    """Both means over the episodes where both were measured, and how many those are."""
+    if metric not in own or metric not in reference:
+        return nan, nan, 0
+    both = ~np.isnan(own[metric]) & ~np.isnan(reference[metric])
+    if not both.any():
+        return nan, nan, 0
+    return float(own[metric][both].mean()), float(reference[metric][both].mean()), int(both.sum())
+
+
+def _ratio(value: float, reference: float) -> float:
+    if reference == 0:
+        return 1.0 if value == 0 else inf
+    return value / reference

@@ -1,0 +1,104 @@
+"""The result of `simulate` and `evaluate`, and its JSON (cli.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+from rlsched.evaluate.hoarding import Breach, hoarding
+from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
+from rlsched.scenario import Scenario
+
+Protocol = Literal["rlscheduler"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished comparison of policies.
+
+    Attributes:
+        scenario: what was simulated.
+        episodes: one entry per policy and episode.
+        summary: one row per policy and metric.
+        hoarding: one finding per learned policy.
+        protocol: the published protocol that was followed, if any.
+        repairs: what was dropped or mended while loading jobs, with counts.
+    """
+
+    scenario: Scenario
+    episodes: Sequence[EpisodeResult]
+    summary: Sequence[SummaryRow]
+    hoarding: Sequence[Breach]
+    protocol: Protocol | None = None
+    repairs: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        episodes: Sequence[EpisodeResult],
+        *,
+        protocol: Protocol | None = None,
+        repairs: Mapping[str, int] | None = None,
+        seed: int = 0,
+    ) -> Result:
+        """Compare policies over their episodes.
+
+        Args:
+            scenario: what was simulated.
+            episodes: of all policies.
+            protocol: the published protocol that was followed, if any.
+            repairs: what was dropped or mended while loading jobs, with counts.
+            seed: of the bootstrap.
+
+        Raises:
+            ValueError: the episodes are not the same for all policies.
+        """
+        return cls(
+            scenario, episodes, summarise(episodes, seed), hoarding(episodes), protocol, dict(repairs or {})
+        )
+
+
+def to_json(result: Result) -> dict[str, Any]:
+    """Plain values in the shape of cli.md, ready for `json.dumps(..., allow_nan=False)`.
+
+    What could not be measured is null: NaN and infinity are not JSON.
+    """
+    values = {
+        "schema": 1,
+        "scenario": result.scenario.model_dump(mode="json"),
+        "protocol": result.protocol,
+        "episodes": [_episode(episode) for episode in result.episodes],
+        "summary": [asdict(row) for row in result.summary],
+        "repairs": dict(result.repairs),
+        "hoarding": [asdict(finding) for finding in result.hoarding],
+    }
+    plain: dict[str, Any] = _finite(values)
+    return plain
+
+
+def _episode(result: EpisodeResult) -> dict[str, Any]:
+    return {
+        "policy": result.policy,
+        "backfill": result.backfill,
+        "episode": result.episode,
+        "seed": result.seed,
+        "offset": result.offset,
+        "learned": result.learned,
+        "metrics": dict(result.metrics),
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The same nested values in plain Python types, what is not finite as None."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if hasattr(value, "item"):  # numpy scalars, which json does not know
+        value = value.item()
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value

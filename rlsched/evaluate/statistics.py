@@ -1,0 +1,213 @@
+"""Paired comparison of policies over the same episodes (learning.md section 4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite, isnan, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from rlsched.evaluate.bootstrap import bootstrap_columns
+from rlsched.evaluate.measures import measure
+from rlsched.jobs import FloatArray
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """What one policy reached in one episode.
+
+    Attributes:
+        policy: a heuristic's name or a checkpoint's.
+        backfill: the backfilling rule around it.
+        episode: number of the episode; policies are paired by it.
+        seed: of the episode.
+        offset: trace row at which it starts, None where jobs are drawn.
+        metrics: name (of `METRICS`, or cost.NAME) to value; NaN where it could not be measured.
+        learned: False for heuristics, which learned policies are held against.
+    """
+
+    policy: str
+    backfill: str
+    episode: int
+    seed: int
+    offset: int | None
+    metrics: Mapping[str, float]
+    learned: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.metrics:
+            try:
+                measure(name)
+            except KeyError:
+                raise ValueError(f"unknown metric {name!r}: describe it in evaluate/measures.py") from None
+
+
+class Contender(NamedTuple):
+    """A policy with its backfilling: what is compared."""
+
+    policy: str
+    backfill: str
+
+    def __str__(self) -> str:
+        return f"{self.policy} + {self.backfill}"
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One metric of one policy over all episodes; NaN where nothing could be measured.
+
+    Attributes:
+        policy: as in the episodes.
+        backfill: as in the episodes.
+        metric: its name.
+        mean: over the episodes where it was measured.
+        low: lower end of the mean's 95 % bootstrap interval.
+        high: its upper end.
+        best_heuristic_difference: mean of policy minus best heuristic, over the episodes both have; raw, so
+            negative is good where `Metric.lower_is_better`.
+        difference_low: lower end of its 95 % bootstrap interval.
+        difference_high: its upper end.
+        wins: share of those episodes where it is at least as good as the best heuristic.
+        best_heuristic: the heuristic whose mean is best, `policy + backfill`; None without any.
+        episodes: how many were measured.
+        learned: whether the policy is.
+    """
+
+    policy: str
+    backfill: str
+    metric: str
+    mean: float
+    low: float
+    high: float
+    best_heuristic_difference: float
+    difference_low: float
+    difference_high: float
+    wins: float
+    best_heuristic: str | None
+    episodes: int
+    learned: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Episodes as one column per contender and metric.
+
+    Attributes:
+        columns: contender to metric to (episodes,) values, NaN where not measured; episodes in rising order.
+        learned: whether a contender is.
+        metrics: all names, in the order in which they first appear.
+    """
+
+    columns: Mapping[Contender, Mapping[str, FloatArray]]
+    learned: Mapping[Contender, bool]
+    metrics: tuple[str, ...]
+
+    @classmethod
+    def of(cls, episodes: Iterable[EpisodeResult]) -> Table:
+        """Arrange episodes in columns.
+
+        Raises:
+            ValueError: a policy has an episode twice, or an episode is not the same for all policies.
+        """
+        results = list(episodes)
+        numbers = sorted({result.episode for result in results})
+        position = {episode: k for k, episode in enumerate(numbers)}
+        columns: dict[Contender, dict[str, FloatArray]] = defaultdict(
+            lambda: defaultdict(lambda: np.full(len(numbers), nan))
+        )
+        learned: dict[Contender, bool] = {}
+        origin: dict[int, tuple[int, int | None]] = {}
+        seen: set[tuple[Contender, int]] = set()
+        for result in results:
+            contender = Contender(result.policy, result.backfill)
+            if (contender, result.episode) in seen:
+                raise ValueError(
+                    f"{contender} has episode {result.episode} twice: give each policy its own name"
+                )
+            seen.add((contender, result.episode))
+            here = (result.seed, result.offset)
+            if origin.setdefault(result.episode, here) != here:
+                raise ValueError(
+                    f"episode {result.episode} of {contender} has seed and offset {here}, of others "
+                    f"{origin[result.episode]}: a paired comparison needs the same episodes"
+                )
+            learned[contender] = result.learned
+            for name, value in result.metrics.items():
+                columns[contender][name][position[result.episode]] = value if isfinite(value) else nan
+        metrics = tuple(dict.fromkeys(name for result in results for name in result.metrics))
+        return cls({contender: dict(columns[contender]) for contender in learned}, learned, metrics)
+
+    def best_heuristic(self, metric: str) -> Contender | None:
+        """The heuristic with the best mean of a metric; of equals, the first by name."""
+        sign = 1.0 if measure(metric).lower_is_better else -1.0
+        means = [
+            (sign * float(np.nanmean(column[metric])), contender)
+            for contender, column in self.columns.items()
+            if not self.learned[contender] and metric in column and not np.isnan(column[metric]).all()
+        ]
+        return min(means)[1] if means else None
+
+
+def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryRow]:
+    """Means, intervals and paired differences to the best heuristic, per policy and metric.
+
+    The best heuristic is chosen for each metric, over all backfilling rules, by its mean.
+
+    Args:
+        episodes: of all policies.
+        seed: of the resampling.
+
+    Returns:
+        Rows by policy in the order of their first episode, then by metric.
+
+    Raises:
+        ValueError: the episodes are not the same for all policies.
+    """
+    table = Table.of(episodes)
+    best = {metric: table.best_heuristic(metric) for metric in table.metrics}
+    cells: list[tuple[Contender, str]] = []
+    samples: list[FloatArray] = []  # value and difference of each cell, in turn
+    for contender, columns in table.columns.items():
+        for metric in table.metrics:
+            if metric in columns:
+                rival = best[metric]
+                against = table.columns[rival][metric] if rival else np.full_like(columns[metric], nan)
+                cells.append((contender, metric))
+                samples += [columns[metric], columns[metric] - against]
+    intervals = bootstrap_columns(samples, seed)
+    return [
+        SummaryRow(
+            *contender,
+            metric,
+            *intervals[2 * k],
+            *intervals[2 * k + 1],
+            wins=_wins(samples[2 * k + 1], metric),
+            best_heuristic=str(best[metric]) if best[metric] else None,
+            episodes=int(np.isfinite(samples[2 * k]).sum()),
+            learned=table.learned[contender],
+        )
+        for k, (contender, metric) in enumerate(cells)
+    ]
+
+
+def _wins(difference: FloatArray, metric: str) -> float:
+    measured = difference[~np.isnan(difference)]
+    if len(measured) == 0:
+        return nan
+    good = measured <= 0 if measure(metric).lower_is_better else measured >= 0
+    return float(good.mean())
+
+
+def by_cell(rows: Iterable[SummaryRow]) -> dict[tuple[Contender, str], SummaryRow]:
+    """Summary rows by contender and metric."""
+    return {(Contender(row.policy, row.backfill), row.metric): row for row in rows}
+
+
+def order_by(rows: Iterable[SummaryRow], metric: str) -> list[SummaryRow]:
+    """The rows of one metric, best first; rows without a mean last."""
+    sign = 1.0 if measure(metric).lower_is_better else -1.0
+    chosen = [row for row in rows if row.metric == metric]
+    return sorted(chosen, key=lambda row: (isnan(row.mean), 0.0 if isnan(row.mean) else sign * row.mean))

@@ -1,0 +1,132 @@
+"""JobTable: the jobs of a trace or an episode, one column per field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+DemandArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """Jobs as columns of equal length; row k of every column is the same job.
+
+    Rows are in trace order. That is usually, but not by necessity, the order of submit times.
+
+    Attributes:
+        id: (jobs,) the job's number in its trace.
+        submit: (jobs,) ticks, >= 0, when the job enters the system.
+        runtime: (jobs,) ticks, >= 1, what the job really takes; hidden from policies.
+        requested: (jobs,) ticks, >= 1, what the user asked for.
+        demand: (jobs, resources) units, at least one unit in all.
+        qos: (jobs,) in (0, 1]; 1 asks for the expected finish itself.
+        user: (jobs,) user number, -1 unknown.
+        queue: (jobs,) queue number, -1 unknown.
+    """
+
+    id: IntArray
+    submit: IntArray
+    runtime: IntArray
+    requested: IntArray
+    demand: DemandArray
+    qos: FloatArray
+    user: IntArray
+    queue: IntArray
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        submit: object,
+        runtime: object,
+        demand: object,
+        requested: object | None = None,
+        id: object | None = None,
+        qos: object | None = None,
+        user: object | None = None,
+        queue: object | None = None,
+    ) -> JobTable:
+        """Make a table from array-likes, filling what is left out, and check it.
+
+        Args:
+            submit: (jobs,) ticks.
+            runtime: (jobs,) ticks.
+            demand: (jobs, resources) or (jobs,) units.
+            requested: (jobs,) ticks; the runtime where left out (exact estimates).
+            id: (jobs,) numbers; 1, 2, ... where left out.
+            qos: (jobs,) shares; 1 where left out.
+            user: (jobs,) numbers; -1 where left out.
+            queue: (jobs,) numbers; -1 where left out.
+
+        Raises:
+            BadInputError: a column has the wrong length or a value outside its range.
+        """
+        submitted = np.asarray(submit, dtype=np.int64)
+        n = len(submitted)
+        units = np.asarray(demand, dtype=np.int32)
+        table = cls(
+            id=np.arange(1, n + 1) if id is None else np.asarray(id, dtype=np.int64),
+            submit=submitted,
+            runtime=np.asarray(runtime, dtype=np.int64),
+            requested=np.asarray(runtime if requested is None else requested, dtype=np.int64),
+            demand=np.ascontiguousarray(units[:, None] if units.ndim == 1 else units),
+            qos=np.ones(n) if qos is None else np.asarray(qos, dtype=np.float64),
+            user=np.full(n, -1) if user is None else np.asarray(user, dtype=np.int64),
+            queue=np.full(n, -1) if queue is None else np.asarray(queue, dtype=np.int64),
+        )
+        table._check()
+        return table
+
+    def _check(self) -> None:
+        n = len(self)
+        for field in fields(self):
+            column: NDArray[np.generic] = getattr(self, field.name)
+            if len(column) != n or column.ndim != (2 if field.name == "demand" else 1):
+                raise BadInputError(
+                    f"jobs.{field.name}", f"shape {column.shape} for {n} jobs", "give one row per job"
+                )
+        rules = {
+            "submit": (self.submit >= 0, "use ticks from 0 on"),
+            "runtime": (self.runtime >= 1, "round runtimes up to at least one tick"),
+            "requested": (self.requested >= 1, "round requested times up to at least one tick"),
+            "demand": ((self.demand >= 0).all(axis=1) & (self.demand.sum(axis=1) >= 1), "ask for a unit"),
+            "qos": ((self.qos > 0) & (self.qos <= 1), "use a share in (0, 1]"),
+        }
+        for name, (good, remedy) in rules.items():
+            if not good.all():
+                row = int(np.argmin(good))
+                raise BadInputError(f"jobs.{name} row {row}", f"value {getattr(self, name)[row]}", remedy)
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    def __iter__(self) -> Iterator[int]:  # a table is not a sequence of rows: say so early
+        raise TypeError("iterate over a column of a JobTable, not over the table")
+
+    def take(self, rows: slice | NDArray[np.generic]) -> JobTable:
+        """The jobs of these rows, in that order (a slice gives views, not copies)."""
+        return JobTable(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def in_submit_order(self) -> JobTable:
+        """The same jobs by submit time, ties by id: the order in which a cluster sees them."""
+        if (np.diff(self.submit) > 0).all():
+            return self
+        return self.take(np.lexsort((self.id, self.submit)))
+
+    @property
+    def num_resources(self) -> int:
+        """Number of resource types."""
+        return self.demand.shape[1]
+
+    @property
+    def area(self) -> FloatArray:
+        """(jobs,) units x ticks that the job really uses, of the first resource type."""
+        return self.demand[:, 0].astype(np.float64) * self.runtime

@@ -1,0 +1,1 @@
+"""The RLlib face: networks, algorithms, the training run."""

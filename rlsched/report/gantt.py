@@ -1,0 +1,265 @@
+"""The Gantt picture: one episode under several policies, processors over time, with the queue below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, MultipleLocator
+
+from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.report.packing import pack
+from rlsched.report.style import (
+    GRID,
+    INK,
+    MUTED,
+    TimeUnit,
+    house_style,
+    new_figure,
+    shortened,
+    time_unit,
+    written,
+)
+from rlsched.sim.metrics import job_metrics
+
+Colour = Literal["wait", "size"]
+
+WIDTH_IN, PANEL_IN, LEGEND_IN = 12.0, 3.6, 0.7
+
+# light to dark by what hurts: a job that did not wait is pale, the longest wait nearly black
+_SHADES = ("#bfe3d8", "#7fcdbb", "#41a6c4", "#2b74b3", "#5b3a94", "#8e2a6f", "#3d0a33")
+_WAIT_EDGES_S = (0.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0, 259_200.0)
+_WAIT_NAMES = ("< 1 min", "< 10 min", "< 1 h", "< 6 h", "< 1 d", "< 3 d", "≥ 3 d")
+_STEPS = {
+    "s": (1, 2, 5, 10, 15, 30),
+    "min": (1, 2, 5, 10, 15, 30),
+    "h": (1, 2, 3, 6, 12, 24),
+    "d": (1, 2, 5, 7, 14),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """What one policy made of an episode.
+
+    Attributes:
+        name: of the policy, as it shall be read.
+        jobs: of the episode.
+        start: (jobs,) ticks, -1 where a job never started.
+    """
+
+    name: str
+    jobs: JobTable
+    start: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Gantt:
+    """A picture to draw: the same episode under one or more policies, on one time axis.
+
+    Attributes:
+        title: what episode it is.
+        schedules: one panel each, from top to bottom.
+        processors: units of the first resource, which is drawn.
+        tick_s: seconds per tick.
+        colour: what the colour of a job says.
+    """
+
+    title: str
+    schedules: Sequence[Schedule]
+    processors: int
+    tick_s: int = 1
+    colour: Colour = "wait"
+
+
+def draw_gantt(gantt: Gantt) -> Figure:
+    """Draw jobs as rectangles, processors over time, and below each panel how many jobs wait.
+
+    Rows are assigned for the picture (`pack`): the simulator only counts units.
+
+    Raises:
+        ValueError: no schedule, no jobs, or a schedule that uses more processors than there are.
+    """
+    if not gantt.schedules or any(len(schedule.jobs) == 0 for schedule in gantt.schedules):
+        raise ValueError(f"{gantt.title}: nothing to draw: give at least one schedule with jobs")
+    first = min(int(schedule.jobs.submit.min()) for schedule in gantt.schedules)
+    last = max(int(_end(schedule).max()) for schedule in gantt.schedules)
+    unit = time_unit((last - first) * gantt.tick_s)
+    names, edges = _bins(gantt)
+    shades = ListedColormap(_SHADES[: len(names)])
+    with house_style():
+        panels = len(gantt.schedules)
+        figure = new_figure(WIDTH_IN, PANEL_IN * panels + LEGEND_IN)
+        figure.suptitle(gantt.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.get_layout_engine().set(hspace=0.05)  # type: ignore[union-attr, call-arg]
+        grid = figure.add_gridspec(2 * panels, 1, height_ratios=[4.2, 1.0] * panels)
+        all_axes: list[Axes] = []
+        queues: list[Axes] = []
+        for k, schedule in enumerate(gantt.schedules):
+            clock = _Clock(first, gantt.tick_s, unit)
+            chart = figure.add_subplot(grid[2 * k], sharex=all_axes[0] if all_axes else None)
+            queue = figure.add_subplot(grid[2 * k + 1], sharex=chart, sharey=queues[0] if queues else None)
+            _draw_jobs(chart, schedule, gantt, clock, shades, edges)
+            _draw_queue(queue, schedule, clock)
+            all_axes += [chart, queue]
+            queues.append(queue)
+        _time_axis(all_axes, (last - first) * gantt.tick_s / unit.seconds, unit)
+        _legend(figure, all_axes, gantt, shades, names)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Ticks to the time axis: since the first submit, in its unit."""
+
+    first: int
+    tick_s: int
+    unit: TimeUnit
+
+    def __call__(self, ticks: IntArray) -> FloatArray:
+        return (ticks - self.first).astype(np.float64) * (self.tick_s / self.unit.seconds)
+
+
+def _end(schedule: Schedule) -> IntArray:
+    """(jobs,) ticks at which jobs leave the picture; their submit where they never started."""
+    jobs, start = schedule.jobs, schedule.start
+    return np.where(start >= 0, start + jobs.runtime, jobs.submit)
+
+
+def _bins(gantt: Gantt) -> tuple[tuple[str, ...], FloatArray]:
+    """Names of the colours and the lower edges of their values."""
+    if gantt.colour == "wait":
+        return _WAIT_NAMES, np.array(_WAIT_EDGES_S)
+    edges = gantt.processors / 2.0 ** np.arange(len(_SHADES) - 1, -1, -1)
+    edges = np.unique(np.concatenate([[0.0], edges[:-1]]))
+    names = [f"≤ {high:.0f}" for high in edges[1:]] + [f"> {edges[-1]:.0f}"]
+    return tuple(names), edges
+
+
+def _level(schedule: Schedule, gantt: Gantt, edges: FloatArray) -> IntArray:
+    """(jobs,) number of each job's colour."""
+    jobs = schedule.jobs
+    if gantt.colour == "wait":
+        return np.searchsorted(edges, (schedule.start - jobs.submit) * gantt.tick_s, side="right") - 1
+    return np.searchsorted(edges, jobs.demand[:, 0], side="left") - 1
+
+
+def _draw_jobs(
+    axes: Axes, schedule: Schedule, gantt: Gantt, clock: _Clock, shades: ListedColormap, edges: FloatArray
+) -> None:
+    jobs, start = schedule.jobs, schedule.start
+    bars = np.array(pack(jobs, start, gantt.processors), dtype=np.int64).reshape(-1, 3)
+    rows = bars[:, 0]
+    left, right = clock(start[rows]), clock((start + jobs.runtime)[rows])
+    low, high = bars[:, 1].astype(np.float64), bars[:, 2].astype(np.float64)
+    corners = np.stack(
+        [np.stack([left, left, right, right], axis=1), np.stack([low, high, high, low], axis=1)], axis=2
+    )
+    # thin borders keep neighbours apart; with thousands of bars they would be all there is to see
+    border = float(np.clip(120.0 / max(len(bars), 1), 0.12, 0.6))
+    axes.add_collection(
+        PolyCollection(
+            list(corners),
+            facecolors=shades(_level(schedule, gantt, edges)[rows]),
+            edgecolors="white",
+            linewidths=border,
+        )
+    )
+    axes.set_ylim(0, gantt.processors)
+    axes.set_ylabel("processors")
+    axes.yaxis.set_major_locator(_processor_ticks(gantt.processors))
+    axes.tick_params(length=0, labelbottom=False)
+    axes.spines["bottom"].set_visible(False)
+    axes.set_facecolor("#f8f9fb")
+    axes.set_title(shortened(schedule.name), fontsize=10.5, color=INK)
+    axes.set_title(_facts(schedule, gantt), loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+
+
+def _facts(schedule: Schedule, gantt: Gantt) -> str:
+    one = replace(schedule.jobs, demand=schedule.jobs.demand[:, :1])
+    metrics = job_metrics(one, schedule.start, [gantt.processors], gantt.tick_s)
+    facts = [
+        f"bounded slowdown {written(metrics['bounded_slowdown'], 'ratio')}",
+        f"wait {written(metrics['wait'], 's')}",
+        f"utilization {written(metrics['utilization'], 'share')}",
+        f"span {written(metrics['schedule_span'], 'ratio')} × arrivals",  # noqa: RUF001
+    ]
+    unfinished = int((schedule.start < 0).sum())
+    if unfinished:
+        facts.append(f"{unfinished:,} never started")
+    return "   ·   ".join(facts)
+
+
+def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock) -> None:
+    """How many jobs wait: one more at each submit, one less at each start."""
+    jobs, start = schedule.jobs, schedule.start
+    started = start[start >= 0]
+    ticks = np.concatenate([jobs.submit, started, [_end(schedule).max()]])
+    change = np.concatenate([np.ones(len(jobs)), -np.ones(len(started)), [0.0]])
+    at, position = np.unique(ticks, return_inverse=True)
+    waiting = np.cumsum(np.bincount(position, weights=change))
+    axes.fill_between(clock(at), waiting, step="post", color="#c7ccd6", linewidth=0)
+    axes.step(clock(at), waiting, where="post", color=MUTED, linewidth=0.8)
+    last = float(clock(jobs.submit).max())
+    axes.axvline(last, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
+    axes.annotate(
+        "last arrival",
+        (last, 0.97),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0) if last < 0.9 * clock(_end(schedule)).max() else (-4, 0),
+        ha="left" if last < 0.9 * clock(_end(schedule)).max() else "right",
+        textcoords="offset points",
+        va="top",
+        fontsize=7.5,
+        color=INK,
+    )
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("waiting")
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True))
+    axes.tick_params(length=0)
+
+
+def _time_axis(all_axes: list[Axes], span: float, unit: TimeUnit) -> None:
+    steps = _STEPS[unit.name]
+    step = next((step for step in steps if span / step <= 14), None)
+    for axes in all_axes:
+        axes.set_xlim(0, span * 1.005 if span else 1.0)
+        axes.xaxis.set_major_locator(MultipleLocator(step) if step else MaxNLocator(nbins=12))
+        axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8)
+        axes.set_axisbelow(True)
+    for axes in all_axes[1:-1:2]:
+        axes.tick_params(labelbottom=False)
+    all_axes[-1].set_xlabel(f"time since the first submit ({unit.name})")
+
+
+def _processor_ticks(processors: int) -> MaxNLocator | MultipleLocator:
+    """Quarters of the machine where they are whole."""
+    return MultipleLocator(processors // 4) if processors % 4 == 0 else MaxNLocator(nbins=5, integer=True)
+
+
+def _legend(
+    figure: Figure, all_axes: list[Axes], gantt: Gantt, shades: ListedColormap, names: tuple[str, ...]
+) -> None:
+    edges = np.arange(len(names) + 1) - 0.5
+    bar = figure.colorbar(
+        ScalarMappable(BoundaryNorm(edges, len(names)), shades),
+        ax=all_axes,
+        location="bottom",
+        aspect=70,
+        fraction=0.05,
+        shrink=0.7,
+        pad=0.02,
+        ticks=np.arange(len(names)),
+    )
+    bar.ax.set_xticklabels(names)
+    bar.ax.minorticks_off()
+    bar.ax.tick_params(length=0)
+    bar.outline.set_visible(False)
+    bar.set_label("colour: wait of the job" if gantt.colour == "wait" else "colour: processors of the job")

@@ -1,0 +1,241 @@
+"""The report: one HTML file that needs nothing else, and beside it the pictures and the figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from math import isnan
+from pathlib import Path
+
+import yaml
+
+import rlsched
+from rlsched.errors import BadInputError
+from rlsched.evaluate.measures import HEADLINE, measure
+from rlsched.evaluate.results import Result, to_json
+from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
+from rlsched.report.gantt import Gantt, draw_gantt
+from rlsched.report.learning_curve import LearningCurves, draw_learning
+from rlsched.report.plots import draw_comparison
+from rlsched.report.style import Scale, scale_for, to_png
+from rlsched.report.stylesheet import STYLESHEET
+from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table, verdict
+
+_LIBRARIES = ("numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
+
+
+def write_report(
+    folder: str | Path,
+    result: Result,
+    gantts: Sequence[Gantt] = (),
+    learning: Sequence[LearningCurves] = (),
+) -> Path:
+    """Write report.html, its pictures as PNG, and results.json.
+
+    Everything is drawn before anything is written, and each file appears whole or not at all; the page comes
+    last, so where it is, the rest is too.
+
+    Args:
+        folder: where to; made where it does not exist.
+        result: the comparison.
+        gantts: Gantt pictures to add.
+        learning: learning curves to add.
+
+    Returns:
+        The path of report.html.
+
+    Raises:
+        BadInputError: the folder cannot be written to.
+        ValueError: a picture cannot be drawn.
+    """
+    pictures: dict[str, tuple[str, bytes]] = {}  # file name to caption and PNG
+    metrics = _headline(result)
+    if metrics:
+        hoarders = _hoarders(result)
+        picture = draw_comparison(result.summary, metrics, hoarders)
+        pictures["comparison.png"] = ("All policies, by metric", to_png(picture))
+    for k, curves in enumerate(learning, start=1):
+        caption = f"Learning curve: {curves.metric.replace('_', ' ')}"
+        pictures[f"learning-{k}.png"] = (caption, to_png(draw_learning(curves)))
+    for k, gantt in enumerate(gantts, start=1):
+        pictures[f"gantt-{k}.png"] = (f"Schedules: {gantt.title}", to_png(draw_gantt(gantt)))
+    page = render(result, pictures)
+    figures = json.dumps(to_json(result), allow_nan=False, indent=1)
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, (_, png) in pictures.items():
+            _write(target / name, png)
+        _write(target / "results.json", figures.encode())
+        _write(target / "report.html", page.encode())
+    except OSError as error:
+        raise BadInputError(
+            "--report", f"cannot write to {target} ({error})", "name another folder"
+        ) from None
+    return target / "report.html"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file that is there whole or not at all, also when we are killed."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
+    """The whole page.
+
+    Args:
+        result: the comparison.
+        pictures: file name to caption and PNG bytes, in the order in which they are shown.
+    """
+    title = f"{result.scenario.name}: comparison of schedulers"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead">{escape(result.scenario.description)}</p>' if result.scenario.description else "",
+        _section("In short", "".join(f"<p>{line}</p>" for line in findings(result))),
+        _section("What was compared", fact_list(_facts(result)) + _settings(result)),
+        *(_section(caption, _image(caption, png)) for caption, png in list(pictures.values())[:1]),
+        _section("Figures", _comparison(result)),
+    ]
+    if result.hoarding:
+        parts.append(_section("Does the result count?", hoarding_table(result.hoarding)))
+    parts += [_section(caption, _image(caption, png)) for caption, png in list(pictures.values())[1:]]
+    parts += [
+        _section("Repairs", count_table(result.repairs)),
+        _section("Versions", fact_list(versions())),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{STYLESHEET}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>\n{body}</section>"
+
+
+def _image(caption: str, png: bytes) -> str:
+    data = b64encode(png).decode()
+    return f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}"></figure>'
+
+
+def _hoarders(result: Result) -> set[Contender]:
+    return {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
+
+
+def _headline(result: Result) -> list[str]:
+    """The metrics that are shown first: those of `HEADLINE`, else whatever was measured."""
+    measured = list(dict.fromkeys(row.metric for row in result.summary if not isnan(row.mean)))
+    return [metric for metric in HEADLINE if metric in measured] or measured[:4]
+
+
+def findings(result: Result) -> list[str]:
+    """The outcome in plain words, as HTML: the first metric, and who is best among those that count."""
+    metrics = _headline(result)
+    if not metrics:
+        return ["Nothing could be measured: no job finished."]
+    metric = metrics[0]
+    rows = [row for row in order_by(result.summary, metric) if not isnan(row.mean)]
+    hoarders = _hoarders(result)
+    counting = [row for row in rows if Contender(row.policy, row.backfill) not in hoarders]
+    scale = scale_for(measure(metric).unit, [row.high for row in rows])
+    named = escape(metric.replace("_", " "))
+    lines = []
+    heuristic = next((row for row in counting if not row.learned), None)
+    if heuristic:
+        lines.append(f"Best heuristic by mean {named}: {_said(heuristic, scale)}.")
+    learned = next((row for row in counting if row.learned), None)
+    if learned:
+        line = f"Best learned policy: {_said(learned, scale)}."
+        if heuristic:
+            how = verdict(learned)
+            if how:
+                wins = f"{100 * learned.wins:.0f} % of the episodes"
+                line += f" It is {how} than the best heuristic, and at least as good in {wins}."
+            else:
+                line += " The episodes do not show a clear difference to the best heuristic."
+        lines.append(line)
+    lines += [
+        f'<span class="worse">{escape(str(contender))} does not count</span>: it hoards jobs, see below.'
+        for contender in sorted(hoarders)
+    ]
+    return lines
+
+
+def _said(row: SummaryRow, scale: Scale) -> str:
+    name = escape(str(Contender(row.policy, row.backfill)))
+    interval = f"{scale(row.low)} to {scale(row.high)}{scale.suffix}"
+    return f"<b>{name}</b> with {scale(row.mean)}{scale.suffix} (95 % interval {interval})"
+
+
+def _comparison(result: Result) -> str:
+    """Tables of the headline metrics, and all others folded away."""
+    hoarders = _hoarders(result)
+    first = _headline(result)
+    others = [m for m in dict.fromkeys(row.metric for row in result.summary) if m not in first]
+    shown = "".join(comparison_table(result.summary, metric, hoarders) for metric in first)
+    folded = "".join(comparison_table(result.summary, metric, hoarders) for metric in others)
+    note = (
+        "<p>Every policy ran the same episodes. Intervals are 95 % percentile bootstrap intervals of the"
+        " mean. Differences are paired by episode, policy minus the best heuristic of that metric; better or"
+        " worse is said only where their interval leaves out zero. Wins: the share of episodes in which a"
+        " policy is at least as good.</p>"
+    )
+    more = f"<details><summary>{len(others)} more metrics</summary>{folded}</details>" if others else ""
+    return note + shown + more
+
+
+def _facts(result: Result) -> dict[str, str]:
+    scenario = result.scenario
+    resources = ", ".join(
+        f"{resource.name}: {resource.units if resource.units is not None else 'as the trace says'}"
+        for resource in scenario.cluster.resources
+    )
+    episodes = {(episode.episode, episode.seed, episode.offset) for episode in result.episodes}
+    offsets = sorted({offset for _, _, offset in episodes if offset is not None})
+    seeds = sorted({seed for _, seed, _ in episodes})
+    facts = {
+        "Scenario": scenario.name,
+        "Workload": str(getattr(scenario.workload, "file", scenario.workload.kind)),
+        "Cluster": resources,
+        "Protocol": result.protocol or "none",
+        "Episodes": f"{len(episodes):,}, jobs in each: {scenario.episode.jobs or 'the whole trace'}",
+        "Seeds": _listed(seeds),
+    }
+    if offsets:
+        facts["Offsets"] = _listed(offsets)
+    return facts
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:12]))
+    return shown + (f", … ({len(numbers):,} in all)" if len(numbers) > 12 else "")
+
+
+def _settings(result: Result) -> str:
+    settings = yaml.safe_dump(result.scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return f"<details><summary>All settings</summary><pre>{escape(settings)}</pre></details>"
+
+
+def versions() -> dict[str, str]:
+    """What this was computed with; libraries that are not installed are left out."""
+    found = {"rlsched": rlsched.__version__, "Python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

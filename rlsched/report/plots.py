@@ -1,0 +1,137 @@
+"""The comparison picture of an evaluation: every policy, metric by metric, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import ceil, isnan
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rlsched.evaluate.measures import HEADLINE, measure
+from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
+from rlsched.report.style import (
+    HEURISTIC,
+    INK,
+    LEARNED,
+    MUTED,
+    house_style,
+    new_figure,
+    number,
+    quiet_axes,
+    scale_for,
+    shortened,
+    value_axis,
+)
+
+HEURISTICS_SHOWN = 12
+"""Heuristics per panel, best first; the report's tables hold all of them."""
+
+WIDTH_IN = 12.0
+
+
+def learned_colours(rows: Iterable[SummaryRow]) -> dict[Contender, str]:
+    """One colour per learned policy, the same in every picture."""
+    learned = dict.fromkeys(Contender(row.policy, row.backfill) for row in rows if row.learned)
+    return {contender: LEARNED[k % len(LEARNED)] for k, contender in enumerate(learned)}
+
+
+def draw_comparison(
+    rows: Sequence[SummaryRow], metrics: Sequence[str] = HEADLINE, hoarders: Collection[Contender] = ()
+) -> Figure:
+    """One panel per metric: means with their 95 % intervals, best on top, learned policies coloured.
+
+    Args:
+        rows: of `summarise`.
+        metrics: names; those that were never measured are left out.
+        hoarders: policies whose results do not count; drawn hollow.
+
+    Raises:
+        ValueError: none of the metrics was measured.
+    """
+    panels = {metric: _shown(rows, metric) for metric in metrics}
+    panels = {metric: chosen for metric, chosen in panels.items() if chosen[0]}
+    if not panels:
+        raise ValueError(f"none of {', '.join(metrics)} was measured: evaluate at least one policy")
+    colours = learned_colours(rows)
+    columns = min(2, len(panels))
+    lines = ceil(len(panels) / columns)
+    tallest = max(len(chosen) for chosen, _ in panels.values())
+    with house_style():
+        figure = new_figure(WIDTH_IN, lines * (0.26 * tallest + 1.15) + 0.35)
+        figure.get_layout_engine().set(wspace=0.06, hspace=0.06)  # type: ignore[union-attr, call-arg]
+        for k, (metric, (chosen, hidden)) in enumerate(panels.items()):
+            axes = figure.add_subplot(lines, columns, k + 1)
+            _draw_metric(axes, metric, chosen, hidden, colours, hoarders)
+        episodes = max(row.episodes for row in rows)
+        figure.supxlabel(
+            f"mean and 95 % interval over {episodes} episode{'s' if episodes != 1 else ''};"
+            " dashed: best heuristic; best on top"
+            + ("; hollow: does not count, hoards jobs" if hoarders else ""),
+            fontsize=8.5,
+            color=MUTED,
+        )
+    return figure
+
+
+def _shown(rows: Sequence[SummaryRow], metric: str) -> tuple[list[SummaryRow], int]:
+    """The rows to draw, best first, and how many heuristics are left out."""
+    ordered = [row for row in order_by(rows, metric) if not isnan(row.mean)]
+    kept = {id(row) for row in [row for row in ordered if not row.learned][:HEURISTICS_SHOWN]}
+    chosen = [row for row in ordered if row.learned or id(row) in kept]
+    return chosen, len(ordered) - len(chosen)
+
+
+def _draw_metric(
+    axes: Axes,
+    metric: str,
+    rows: list[SummaryRow],
+    hidden: int,
+    colours: Mapping[Contender, str],
+    hoarders: Collection[Contender],
+) -> None:
+    meaning = measure(metric)
+    scale = scale_for(meaning.unit, [row.high for row in rows])
+    best = next((row.mean for row in rows if not row.learned), None)  # rows are sorted
+    if best is not None:
+        axes.axvline(best * scale.factor, color=HEURISTIC, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+    for height, row in enumerate(reversed(rows)):
+        contender = Contender(row.policy, row.backfill)
+        colour = colours.get(contender, HEURISTIC)
+        low, mean, high = (value * scale.factor for value in (row.low, row.mean, row.high))
+        axes.plot(
+            [low, high], [height, height], color=colour, linewidth=2.6, alpha=0.45, solid_capstyle="butt"
+        )
+        fill = "white" if contender in hoarders else colour
+        size = 6.5 if row.learned else 5.0
+        axes.plot(
+            [mean], [height], "o", color=colour, markerfacecolor=fill, markeredgewidth=1.6, markersize=size
+        )
+        axes.annotate(
+            number(mean),
+            (1.01, height),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=8.5,
+            color=colour if row.learned else MUTED,
+            fontweight="bold" if row.learned else "normal",
+        )
+    names = [shortened(str(Contender(row.policy, row.backfill)), 30) for row in reversed(rows)]
+    axes.set_yticks(range(len(rows)), names)
+    for label, row in zip(axes.get_yticklabels(), reversed(rows), strict=True):
+        if row.learned:
+            label.set_color(colours[Contender(row.policy, row.backfill)])
+            label.set_fontweight("bold")
+        else:
+            label.set_color(INK)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    arrow = "lower is better" if meaning.lower_is_better else "higher is better"
+    unit = scale.suffix.strip()
+    axes.set_title(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
+    axes.set_title(arrow, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+    ends = [value * scale.factor for row in rows for value in (row.low, row.high)]
+    value_axis(axes, "x", ends)
+    quiet_axes(axes, "x")
+    axes.spines["left"].set_visible(False)
+    if hidden:
+        axes.set_xlabel(f"{hidden} weaker heuristic{'s' if hidden != 1 else ''} not drawn", fontsize=8)

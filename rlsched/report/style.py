@@ -1,0 +1,145 @@
+"""What all pictures and pages share: colours, figures without global state, and numbers with units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from math import isfinite
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+DPI = 130
+INK, MUTED, GRID, HEURISTIC = "#1f2430", "#6b7280", "#e5e7eb", "#8b929e"
+LEARNED = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe & Ito, colour-blind safe
+
+LOG_FROM = 20.0
+"""An axis is logarithmic where its largest value is more than this many times its smallest."""
+
+_RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": "#9ca3af",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Our look while drawing, without changing what the user has set."""
+    with rc_context(_RC):  # type: ignore[arg-type]  # matplotlib's literal type of all keys
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches that belongs to nobody: no pyplot, no window, nothing to close."""
+    return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+def to_png(figure: Figure) -> bytes:
+    """The figure as a PNG file; the same figure gives the same bytes."""
+    buffer = BytesIO()
+    with house_style():
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def quiet_axes(axes: Axes, grid: str) -> None:
+    """A light grid along one axis, behind the data, and no tick marks."""
+    axes.grid(visible=True, axis=grid)  # type: ignore[arg-type]  # x, y or both
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+
+
+def value_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
+    """Plain numbers on a linear axis, or on a logarithmic one where the values span far."""
+    finite = [value for value in values if isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=1.0)
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if low > 0 and high > LOG_FROM * low:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        decades = np.log10(high / low)
+        subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0, 3.0) if decades < 3.5 else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs))
+        axis.set_minor_locator(NullLocator())
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axis.set_major_locator(MaxNLocator(nbins=6))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+
+
+class TimeUnit(NamedTuple):
+    """A unit in which a span of time is read."""
+
+    name: str
+    seconds: float
+
+
+_TIME_UNITS = (TimeUnit("d", 86_400), TimeUnit("h", 3_600), TimeUnit("min", 60), TimeUnit("s", 1))
+
+
+def time_unit(longest_s: float) -> TimeUnit:
+    """The largest unit of which the longest time is at least two."""
+    return next((unit for unit in _TIME_UNITS if abs(longest_s) >= 2 * unit.seconds), _TIME_UNITS[-1])
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated; a dash where it was not measured."""
+    if not isfinite(value):
+        return "–"  # noqa: RUF001 - the usual sign for a missing figure
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 or size == 0 else 3
+    text = f"{value:,.{digits}f}"
+    if "." in text and float(text.replace(",", "")) == int(size) * (1 if value >= 0 else -1):
+        text = text.split(".")[0]
+    return "0" if text in {"-0", "-0.0", "-0.00", "-0.000"} else text.replace("-", "−")  # noqa: RUF001
+
+
+class Scale(NamedTuple):
+    """How the values of a metric are written: factor and what stands behind the number."""
+
+    factor: float
+    suffix: str
+
+    def __call__(self, value: float) -> str:
+        """The number without its unit."""
+        return number(value * self.factor)
+
+
+def scale_for(unit: str, values: Iterable[float]) -> Scale:
+    """One scale for all values of a metric: times in the unit that suits the longest, shares in percent."""
+    if unit == "s":
+        chosen = time_unit(max((abs(value) for value in values if isfinite(value)), default=0.0))
+        return Scale(1 / chosen.seconds, f" {chosen.name}")
+    if unit == "share":
+        return Scale(100.0, " %")
+    return Scale(1.0, "" if unit in {"ratio", "value", "cost"} else f" {unit}")
+
+
+def written(value: float, unit: str) -> str:
+    """One value with its unit."""
+    scale = scale_for(unit, [value])
+    return scale(value) + (scale.suffix if isfinite(value) else "")
+
+
+def shortened(name: str, length: int = 34) -> str:
+    """A name that fits a label: of a path, its end says more."""
+    return name if len(name) <= length else "…" + name[-(length - 1) :]

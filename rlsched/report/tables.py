@@ -1,0 +1,145 @@
+"""The tables of the HTML report: comparison, hoarding, repairs, settings. Everything is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape
+from math import isnan
+
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
+from rlsched.evaluate.measures import measure
+from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
+from rlsched.report.style import Scale, number, scale_for, written
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
+    """A table of cells that are HTML already; it scrolls by itself where the screen is narrow."""
+    head = "".join(f'<th scope="col">{cell}</th>' for cell in header)
+    body = "".join(f"<tr>{''.join(_cell(k, cell) for k, cell in enumerate(row))}</tr>\n" for row in rows)
+    return (
+        f'<div class="scroll"><table><caption>{caption}</caption>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(column: int, html: str) -> str:
+    return f'<th scope="row">{html}</th>' if column == 0 else f"<td>{html}</td>"
+
+
+def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collection[Contender]) -> str:
+    """One metric of all policies, best first."""
+    ordered = order_by(rows, metric)
+    meaning = measure(metric)
+    scale = scale_for(meaning.unit, [row.high for row in ordered])
+    best = next((row.best_heuristic for row in ordered if row.best_heuristic), None)
+    against = f"Difference to {escape(best)}" if best else "Difference to the best heuristic"
+    unit = f", {scale.suffix.strip()}" if scale.suffix else ""
+    direction = "lower" if meaning.lower_is_better else "higher"
+    caption = (
+        f"<b>{escape(metric.replace('_', ' '))}</b>{escape(unit)}. "
+        f"{escape(meaning.doc[:1].upper() + meaning.doc[1:])}; {direction} is better."
+    )
+    cells = [
+        (
+            _name(row, best, Contender(row.policy, row.backfill) in hoarders),
+            escape(row.backfill),
+            _interval(scale, row.mean, row.low, row.high),
+            _difference(row, scale, best),
+            f"{number(100 * row.wins)} %" if not isnan(row.wins) else number(row.wins),
+            str(row.episodes),
+        )
+        for row in ordered
+    ]
+    header = ("Policy", "Backfill", "Mean [95 %]", against, "Wins", "Episodes")
+    return table(header, cells, caption)
+
+
+def _name(row: SummaryRow, best: str | None, hoards: bool) -> str:
+    tags = ""
+    if row.learned:
+        tags += ' <span class="tag learned">learned</span>'
+    if not row.learned and str(Contender(row.policy, row.backfill)) == best:
+        tags += ' <span class="tag">best heuristic</span>'
+    if hoards:
+        tags += ' <span class="tag bad">does not count: hoards</span>'
+    return escape(row.policy) + tags
+
+
+def _interval(scale: Scale, mean: float, low: float, high: float, sign: str = "") -> str:
+    if isnan(mean):
+        return number(mean)
+    return f'{sign}{scale(mean)} <span class="range">[{scale(low)}, {scale(high)}]</span>'
+
+
+def _difference(row: SummaryRow, scale: Scale, best: str | None) -> str:
+    """The paired difference, and in words whether its interval leaves out zero."""
+    if str(Contender(row.policy, row.backfill)) == best and not row.learned:
+        return number(float("nan"))
+    sign = "+" if row.best_heuristic_difference > 0 else ""
+    text = _interval(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, sign)
+    judgement = verdict(row)
+    return f'{text} <span class="{judgement}">{judgement}</span>' if judgement else text
+
+
+def verdict(row: SummaryRow) -> str:
+    """Whether a policy is better or worse than the best heuristic; empty where the interval holds zero."""
+    if isnan(row.best_heuristic_difference) or row.difference_low <= 0 <= row.difference_high:
+        return ""
+    return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"
+
+
+def hoarding_table(findings: Sequence[Breach]) -> str:
+    """Schedule span and wait of learned policies against greedy sjf, and what follows."""
+    caption = (
+        "A policy can reach a low mean slowdown by keeping long jobs until all others are done. A result"
+        f" counts only with a schedule span of at most {SPAN_LIMIT:g} times and a mean wait of at most"
+        f" {WAIT_LIMIT:g} times those of sjf with greedy backfilling on the same sequences, and with no fewer"
+        " jobs finished."
+    )
+    cells = [
+        (
+            escape(finding.policy),
+            escape(finding.backfill),
+            _against(number(finding.span), number(finding.reference_span), finding.span_ratio),
+            _against(written(finding.wait, "s"), written(finding.reference_wait, "s"), finding.wait_ratio),
+            judgement(finding),
+        )
+        for finding in findings
+    ]
+    return table(("Policy", "Backfill", "Schedule span", "Mean wait", "Verdict"), cells, caption)
+
+
+def _against(value: str, reference: str, ratio: float) -> str:
+    return f'{value} <span class="range">against {reference}: {number(ratio)} times</span>'
+
+
+def judgement(finding: Breach) -> str:
+    """The finding in plain words, as HTML."""
+    if finding.breached is None:
+        return "not judged: add sjf with greedy backfilling to the comparison"
+    if not finding.breached:
+        return '<span class="better">counts</span>'
+    reasons = []
+    if finding.span_ratio > SPAN_LIMIT:
+        reasons.append("it pushes jobs past the end of the sequence")
+    if finding.wait_ratio > WAIT_LIMIT:
+        reasons.append("its jobs wait too long on average")
+    if finding.completion < finding.reference_completion:
+        reasons.append("it leaves jobs unfinished that sjf finishes")
+    return f'<span class="worse">does not count</span>: {"; ".join(reasons)}'
+
+
+def count_table(counts: Mapping[str, int]) -> str:
+    """What was dropped or mended while loading, or a sentence that nothing was."""
+    if not any(counts.values()):
+        return "<p>Nothing was dropped or mended while loading jobs.</p>"
+    cells = [(escape(name.replace("_", " ")), f"{count:,}") for name, count in counts.items() if count]
+    return table(("Repair", "Jobs"), cells, "Dropped or mended while loading jobs")
+
+
+def fact_list(facts: Mapping[str, str]) -> str:
+    """Names and values of settings."""
+    items = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items()
+    )
+    return f"<dl>{items}</dl>"

@@ -1,0 +1,1 @@
+"""The compiled simulator core: state, events, priorities, backfilling, decisions, observations, metrics."""

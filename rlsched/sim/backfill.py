@@ -1,0 +1,205 @@
+"""Backfilling: which waiting jobs start at an event, given an order of the queue.
+
+none: the best job or nobody. greedy: the best of those that fit. easy: the best job that does not fit gets
+a reservation, and others may start if they do not delay it. conservative: every job passed over gets one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.sim.compiled import allocating, kernel, step
+from rlsched.sim.events import admissible, fits, reserve, start, start_behind
+from rlsched.sim.priorities import STATIC, moving_key
+from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
+
+NONE, GREEDY, EASY, CONSERVATIVE = range(4)
+BACKFILLS = {"none": NONE, "greedy": GREEDY, "easy": EASY, "conservative": CONSERVATIVE}
+
+ANY, FITS, ADMISSIBLE = range(3)
+
+
+class Order(NamedTuple):
+    """How a queue is served."""
+
+    keys: FloatArray  # (env, job) smallest first; read where moving is STATIC
+    moving: int  # priorities.moving_key
+    in_queue_order: bool  # the keys are sorted as the queue is
+    backfill: int
+    window: int  # only so many of the oldest waiting jobs are looked at
+
+
+@step
+def best(s: State, i: int, order: Order, need: int, first: int) -> int:
+    """Position in the queue of the best waiting job that satisfies `need`, or -1.
+
+    Args:
+        s: state.
+        i: environment.
+        order: the order and its window.
+        need: ANY, FITS or ADMISSIBLE.
+        first: positions before it are known not to qualify.
+    """
+    e = s.episodes[i]
+    found, found_key = -1, np.inf
+    for k in range(first, min(e.queue_hi - e.queue_lo, order.window)):
+        row = s.queue[i, e.queue_lo + k]
+        if need == FITS:
+            if not fits(s, i, row):
+                continue
+        elif need == ADMISSIBLE and not admissible(s, i, row):
+            continue
+        if order.in_queue_order:
+            return k
+        key = order.keys[i, row] if order.moving == STATIC else moving_key(s, i, row, order.moving)
+        if key < found_key or found < 0:
+            found, found_key = k, key
+    return found
+
+
+@step
+def any_free(s: State, i: int) -> bool:
+    """Whether a job could fit at all."""
+    for r in range(s.free.shape[1]):
+        if s.free[i, r] > 0:
+            return True
+    return False
+
+
+@kernel
+def serve(s: State, i: int, order: Order) -> None:
+    """Start, now, every waiting job that this order and its backfilling start."""
+    if order.backfill == CONSERVATIVE:
+        serve_conservative(s, i, order)
+        return
+    look_ahead = order.backfill == EASY
+    need = FITS if order.backfill == GREEDY else ANY
+    first = 0
+    while any_free(s, i):
+        k = best(s, i, order, need, first)
+        if k < 0:
+            return
+        e = s.episodes[i]
+        row = s.queue[i, e.queue_lo + k]
+        if need == ADMISSIBLE:
+            start_behind(s, i, k)
+        elif need == FITS or fits(s, i, row):
+            start(s, i, k, look_ahead)
+        elif look_ahead:
+            reserve(s, i, row)
+            need = ADMISSIBLE
+        else:
+            return
+        # In queue order, those before k did not qualify, and less is free now than then.
+        first = k if order.in_queue_order else 0
+
+
+@allocating
+def serve_conservative(s: State, i: int, order: Order) -> None:
+    """One pass of conservative backfilling: plan every job in order on the availability profile.
+
+    The profile is made anew at every event, so that plans move up when jobs end early. A plan matters only
+    for what can start now, so the pass ends when no unit is left now.
+    """
+    e = s.episodes[i]
+    count = min(e.queue_hi - e.queue_lo, order.window)
+    if count == 0 or not any_free(s, i):
+        return
+    rows = np.empty(count, np.int64)
+    keys = np.empty(count, np.float64)
+    for k in range(count):
+        rows[k] = s.queue[i, e.queue_lo + k]
+        moving = order.moving != STATIC
+        keys[k] = moving_key(s, i, rows[k], order.moving) if moving else order.keys[i, rows[k]]
+    if not order.in_queue_order:
+        rows = rows[np.argsort(keys, kind="mergesort")]
+    # Each plan adds at most two breakpoints.
+    ticks = np.empty(e.num_running + 2 * count + 2, np.int64)
+    free = np.empty((len(ticks), s.free.shape[1]), np.int64)
+    size = expected_profile(s, i, ticks, free)
+    for row in rows:
+        begin = earliest(s, i, row, ticks, free, size)
+        if begin == e.now:
+            position = 0
+            while s.queue[i, e.queue_lo + position] != row:
+                position += 1
+            start(s, i, position, True)
+        size = occupy(s, i, row, begin, ticks, free, size)
+        nothing_left = True
+        for r in range(s.free.shape[1]):
+            nothing_left &= free[0, r] == 0
+        if nothing_left:
+            return
+
+
+@allocating
+def expected_profile(s: State, i: int, ticks: IntArray, free: IntArray) -> int:
+    """Fill the profile of free units from now on: free[k] holds from ticks[k] to ticks[k + 1].
+
+    Returns:
+        Number of breakpoints; the last one holds for ever.
+    """
+    e = s.episodes[i]
+    ticks[0] = e.now
+    free[0] = s.free[i]
+    size = 1
+    for k in range(e.num_running):
+        code = s.releases[i, k]
+        tick = max(code >> JOB_BITS, e.now + 1)
+        if tick > ticks[size - 1]:
+            ticks[size] = tick
+            free[size] = free[size - 1]
+            size += 1
+        for r in range(s.free.shape[1]):
+            free[size - 1, r] += s.demand[i, code & JOB_MASK, r]
+    return size
+
+
+@allocating
+def earliest(s: State, i: int, row: int, ticks: IntArray, free: IntArray, size: int) -> int:
+    """First tick from which the job fits for its whole requested time."""
+    requested = s.jobs[i, row].requested
+    begin = 0
+    k = 0
+    while k < size:
+        short = False
+        for r in range(s.free.shape[1]):
+            short |= s.demand[i, row, r] > free[k, r]
+        if short:
+            begin = k + 1
+        elif (ticks[k + 1] if k + 1 < size else NEVER) >= ticks[begin] + requested:
+            break
+        k += 1
+    return ticks[begin]
+
+
+@allocating
+def occupy(s: State, i: int, row: int, begin: int, ticks: IntArray, free: IntArray, size: int) -> int:
+    """Take the job's units out of the profile from `begin` for its requested time; the new size."""
+    end = begin + s.jobs[i, row].requested
+    size = split(begin, ticks, free, size)
+    size = split(end, ticks, free, size)
+    for k in range(size):
+        if begin <= ticks[k] < end:
+            for r in range(s.free.shape[1]):
+                free[k, r] -= s.demand[i, row, r]
+    return size
+
+
+@allocating
+def split(tick: int, ticks: IntArray, free: IntArray, size: int) -> int:
+    """Make a breakpoint at this tick if there is none; the new size."""
+    at = size
+    while at > 0 and ticks[at - 1] > tick:
+        at -= 1
+    if at > 0 and ticks[at - 1] == tick:
+        return size
+    for k in range(size, at, -1):
+        ticks[k] = ticks[k - 1]
+        free[k] = free[k - 1]
+    ticks[at] = tick
+    free[at] = free[at - 1]
+    return size + 1

@@ -1,0 +1,258 @@
+"""What moves a cluster from one tick to the next: starts, completions, arrivals.
+
+Every formulation and every heuristic goes through these functions and no others. Order within a
+tick: completions, arrivals, decisions, time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlsched.jobs import IntArray
+from rlsched.sim.compiled import step
+from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
+
+
+@step
+def heap_push(heap: IntArray, size: int, code: int) -> None:
+    """Add a code to a binary min-heap of `size` codes."""
+    k = size
+    while k > 0:
+        parent = (k - 1) >> 1
+        if heap[parent] <= code:
+            break
+        heap[k] = heap[parent]
+        k = parent
+    heap[k] = code
+
+
+@step
+def heap_pop(heap: IntArray, size: int) -> int:
+    """Take the smallest code out of a binary min-heap of `size` codes."""
+    top = heap[0]
+    last = heap[size - 1]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= size - 1:
+            break
+        if child + 1 < size - 1 and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= last:
+            break
+        heap[k] = heap[child]
+        k = child
+    heap[k] = last
+    return top
+
+
+@step
+def position_of(codes: IntArray, size: int, code: int) -> int:
+    """First position in a sorted array whose code is not smaller."""
+    lo, hi = 0, size
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if codes[middle] < code:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+@step
+def sorted_insert(codes: IntArray, size: int, code: int) -> None:
+    """Add a code to a sorted array of `size` codes."""
+    at = position_of(codes, size, code)
+    for k in range(size, at, -1):
+        codes[k] = codes[k - 1]
+    codes[at] = code
+
+
+@step
+def sorted_remove(codes: IntArray, size: int, code: int) -> None:
+    """Take a code that is there out of a sorted array of `size` codes."""
+    for k in range(position_of(codes, size, code), size - 1):
+        codes[k] = codes[k + 1]
+
+
+@step
+def fits(s: State, i: int, job: int) -> bool:
+    """Whether the job's demand is free now."""
+    for r in range(s.free.shape[1]):
+        if s.demand[i, job, r] > s.free[i, r]:
+            return False
+    return True
+
+
+@step
+def leave_queue(s: State, i: int, position: int) -> None:
+    """Close the gap that a job leaves at this position of the queue, from the shorter side.
+
+    A job of the window is near the front, so this never costs more than the window, however long
+    the queue behind it is.
+    """
+    e = s.episodes[i]
+    lo, hi = e.queue_lo, e.queue_hi
+    at = lo + position
+    if at - lo <= hi - at:
+        for k in range(at, lo, -1):
+            s.queue[i, k] = s.queue[i, k - 1]
+        e.queue_lo = lo + 1
+    else:
+        for k in range(at, hi - 1):
+            s.queue[i, k] = s.queue[i, k + 1]
+        e.queue_hi = hi - 1
+    if e.queue_lo == e.queue_hi:
+        e.slowdown_rate = 0.0  # sheds what rounding left of the sums
+        e.bounded_rate = 0.0
+
+
+@step
+def start(s: State, i: int, position: int, keep_releases: bool) -> None:
+    """Start the waiting job at this position of the queue, now.
+
+    Args:
+        s: state.
+        i: environment.
+        position: 0 is the oldest waiting job.
+        keep_releases: keep the sorted list of expected releases (only rules that look ahead need it).
+    """
+    e = s.episodes[i]
+    row = s.queue[i, e.queue_lo + position]
+    job = s.jobs[i, row]
+    units = np.int64(s.demand[i, row, 0])
+    job.start = e.now
+    heap_push(s.ends[i], e.num_running, (e.now + job.runtime) << JOB_BITS | row)
+    if keep_releases:
+        sorted_insert(s.releases[i], e.num_running, (e.now + job.requested) << JOB_BITS | row)
+    e.num_running += 1
+    for r in range(s.free.shape[1]):
+        s.free[i, r] -= s.demand[i, row, r]
+    e.queued_work -= units * job.requested
+    e.queued_area -= units * job.runtime
+    e.promised += units * (e.now + job.requested)
+    e.ending += units * (e.now + job.runtime)
+    e.running_rate += job.slowdown_rate
+    e.slowdown_rate -= job.slowdown_rate
+    e.bounded_rate -= job.bounded_rate
+    leave_queue(s, i, position)
+
+
+@step
+def complete_one(s: State, i: int, keep_releases: bool) -> None:
+    """Take the running job that ends first off the cluster (the clock is the caller's)."""
+    e = s.episodes[i]
+    row = heap_pop(s.ends[i], e.num_running) & JOB_MASK
+    job = s.jobs[i, row]
+    units = np.int64(s.demand[i, row, 0])
+    if keep_releases:
+        sorted_remove(s.releases[i], e.num_running, (job.start + job.requested) << JOB_BITS | row)
+    e.num_running -= 1
+    e.num_finished += 1
+    for r in range(s.free.shape[1]):
+        s.free[i, r] += s.demand[i, row, r]
+    e.promised -= units * (job.start + job.requested)
+    e.ending -= units * (job.start + job.runtime)
+    e.running_rate = e.running_rate - job.slowdown_rate if e.num_running > 0 else 0.0
+
+
+@step
+def admit_one(s: State, i: int) -> None:
+    """Let the next job of the episode enter the queue (the clock is the caller's)."""
+    e = s.episodes[i]
+    row = e.next_arrival
+    job = s.jobs[i, row]
+    units = np.int64(s.demand[i, row, 0])
+    job.queue_at_submit = e.queue_hi - e.queue_lo
+    job.work_at_submit = e.queued_work
+    job.free_at_submit = s.free[i, 0]
+    s.queue[i, e.queue_hi] = row
+    e.queue_hi += 1
+    e.next_arrival = row + 1
+    e.queued_work += units * job.requested
+    e.queued_area += units * job.runtime
+    e.arriving_area -= units * job.runtime
+    e.slowdown_rate += job.slowdown_rate
+    e.bounded_rate += job.bounded_rate
+
+
+@step
+def next_event(s: State, i: int) -> int:
+    """Tick of the next completion or arrival; NEVER where none will come."""
+    e = s.episodes[i]
+    tick = int(NEVER)
+    if e.num_running > 0:
+        tick = s.ends[i, 0] >> JOB_BITS
+    if e.next_arrival < e.num_jobs:
+        tick = min(tick, s.jobs[i, e.next_arrival].submit)
+    return tick
+
+
+@step
+def happen(s: State, i: int, tick: int, keep_releases: bool) -> int:
+    """Set the clock and let everything due by then happen: completions, then arrivals.
+
+    Returns:
+        How many completions and arrivals there were.
+    """
+    e = s.episodes[i]
+    e.now = tick
+    count = 0
+    while e.num_running > 0 and s.ends[i, 0] >> JOB_BITS <= tick:
+        complete_one(s, i, keep_releases)
+        count += 1
+    while e.next_arrival < e.num_jobs and s.jobs[i, e.next_arrival].submit <= tick:
+        admit_one(s, i)
+        count += 1
+    return count
+
+
+@step
+def reserve(s: State, i: int, row: int) -> None:
+    """Give the job the EASY reservation: the first expected time at which it fits, and what stays free then.
+
+    Source: Mu'alem & Feitelson 2001 (shadow time and extra processors), for every resource type.
+    A running job past its requested time is expected to end at the next tick.
+    """
+    e = s.episodes[i]
+    for r in range(s.free.shape[1]):
+        s.extra[i, r] = s.free[i, r] - s.demand[i, row, r]
+    e.reserved = row
+    e.shadow = e.now
+    short = True
+    for k in range(e.num_running):
+        code = s.releases[i, k]
+        tick = max(code >> JOB_BITS, e.now + 1)
+        if not short and tick > e.shadow:
+            break
+        released = code & JOB_MASK
+        short = False
+        for r in range(s.free.shape[1]):
+            s.extra[i, r] += s.demand[i, released, r]
+            short |= s.extra[i, r] < 0
+        e.shadow = tick
+
+
+@step
+def admissible(s: State, i: int, row: int) -> bool:
+    """Whether the job fits now and its start does not delay the reserved job."""
+    e = s.episodes[i]
+    if not fits(s, i, row):
+        return False
+    if e.now + s.jobs[i, row].requested <= e.shadow:
+        return True
+    for r in range(s.free.shape[1]):
+        if s.demand[i, row, r] > s.extra[i, r]:
+            return False
+    return True
+
+
+@step
+def start_behind(s: State, i: int, position: int) -> None:
+    """Start an admissible job behind the reservation, booking the extra units that it will still hold."""
+    e = s.episodes[i]
+    row = s.queue[i, e.queue_lo + position]
+    if e.now + s.jobs[i, row].requested > e.shadow:
+        for r in range(s.free.shape[1]):
+            s.extra[i, r] -= s.demand[i, row, r]
+    start(s, i, position, True)

@@ -1,0 +1,125 @@
+"""Where every observed number stands in the observation vector, and what it means.
+
+All blocks of an environment lie one after the other in one float32 row, so that a vector of
+environments is one contiguous (env, size) array; a block is a reshaped view of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.scenario import Decision, Observation
+
+
+def job_features(num_resources: int) -> tuple[str, ...]:
+    """Columns of the `jobs` block, in order; all in [0, 1], times and work log-scaled and clipped."""
+    per_resource = [f"{name}_{r}" for r in range(num_resources) for name in ("share", "log_demand")]
+    return (
+        "present",  # 1 where the slot holds a job
+        "requested",  # requested time
+        *per_resource,  # demand / units of the cluster; log demand / log units
+        "queue_at_submit",  # jobs waiting when it was submitted
+        "work_at_submit",  # their demand x requested time per unit of the cluster
+        "free_at_submit",  # share of units free then, of the first resource
+        "wait",  # time since submit
+        "response",  # wait + requested time: its response time if it started now
+        "fits",  # 1 where its demand is free now
+        "legal",  # 1 where choosing it is legal now
+        "reserved",  # 1 where it holds the reservation
+    )
+
+
+def queue_features(num_resources: int) -> tuple[str, ...]:
+    """Entries of the `queue` block; all in [0, 1]."""
+    return (
+        "queue_length",  # waiting jobs, log-scaled
+        "backlog",  # waiting jobs beyond the window, log-scaled
+        "queued_work",  # demand x requested time of the waiting jobs per unit, log-scaled time
+        "remaining_work",  # demand x remaining requested time of the running jobs per unit, likewise
+        "next_release",  # time to the next expected release, log-scaled
+        "reservation",  # 1 while a reservation stands
+        "shadow",  # time until the reserved job is expected to start, log-scaled
+        *[f"free_{r}" for r in range(num_resources)],  # share of units free now
+        *[f"extra_{r}" for r in range(num_resources)],  # share free beside the reserved job at its start
+    )
+
+
+def outlook_features() -> tuple[str, ...]:
+    """Entries of the `outlook` block: what no scheduler can know and only a critic may use in training."""
+    return (
+        "to_arrive",  # share of the episode's jobs that have not arrived
+        "work_to_arrive",  # their true work per unit, log-scaled time
+        "arrivals_end",  # time to the last arrival, log-scaled
+        "true_queued_work",  # true work of the waiting jobs per unit, log-scaled time
+        "true_remaining_work",  # true remaining work of the running jobs per unit, likewise
+        "rate",  # sum of 1 / max(runtime, 10 s) over the waiting jobs, log-scaled
+        "scaled_rate",  # the same times the episode's reward scale and an hour, log-scaled
+        "scale",  # the episode's reward scale per job: 1 / the baseline's bounded slowdown
+    )
+
+
+@dataclass(frozen=True)
+class Block:
+    """One named part of the observation: its shape and first position in the vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """Numbers in the block."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All blocks of an observation, in the order of the vector; `num_actions` of the mask beside it."""
+
+    blocks: tuple[Block, ...]
+    num_actions: int
+    num_resources: int
+
+    @classmethod
+    def of(cls, observation: Observation, decision: Decision, num_resources: int) -> Layout:
+        """The layout that these settings give on a cluster with so many resource types.
+
+        Actions are one per window slot and the no-op, which is last.
+        """
+        shapes = {
+            "jobs": (decision.window, len(job_features(num_resources))),
+            "event_horizon": (observation.event_horizon, 1 + 2 * num_resources),
+            "queue": (len(queue_features(num_resources)),),
+            "outlook": (len(outlook_features()),),
+        }
+        blocks, offset = [], 0
+        for name in observation.blocks:
+            block = Block(name, shapes[name], offset)
+            blocks.append(block)
+            offset += block.size
+        return cls(tuple(blocks), decision.window + 1, num_resources)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the observation vector."""
+        return sum(block.size for block in self.blocks)
+
+    def block(self, name: str) -> Block | None:
+        """The block of that name, or None where it is not observed."""
+        return next((block for block in self.blocks if block.name == name), None)
+
+    def view(self, vectors: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+        """A block of (..., size) vectors as a (..., *shape) view.
+
+        Raises:
+            KeyError: the block is not observed.
+        """
+        block = self.block(name)
+        if block is None:
+            raise KeyError(name)
+        part = vectors[..., block.offset : block.offset + block.size]
+        return part.reshape(*vectors.shape[:-1], *block.shape)

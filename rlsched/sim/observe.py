@@ -1,0 +1,215 @@
+"""Writing observations: the blocks of `layout`, in place, only what has changed where that is cheaper.
+
+The static columns of a job are written once, when it becomes visible, and move with it; the columns that
+follow the clock are written for the whole window at once, with a logarithm that compiles to vector code.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.jobs import IntArray
+from rlsched.sim.compiled import kernel, step
+from rlsched.sim.decide import Outcome
+from rlsched.sim.state import JOB_BITS, JOB_MASK, State
+
+ABSENT = -1  # offset of a block that is not observed
+NUM_STATIC = 5  # static job columns beside the two per resource: present, requested, and three at submit
+LOG_JOBS = 1.0 / log2(1.0 + 1e5)  # queue lengths are log-scaled against 100,000 jobs
+LOG_RATE = 1.0 / log2(1.0 + 1e6)  # waiting jobs of the shortest kind, log-scaled against a million
+HOUR_S = 3600.0
+
+Float32Array = NDArray[np.float32]
+
+
+class View(NamedTuple):
+    """Where the blocks go and how times are scaled."""
+
+    vector: Float32Array  # (env, size)
+    shown: NDArray[np.int32]  # (env, slot) job row whose static columns stand there
+    num_shown: IntArray  # (env,)
+    jobs_at: int  # offsets in the vector, or ABSENT
+    events_at: int
+    queue_at: int
+    outlook_at: int
+    job_columns: int
+    num_events: int
+    log_time: float  # 1 / log2(1 + longest time in ticks)
+    tick_s: float
+    numbers: Float32Array  # (slots or events,) scratch
+    number_bits: NDArray[np.int32]  # the same memory as bits
+    mantissas: Float32Array  # scratch
+    mantissa_bits: NDArray[np.int32]  # the same memory as bits
+
+
+@step
+def log2_all(v: View, count: int) -> None:
+    """Replace the first `count` numbers (all >= 1) by their binary logarithm, to 2e-5.
+
+    log2(2^e m) = e + 2 / ln 2 * atanh((m - 1) / (m + 1)), four terms of the series.
+    """
+    for k in range(count):
+        v.mantissa_bits[k] = (v.number_bits[k] & 0x7FFFFF) | 0x3F800000
+    for k in range(count):
+        exponent = np.float32((v.number_bits[k] >> 23) - 127)
+        m = v.mantissas[k]
+        z = (m - np.float32(1)) / (m + np.float32(1))
+        zz = z * z
+        series = np.float32(1) + zz * (np.float32(1 / 3) + zz * (np.float32(1 / 5) + zz * np.float32(1 / 7)))
+        v.numbers[k] = exponent + np.float32(2.885390082) * z * series
+
+
+@step
+def log_time(v: View, ticks: float) -> float:
+    """A time in [0, 1]: log-scaled and clipped."""
+    return min(1.0, log2(1.0 + max(0.0, ticks)) * v.log_time)
+
+
+@kernel
+def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
+    """Write every block of one environment's observation."""
+    if v.jobs_at != ABSENT:
+        observe_jobs(s, o, v, i, window)
+    if v.events_at != ABSENT:
+        observe_events(s, v, i)
+    if v.queue_at != ABSENT:
+        observe_queue(s, v, i, window)
+    if v.outlook_at != ABSENT:
+        observe_outlook(s, v, i)
+
+
+@step
+def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
+    """The `jobs` block: see layout.job_features for the columns."""
+    e = s.episodes[i]
+    x = v.vector[i]
+    width = v.job_columns
+    static = NUM_STATIC + 2 * s.free.shape[1]
+    visible = min(e.queue_hi - e.queue_lo, window)
+    source = 0
+    for k in range(visible):
+        row = s.queue[i, e.queue_lo + k]
+        while source < v.num_shown[i] and v.shown[i, source] != row:
+            source += 1
+        at = v.jobs_at + k * width
+        if source == v.num_shown[i]:
+            write_static(s, v, i, row, at)
+        elif source != k:
+            origin = v.jobs_at + source * width
+            for c in range(static):
+                x[at + c] = x[origin + c]
+        source = min(source + 1, v.num_shown[i])
+        v.shown[i, k] = row
+    for c in range(v.jobs_at + visible * width, v.jobs_at + v.num_shown[i] * width):
+        x[c] = 0.0
+    v.num_shown[i] = visible
+    scale = np.float32(v.log_time)
+    one = np.float32(1)
+    for k in range(visible):
+        v.numbers[k] = 1 + e.now - s.jobs[i, v.shown[i, k]].submit
+    log2_all(v, visible)
+    for k in range(visible):
+        x[v.jobs_at + k * width + static] = min(one, v.numbers[k] * scale)
+    for k in range(visible):
+        job = s.jobs[i, v.shown[i, k]]
+        v.numbers[k] = 1 + e.now - job.submit + job.requested
+    log2_all(v, visible)
+    for k in range(visible):
+        at = v.jobs_at + k * width + static
+        x[at + 1] = min(one, v.numbers[k] * scale)
+        x[at + 2] = o.fits[i, k]
+        x[at + 3] = o.mask[i, k]
+        x[at + 4] = v.shown[i, k] == e.reserved
+
+
+@step
+def write_static(s: State, v: View, i: int, row: int, at: int) -> None:
+    """The columns of a job that do not change while it waits."""
+    x = v.vector[i]
+    job = s.jobs[i, row]
+    x[at] = 1.0
+    x[at + 1] = log_time(v, job.requested)
+    at += 2
+    for r in range(s.free.shape[1]):
+        x[at] = s.demand[i, row, r] / s.units[r]
+        x[at + 1] = log2(1.0 + s.demand[i, row, r]) / log2(1.0 + s.units[r])
+        at += 2
+    x[at] = min(1.0, log2(1.0 + job.queue_at_submit) * LOG_JOBS)
+    x[at + 1] = log_time(v, job.work_at_submit / s.units[0])
+    x[at + 2] = job.free_at_submit / s.units[0]
+
+
+@step
+def observe_events(s: State, v: View, i: int) -> None:
+    """The `event_horizon` block: time to each expected release, used and free after it [H fig. 4.5]."""
+    e = s.episodes[i]
+    x = v.vector[i]
+    resources = s.free.shape[1]
+    width = 1 + 2 * resources
+    count = min(e.num_running, v.num_events)
+    for k in range(count):
+        v.numbers[k] = 1 + max(s.releases[i, k] >> JOB_BITS, e.now + 1) - e.now
+    log2_all(v, count)
+    for k in range(count):
+        x[v.events_at + k * width] = min(np.float32(1), v.numbers[k] * np.float32(v.log_time))
+    for r in range(resources):
+        free = s.free[i, r]
+        share = 1.0 / s.units[r]
+        for k in range(count):
+            free += s.demand[i, s.releases[i, k] & JOB_MASK, r]
+            at = v.events_at + k * width + 1 + 2 * r
+            x[at] = 1.0 - free * share
+            x[at + 1] = free * share
+    # Beyond the last release nothing runs, for as far as can be seen.
+    for k in range(count, v.num_events):
+        at = v.events_at + k * width
+        x[at] = 1.0
+        for r in range(resources):
+            x[at + 1 + 2 * r] = 0.0
+            x[at + 2 + 2 * r] = 1.0
+
+
+@step
+def observe_queue(s: State, v: View, i: int, window: int) -> None:
+    """The `queue` block: see layout.queue_features."""
+    e = s.episodes[i]
+    x = v.vector[i]
+    at = v.queue_at
+    waiting = e.queue_hi - e.queue_lo
+    used = s.units[0] - s.free[i, 0]
+    next_release = max(s.releases[i, 0] >> JOB_BITS, e.now + 1) - e.now if e.num_running > 0 else 0
+    x[at] = min(1.0, log2(1.0 + waiting) * LOG_JOBS)
+    x[at + 1] = min(1.0, log2(1.0 + max(0, waiting - window)) * LOG_JOBS)
+    x[at + 2] = log_time(v, e.queued_work / s.units[0])
+    x[at + 3] = log_time(v, (e.promised - e.now * used) / s.units[0])
+    x[at + 4] = log_time(v, next_release)
+    x[at + 5] = e.reserved >= 0
+    x[at + 6] = log_time(v, e.shadow - e.now) if e.reserved >= 0 else 0.0
+    at += 7
+    resources = s.free.shape[1]
+    for r in range(resources):
+        x[at + r] = s.free[i, r] / s.units[r]
+        x[at + resources + r] = max(0, s.extra[i, r]) / s.units[r] if e.reserved >= 0 else 0.0
+
+
+@step
+def observe_outlook(s: State, v: View, i: int) -> None:
+    """The `outlook` block: see layout.outlook_features."""
+    e = s.episodes[i]
+    x = v.vector[i]
+    at = v.outlook_at
+    used = s.units[0] - s.free[i, 0]
+    last_arrival = s.jobs[i, e.num_jobs - 1].submit
+    rate = e.bounded_rate / v.tick_s
+    x[at] = (e.num_jobs - e.next_arrival) / e.num_jobs
+    x[at + 1] = log_time(v, e.arriving_area / s.units[0])
+    x[at + 2] = log_time(v, last_arrival - e.now)
+    x[at + 3] = log_time(v, e.queued_area / s.units[0])
+    x[at + 4] = log_time(v, (e.ending - e.now * used) / s.units[0])
+    x[at + 5] = min(1.0, log2(1.0 + max(0.0, 10.0 * rate)) * LOG_RATE)
+    x[at + 6] = min(1.0, log2(1.0 + max(0.0, HOUR_S * rate * e.scale)) / 10.0)
+    x[at + 7] = min(1.0, e.scale * e.num_jobs)

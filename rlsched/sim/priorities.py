@@ -1,0 +1,153 @@
+"""Priority functions: the orders in which queues are served today. The smallest key goes first.
+
+Ties go by submit time, then by id: a queue holds its jobs in that order, and of equal keys the first wins.
+Most keys never change while a job waits and are computed once, for all jobs; those that change with the
+clock or the free units are computed by `moving_key` inside the compiled core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, JobTable
+from rlsched.sim.compiled import step
+from rlsched.sim.state import State
+
+STATIC, XFACTOR, WFP3, UNICEP, PACKING = range(5)
+
+PRICE = 0.5  # per unit and tick of every resource type [G table B.1]
+
+Key = Callable[[JobTable, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class Priority:
+    """One order of the queue.
+
+    Attributes:
+        name: what it is called on the command line.
+        doc: formula and source.
+        key: (jobs, units of the cluster) -> (jobs,) keys, where they never change; else None.
+        moving: which of the keys of `moving_key` it is, STATIC where `key` says it all.
+        in_queue_order: the keys are sorted as the queue is, so that the first job is the best one.
+    """
+
+    name: str
+    doc: str
+    key: Key | None = None
+    moving: int = STATIC
+    in_queue_order: bool = False
+
+
+def _share(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return (jobs.demand / units).sum(axis=1)
+
+
+def _due(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return jobs.submit + jobs.requested / jobs.qos
+
+
+def _value_rate(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return jobs.demand.sum(axis=1) * PRICE * jobs.qos
+
+
+def _f1(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return np.log10(jobs.requested) * jobs.demand[:, 0] + 870 * np.log10(np.maximum(jobs.submit, 0.1))
+
+
+def _submit(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return jobs.submit.astype(np.float64)
+
+
+def _requested(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return jobs.requested.astype(np.float64)
+
+
+def _qos(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return jobs.qos
+
+
+def _product(first: Key, second: Key) -> Key:
+    return lambda jobs, units: first(jobs, units) * second(jobs, units)
+
+
+def _most(key: Key) -> Key:
+    return lambda jobs, units: -key(jobs, units)
+
+
+def _density(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return _value_rate(jobs, units) / _share(jobs, units)
+
+
+def _slack(jobs: JobTable, units: FloatArray) -> FloatArray:
+    return _due(jobs, units) - jobs.requested
+
+
+PRIORITIES: dict[str, Priority] = {
+    order.name: order
+    for order in (
+        Priority("fcfs", "submit time", _submit, in_queue_order=True),
+        Priority("sjf", "requested time, shortest first", _requested),
+        Priority("ljf", "requested time, longest first", _most(_requested)),
+        Priority("smallest", "share = sum of demand / units, smallest first", _share),
+        Priority("largest", "share, largest first", _most(_share)),
+        Priority("area", "share x requested, smallest first", _product(_share, _requested)),
+        Priority("qos", "quality of service, highest first [G]", _most(_qos)),
+        Priority(
+            "hvf", "demand x price x qos x requested first [G]", _most(_product(_value_rate, _requested))
+        ),
+        Priority("value_density", "value per share and tick, highest first", _most(_density)),
+        Priority("edf", "qos violation time = submit + requested / qos, earliest first", _due),
+        Priority("least_slack", "qos violation time - requested, earliest first", _slack),
+        Priority("f1", "log10(requested) x procs + 870 log10(submit) [Carastan-Santos 2017]", _f1),
+        Priority("xfactor", "-wait / requested: highest expansion factor first", moving=XFACTOR),
+        Priority("wfp3", "-(wait / requested)^3 x procs [Tang 2009]", moving=WFP3),
+        Priority("unicep", "-wait / (log2(procs) x requested) [Tang 2009]", moving=UNICEP),
+        Priority("packing", "-sum of demand x free, as shares [Tetris, Grandl 2014]", moving=PACKING),
+        Priority("random", "a random order, drawn once per episode from its seed"),
+    )
+}
+
+
+def priority(name: str) -> Priority:
+    """The priority function of that name.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    if name not in PRIORITIES:
+        raise BadInputError("--policy", f"unknown policy {name!r}", f"use one of {', '.join(PRIORITIES)}")
+    return PRIORITIES[name]
+
+
+def static_keys(order: Priority, jobs: JobTable, units: Sequence[int] | FloatArray, seed: int) -> FloatArray:
+    """(jobs,) keys of an order, where they can be known beforehand; zeros where they move with the clock."""
+    if order.key is not None:
+        return order.key(jobs, np.asarray(units, dtype=np.float64))
+    if order.moving == STATIC:
+        return np.random.default_rng(seed).random(len(jobs))
+    return np.zeros(len(jobs))
+
+
+@step
+def moving_key(s: State, i: int, row: int, moving: int) -> float:
+    """The key, now, of a job whose priority changes while it waits."""
+    job = s.jobs[i, row]
+    wait = float(s.episodes[i].now - job.submit)
+    procs = float(s.demand[i, row, 0])
+    if moving == XFACTOR:
+        return -wait / job.requested
+    if moving == WFP3:
+        return -((wait / job.requested) ** 3) * procs
+    if moving == UNICEP:
+        # One processor gives log2(1) = 0; the tiny summand is the one of the published simulator.
+        return -wait / (log2(procs + 1e-15) * job.requested)
+    match = 0.0
+    for r in range(s.free.shape[1]):
+        match += s.demand[i, row, r] / s.units[r] * (s.free[i, r] / s.units[r])
+    return -match

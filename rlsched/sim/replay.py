@@ -1,0 +1,103 @@
+"""Replaying jobs under a heuristic: an order of the queue and a backfilling rule, at every event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.sim.backfill import BACKFILLS, EASY, Order, serve
+from rlsched.sim.compiled import kernel
+from rlsched.sim.events import happen, next_event
+from rlsched.sim.priorities import priority, static_keys
+from rlsched.sim.state import NEVER, State, allocate, keys_for, load, starts
+
+
+def replay(
+    jobs: JobTable,
+    units: Sequence[int],
+    policy: str,
+    backfill: str = "none",
+    *,
+    window: int | None = None,
+    seed: int = 0,
+) -> IntArray:
+    """Start ticks of jobs under a heuristic.
+
+    Args:
+        jobs: in submit order.
+        units: (resource,) units of the cluster.
+        policy: a name in `PRIORITIES`.
+        backfill: a name in `BACKFILLS`.
+        window: only so many of the oldest waiting jobs are looked at; None: the whole queue.
+        seed: for the random order.
+
+    Returns:
+        (jobs,) ticks.
+
+    Raises:
+        BadInputError: an unknown name, or jobs that the cluster cannot run.
+    """
+    return Replayer(1, len(jobs), units).run([jobs], policy, backfill, window=window, seeds=[seed])[0]
+
+
+class Replayer:
+    """Room for replaying several episodes in one compiled call, again and again."""
+
+    def __init__(self, num_envs: int, max_jobs: int, units: Sequence[int]) -> None:
+        self._units = units
+        self._state = allocate(num_envs, max_jobs, units)
+        self._keys = np.zeros((num_envs, max_jobs))
+
+    def run(
+        self,
+        episodes: Sequence[JobTable],
+        policy: str,
+        backfill: str = "none",
+        *,
+        window: int | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> list[IntArray]:
+        """Start ticks of each episode's jobs; at most `num_envs` episodes, arguments as in `replay`."""
+        order = make_order(self._keys, policy, backfill, window)
+        chosen = priority(policy)
+        for i, jobs in enumerate(episodes):
+            load(self._state, i, jobs)
+            seed = seeds[i] if seeds is not None else i
+            keys_for(self._state, i, self._keys, static_keys(chosen, jobs, self._units, seed))
+        run_all(self._state, order, len(episodes))
+        return [starts(self._state, i) for i in range(len(episodes))]
+
+
+def make_order(keys: FloatArray, policy: str, backfill: str, window: int | None) -> Order:
+    """How the compiled core serves a queue under these names.
+
+    Raises:
+        BadInputError: an unknown name.
+    """
+    chosen = priority(policy)
+    if backfill not in BACKFILLS:
+        raise BadInputError("--backfill", f"unknown rule {backfill!r}", f"use one of {', '.join(BACKFILLS)}")
+    return Order(keys, chosen.moving, chosen.in_queue_order, BACKFILLS[backfill], window or int(NEVER))
+
+
+@kernel
+def run_all(s: State, order: Order, count: int) -> None:
+    """Run the episodes of the first `count` environments until every job has started."""
+    for i in range(count):
+        run(s, i, order)
+
+
+@kernel
+def run(s: State, i: int, order: Order) -> None:
+    """Serve the queue at every event until every job has started."""
+    keep_releases = order.backfill >= EASY
+    e = s.episodes[i]
+    happen(s, i, e.now, keep_releases)
+    while True:
+        serve(s, i, order)
+        if e.queue_lo == e.queue_hi and e.next_arrival == e.num_jobs:
+            return
+        happen(s, i, next_event(s, i), keep_releases)

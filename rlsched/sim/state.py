@@ -1,0 +1,213 @@
+"""The state of N simulated clusters as arrays, environment index first, and the rules they share.
+
+Nothing here moves time; `events` does. A running job or an expected release is one int64 code,
+`tick << JOB_BITS | job`, so that the order of codes is the order of ticks with ties by job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import DemandArray, FloatArray, IntArray, JobTable
+from rlsched.sim.compiled import kernel
+
+JOB_BITS = 20
+JOB_MASK = (1 << JOB_BITS) - 1
+NEVER = np.int64(1) << 42  # ticks; later than anything that can happen, and codes still fit
+BOUND_S = 10  # seconds; shorter runtimes count as this long in bounded slowdown [Feitelson 2001]
+
+EPISODE = np.dtype(
+    [
+        ("now", "i8"),  # ticks
+        ("first_submit", "i8"),  # ticks
+        ("num_jobs", "i8"),
+        ("next_arrival", "i8"),  # row of the next job to arrive
+        ("queue_lo", "i8"),  # waiting jobs are queue[queue_lo:queue_hi], by arrival
+        ("queue_hi", "i8"),
+        ("num_running", "i8"),
+        ("num_finished", "i8"),
+        ("reserved", "i8"),  # row of the job that holds the reservation, -1 none
+        ("shadow", "i8"),  # tick at which it is expected to start
+        ("actions_now", "i8"),  # starts and reservations since the clock last moved
+        ("asked_at", "i8"),  # tick at which the current transition began
+        ("over", "i8"),  # 0 goes on, 1 terminated, 2 truncated
+        ("queued_work", "i8"),  # waiting: sum of demand x requested, first resource, unit-ticks
+        ("queued_area", "i8"),  # waiting: sum of demand x runtime
+        ("arriving_area", "i8"),  # not yet arrived: sum of demand x runtime
+        ("promised", "i8"),  # running: sum of demand x (start + requested)
+        ("ending", "i8"),  # running: sum of demand x (start + runtime)
+        ("discount", "f8"),  # gamma ** (now - asked_at)
+        ("running_rate", "f8"),  # running: sum of 1 / runtime, per tick
+        ("slowdown_rate", "f8"),  # waiting: sum of 1 / runtime, per tick
+        ("bounded_rate", "f8"),  # waiting: sum of 1 / max(runtime, bound), per tick
+        ("scale", "f8"),  # factor on the reward
+    ],
+    align=True,
+)
+
+JOB = np.dtype(
+    [
+        ("submit", "i8"),  # ticks
+        ("runtime", "i8"),
+        ("requested", "i8"),
+        ("start", "i8"),  # -1 not started
+        ("queue_at_submit", "i8"),  # jobs that waited when it arrived
+        ("work_at_submit", "i8"),  # their demand x requested, first resource
+        ("free_at_submit", "i8"),  # free units of the first resource then
+        ("slowdown_rate", "f8"),  # 1 / runtime
+        ("bounded_rate", "f8"),  # 1 / max(runtime, bound)
+    ],
+    align=True,
+)
+
+
+class State(NamedTuple):
+    """N clusters, each with its own episode of at most `jobs` jobs."""
+
+    episodes: NDArray[np.void]  # (env,) EPISODE
+    jobs: NDArray[np.void]  # (env, job) JOB, by submit
+    demand: DemandArray  # (env, job, resource) units
+    queue: NDArray[np.int32]  # (env, job) rows of waiting jobs, see queue_lo
+    ends: IntArray  # (env, running) codes of real ends, a binary heap
+    releases: IntArray  # (env, running) codes of start + requested, sorted
+    free: IntArray  # (env, resource) units
+    extra: IntArray  # (env, resource) units that stay free beside the reserved job
+    units: IntArray  # (resource,) units of the cluster
+
+
+def allocate(num_envs: int, max_jobs: int, units: Sequence[int] | IntArray) -> State:
+    """An empty state.
+
+    Args:
+        num_envs: number of clusters.
+        max_jobs: the longest episode, in jobs.
+        units: (resource,) units of each cluster.
+
+    Raises:
+        BadInputError: an episode is longer than the event codes can number.
+    """
+    if max_jobs > JOB_MASK:
+        raise BadInputError("episode.jobs", f"{max_jobs} jobs in one episode", f"use at most {JOB_MASK}")
+    total = np.asarray(units, dtype=np.int64)
+    # A running job holds at least one unit, so no more can run at once than there are units.
+    running = int(min(max_jobs, total.sum()))
+    return State(
+        episodes=np.zeros(num_envs, EPISODE),
+        jobs=np.zeros((num_envs, max_jobs), JOB),
+        demand=np.zeros((num_envs, max_jobs, len(total)), np.int32),
+        queue=np.zeros((num_envs, max_jobs), np.int32),
+        ends=np.zeros((num_envs, running), np.int64),
+        releases=np.zeros((num_envs, running), np.int64),
+        free=np.zeros((num_envs, len(total)), np.int64),
+        extra=np.zeros((num_envs, len(total)), np.int64),
+        units=total,
+    )
+
+
+def load(
+    state: State, env: int, jobs: JobTable, *, tick_s: int = 1, scale: float = 1.0, in_order: bool = True
+) -> None:
+    """Put an episode's jobs into one environment and set its clock to the first submit.
+
+    Args:
+        state: where to.
+        env: which environment.
+        jobs: demands within the cluster's units.
+        tick_s: seconds per tick.
+        scale: factor on the rewards of this episode.
+        in_order: refuse jobs that are not in submit order.
+
+    Raises:
+        BadInputError: no jobs, too many, out of order, over the cluster, or times beyond the clock.
+    """
+    n = len(jobs)
+    if not 0 < n <= state.jobs.shape[1]:
+        raise BadInputError("episode", f"{n} jobs", f"use 1 to {state.jobs.shape[1]}")
+    bound = max(1.0, BOUND_S / tick_s)
+    problem = _load(
+        state, env, jobs.submit, jobs.runtime, jobs.requested, jobs.demand, bound, scale, in_order
+    )
+    if problem >= 0:
+        raise BadInputError(
+            f"episode job {jobs.id[problem]}",
+            f"submit {jobs.submit[problem]}, runtime {jobs.runtime[problem]}, requested "
+            f"{jobs.requested[problem]}, demand {jobs.demand[problem].tolist()}",
+            f"give jobs in submit order, within {state.units.tolist()} units and {NEVER // 4} ticks",
+        )
+
+
+@kernel
+def _load(
+    s: State,
+    i: int,
+    submit: IntArray,
+    runtime: IntArray,
+    requested: IntArray,
+    demand: DemandArray,
+    bound: float,
+    scale: float,
+    in_order: bool,
+) -> int:
+    """Copy the columns; the first row that cannot be simulated, or -1."""
+    e = s.episodes[i]
+    n = len(submit)
+    area = 0
+    for j in range(n):
+        if submit[j] + runtime[j] + requested[j] > NEVER // 4 or (
+            in_order and j > 0 and submit[j] < submit[j - 1]
+        ):
+            return j
+        for r in range(len(s.units)):
+            if demand[j, r] > s.units[r]:
+                return j
+            s.demand[i, j, r] = demand[j, r]
+        job = s.jobs[i, j]
+        job.submit = submit[j]
+        job.runtime = runtime[j]
+        job.requested = requested[j]
+        job.start = -1
+        job.slowdown_rate = 1.0 / runtime[j]
+        job.bounded_rate = 1.0 / max(float(runtime[j]), bound)
+        area += demand[j, 0] * runtime[j]
+    for r in range(len(s.units)):
+        s.free[i, r] = s.units[r]
+        s.extra[i, r] = 0
+    e.now = submit[0]
+    e.first_submit = submit[0]
+    e.num_jobs = n
+    e.next_arrival = 0
+    e.queue_lo = 0
+    e.queue_hi = 0
+    e.num_running = 0
+    e.num_finished = 0
+    e.reserved = -1
+    e.shadow = 0
+    e.actions_now = 0
+    e.asked_at = submit[0]
+    e.over = 0
+    e.queued_work = 0
+    e.queued_area = 0
+    e.arriving_area = area
+    e.promised = 0
+    e.ending = 0
+    e.discount = 1.0
+    e.running_rate = 0.0
+    e.slowdown_rate = 0.0
+    e.bounded_rate = 0.0
+    e.scale = scale
+    return -1
+
+
+def starts(state: State, env: int) -> IntArray:
+    """(jobs,) start tick of every job of the episode in this environment, -1 not started."""
+    return state.jobs["start"][env, : state.episodes["num_jobs"][env]].copy()
+
+
+def keys_for(state: State, env: int, keys: FloatArray, values: FloatArray) -> None:
+    """Put one episode's priority keys (jobs,) into the (env, job) array that replays read."""
+    keys[env, : state.episodes["num_jobs"][env]] = values

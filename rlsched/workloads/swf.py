@@ -1,0 +1,250 @@
+"""Traces in the Standard Workload Format: from a file to jobs, and back.
+
+Whatever is left out or put right on the way is counted, and the counts come with the jobs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.workloads.swf_text import FIELDS, OPTIONAL, load
+from rlsched.workloads.ticks import in_ticks
+
+Rules = Literal["standard", "rlscheduler"]
+BoolArray = NDArray[np.bool_]
+
+REPAIRS = {
+    "short_lines_dropped": "lines with fewer than 18 fields",
+    "long_lines_dropped": "lines with more than 18 fields: two jobs run together, or another format",
+    "truncated_line_dropped": "a last line that breaks off",
+    "not_numeric_dropped": "lines with text where a needed number belongs",
+    "out_of_range_dropped": "jobs with a number beyond 2**53, or processors from 2**30 on",
+    "repeated_id_dropped": "further lines of a job number; the format has the first one sum up the job",
+    "missing_id_numbered": "jobs without a number (-1), numbered after all others",
+    "negative_submit_dropped": "jobs without a submit time",
+    "processors_missing_dropped": "jobs with neither allocated nor requested processors",
+    "zero_runtime_dropped": "jobs that never ran",
+    "negative_runtime_dropped": "jobs without a runtime",
+    "negative_runtime_set_to_10s": "jobs without a runtime, under the rules of rlscheduler",
+    "requested_missing_filled": "jobs without a requested time: their runtime is taken",
+    "fractions_rounded": "jobs with fractions of seconds or processors: submit rounded down, the rest up",
+    "resorted": "places where the file was out of order",
+    "oversized_dropped": "jobs that ask for more than the cluster has",
+}
+"""Every name that counts of dropped and repaired jobs go by, and what it means."""
+
+NEGATIVE_RUNTIME_S = 10
+"""Seconds that rlscheduler gives to a job without a runtime."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The jobs of a trace file and what its header says of the machine.
+
+    Attributes:
+        jobs: demand (jobs, 1) in processors; by submit time under the standard rules, by job number
+            under those of rlscheduler.
+        processors: MaxProcs of the header, else MaxNodes, else None.
+        nodes: MaxNodes of the header, or None.
+        header: the `; Key: value` comments; a key that comes again adds a line to its value.
+        repairs: name of `REPAIRS` -> count; only counts above 0.
+    """
+
+    jobs: JobTable
+    processors: int | None
+    nodes: int | None
+    header: dict[str, str]
+    repairs: dict[str, int]
+
+
+def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Trace:
+    """Read a trace.
+
+    Args:
+        path: a file, plain or gzip.
+        rules: standard: jobs that did not run are dropped, the rest ordered by submit time.
+            rlscheduler: the loading of that simulator [Zhang et al. 2020], for published figures: a
+            negative runtime is 10 s, jobs are ordered by number, sizes are whole nodes.
+        tick_s: seconds per tick of the result.
+
+    Raises:
+        BadInputError: the file cannot be read as a trace, or no job of it is usable.
+    """
+    path = Path(path)
+    text = load(path)
+    repairs = Counter(text.dropped)
+    processors = _header_number(text.header, "MaxProcs")
+    nodes = _header_number(text.header, "MaxNodes")
+    processors = nodes if processors is None else processors
+    columns = _usable(text.columns, repairs, rules)
+    if not len(columns["id"]):
+        reasons = ", ".join(f"{name} {count}" for name, count in repairs.items() if count)
+        raise BadInputError(str(path), f"has no usable job ({reasons})", "give a trace of jobs that ran")
+    demand = columns["processors"].astype(np.int64)
+    if rules == "rlscheduler" and nodes and processors:
+        # ceil(demand / (processors / nodes)) nodes, back in processors; in integers, so exact
+        whole = -(demand * -nodes // processors)
+        demand = -(whole * -processors // nodes)
+    jobs = JobTable.build(
+        id=columns["id"],
+        submit=np.floor(columns["submit"]),
+        runtime=np.ceil(columns["runtime"]),
+        requested=np.ceil(columns["requested"]),
+        demand=demand,
+        user=columns["user"],
+        queue=columns["queue"],
+    )
+    return Trace(
+        jobs=_ordered(in_ticks(jobs, tick_s), repairs, rules),
+        processors=processors,
+        nodes=nodes,
+        header=text.header,
+        repairs={name: repairs[name] for name in REPAIRS if repairs[name]},
+    )
+
+
+def _header_number(header: Mapping[str, str], key: str) -> int | None:
+    """The number that a header value starts with, as in `338 (batch partition; 512 total)`."""
+    values = [value for name, value in header.items() if name.lower() == key.lower()]
+    match = re.match(r"\d+", values[0]) if values else None
+    return (int(match[0]) or None) if match else None
+
+
+def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules) -> dict[str, FloatArray]:
+    """Drop jobs that mean nothing, fill in what can be known, count both.
+
+    The order of the questions is part of the counts: a job is counted for the first fault found.
+    """
+
+    def drop(bad: BoolArray, reason: str) -> None:
+        nonlocal columns
+        if bad.any():
+            repairs[reason] += int(bad.sum())
+            columns = {name: column[~bad] for name, column in columns.items()}
+
+    for name in OPTIONAL:
+        columns[name] = np.where(columns[name] >= 0, columns[name], -1)  # nan too
+    columns["processors"] = np.maximum(columns["allocated"], columns["processors"])
+    beyond = np.any([np.abs(column) > 2**53 for column in columns.values()], axis=0)
+    drop(beyond | (columns["processors"] >= 2**30), "out_of_range_dropped")
+    columns["id"] = _numbered(columns["id"], repairs)
+    first = np.zeros(len(columns["id"]), dtype=bool)
+    first[np.unique(columns["id"], return_index=True)[1]] = True
+    drop(~first, "repeated_id_dropped")
+    drop(columns["submit"] < 0, "negative_submit_dropped")
+    drop(columns["processors"] <= 0, "processors_missing_dropped")
+    if rules == "rlscheduler":
+        negative = columns["runtime"] < 0
+        repairs["negative_runtime_set_to_10s"] += int(negative.sum())
+        columns["runtime"] = np.where(negative, NEGATIVE_RUNTIME_S, columns["runtime"])
+    drop(columns["runtime"] < 0, "negative_runtime_dropped")
+    drop(columns["runtime"] == 0, "zero_runtime_dropped")
+    unknown = columns["requested"] <= 0
+    repairs["requested_missing_filled"] += int(unknown.sum())
+    columns["requested"] = np.where(unknown, columns["runtime"], columns["requested"])
+    rounded = [columns[name] % 1 != 0 for name in ("submit", "runtime", "requested", "processors")]
+    repairs["fractions_rounded"] += int(np.any(rounded, axis=0).sum())
+    columns["processors"] = np.ceil(columns["processors"])
+    return columns
+
+
+def _numbered(ids: FloatArray, repairs: Counter[str]) -> FloatArray:
+    """Give jobs without a number the ones after the largest."""
+    missing = ids < 0
+    count = int(missing.sum())
+    if not count:
+        return ids
+    repairs["missing_id_numbered"] += count
+    ids = ids.copy()
+    ids[missing] = max(ids.max(), 0) + np.arange(1, count + 1)
+    return ids
+
+
+def _ordered(jobs: JobTable, repairs: Counter[str], rules: Rules) -> JobTable:
+    """By submit time, ties by number; by number alone under the rules of rlscheduler."""
+    steps = np.diff(jobs.id)
+    if rules == "standard":
+        gaps = np.diff(jobs.submit)
+        steps = np.where(gaps == 0, steps, gaps)
+    repairs["resorted"] += int((steps < 0).sum())
+    if (steps > 0).all():
+        return jobs
+    return jobs.in_submit_order() if rules == "standard" else jobs.take(np.argsort(jobs.id, kind="stable"))
+
+
+def write(
+    path: str | Path,
+    jobs: JobTable,
+    *,
+    processors: int,
+    header: Mapping[str, str] | None = None,
+    starts: IntArray | None = None,
+    tick_s: int = 1,
+) -> None:
+    """Write jobs as a trace, row by row, whole or not at all; gzip if the name ends in .gz.
+
+    The same jobs give the same bytes.
+
+    Args:
+        path: the file; an old one is replaced.
+        jobs: with one resource type, processors; qos has no place in the format.
+        processors: size of the machine.
+        header: further `; Key: value` comments; each line of a value becomes one.
+        starts: (jobs,) ticks at which the jobs started, -1 not started; makes the wait field.
+        tick_s: seconds per tick of the jobs.
+
+    Raises:
+        BadInputError: the jobs need more than processors, or the file cannot be written.
+    """
+    path = Path(path)
+    if jobs.num_resources != 1:
+        raise BadInputError(
+            str(path),
+            f"{jobs.num_resources} resource types",
+            "write a trace of jobs that need processors only",
+        )
+    comments = {"Version": "2.2", "MaxJobs": str(len(jobs)), "MaxRecords": str(len(jobs))}
+    comments |= {"MaxNodes": str(processors), "MaxProcs": str(processors)} | dict(header or {})
+    lines = [f"; {key}: {line}" for key, value in comments.items() for line in value.splitlines() or [""]]
+    table = np.full((len(jobs), FIELDS), -1, dtype=np.int64)
+    table[:, 0] = jobs.id
+    table[:, 1] = jobs.submit * tick_s
+    if starts is not None:
+        started = np.asarray(starts) >= 0
+        table[:, 2] = np.where(started, (starts - jobs.submit) * tick_s, -1)
+        table[:, 10] = np.where(started, 1, -1)  # status: completed
+    table[:, 3] = jobs.runtime * tick_s
+    table[:, 4] = table[:, 7] = jobs.demand[:, 0]
+    table[:, 8] = jobs.requested * tick_s
+    table[:, 11] = jobs.user
+    table[:, 14] = jobs.queue
+    lines += [" ".join(map(str, row)) for row in table.tolist()]
+    data = ("\n".join(lines) + "\n").encode("utf-8")
+    _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    except OSError as error:
+        raise BadInputError(
+            str(path),
+            f"cannot be written ({error.strerror})",
+            "give a folder that exists and is yours",
+        ) from None
+    finally:
+        unfinished.unlink(missing_ok=True)

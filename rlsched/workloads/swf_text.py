@@ -1,0 +1,157 @@
+"""The text of a Standard Workload Format file: its header and the numbers of its lines.
+
+What the numbers mean for a simulation is the concern of `swf`. Format:
+https://www.cs.huji.ac.il/labs/parallel/workload/swf.html (Chapin et al., JSSPP 1999).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray
+
+FIELDS = 18
+"""Fields of a job line."""
+USED = {
+    "id": 0,
+    "submit": 1,
+    "runtime": 3,
+    "allocated": 4,
+    "processors": 7,
+    "requested": 8,
+    "user": 11,
+    "queue": 14,
+}
+"""The fields that a simulation needs, and where they stand in a line (from 0)."""
+OPTIONAL = ("user", "queue")
+"""Used fields without which a job still is a job."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
+_HEADER_LINE = re.compile(
+    r"^[ \t]*;+[ \t]*([A-Za-z][\w -]*?)[ \t]*:(?!//)[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SwfText:
+    """A trace file as numbers.
+
+    Attributes:
+        header: the `; Key: value` comments before the first job; a key that comes again adds a line.
+        columns: field of `USED` -> (lines,) numbers as written; nan only in `OPTIONAL` ones.
+        dropped: lines that are no job lines, counted by reason.
+    """
+
+    header: dict[str, str]
+    columns: dict[str, FloatArray]
+    dropped: dict[str, int]
+
+
+def load(path: Path) -> SwfText:
+    """Read a trace file, plain or gzip (told by its content, not by its name).
+
+    Raises:
+        BadInputError: the file cannot be read, is empty, binary or damaged, or has no job line.
+    """
+    data = _content(path)
+    first_job = _JOB_LINE.search(data)
+    if first_job is None:
+        raise BadInputError(str(path), "has no job line", "give a trace in the Standard Workload Format")
+    header: dict[str, str] = {}
+    # Comments name people and places in whatever encoding: latin-1 reads every byte.
+    for key, value in _HEADER_LINE.findall(_text(data[: first_job.start()])):
+        header[key] = f"{header[key]}\n{value}" if key in header else value
+    body = data[first_job.start() :]
+    columns = _columns_at_once(body)
+    dropped: Counter[str] = Counter()
+    if columns is None:
+        columns = _columns_by_line(body, dropped)
+    return SwfText(header, columns, dict(dropped))
+
+
+def _content(path: Path) -> bytes:
+    remedy = "give a trace in the Standard Workload Format, plain or gzip"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise BadInputError(str(path), "no such file", remedy) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInputError(str(path), f"cannot be read ({reason})", remedy) from None
+    if data.startswith(_GZIP_MAGIC):
+        try:
+            data = gzip.decompress(data)
+        except EOFError:
+            raise BadInputError(str(path), "gzip data ends early", "fetch the whole file again") from None
+        except (OSError, zlib.error) as error:
+            raise BadInputError(
+                str(path), f"gzip data is damaged ({error})", "fetch the file again"
+            ) from None
+    if not data.strip():
+        raise BadInputError(str(path), "is empty", remedy)
+    if b"\0" in data:
+        raise BadInputError(str(path), "is binary, not text", remedy)
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _columns_at_once(body: bytes) -> dict[str, FloatArray] | None:
+    """All lines in one call of numpy's parser, or None where a line is not 18 finite numbers."""
+    try:
+        table = np.loadtxt(io.BytesIO(body), comments=";", ndmin=2, encoding="latin-1")
+    except ValueError:
+        return None
+    if table.shape[1] != FIELDS:
+        return None
+    columns = {name: np.ascontiguousarray(table[:, field]) for name, field in USED.items()}
+    return columns if all(np.isfinite(column).all() for column in columns.values()) else None
+
+
+def _columns_by_line(body: bytes, dropped: Counter[str]) -> dict[str, FloatArray]:
+    """Line after line, keeping what is a job and counting what is not."""
+    rows: list[list[float]] = []
+    lines = body.splitlines()
+    cut_short = not body.endswith((b"\n", b"\r"))
+    for number, line in enumerate(lines, start=1):
+        tokens = line.partition(b";")[0].split()
+        if not tokens:
+            continue
+        if len(tokens) < FIELDS:
+            last = cut_short and number == len(lines)
+            dropped["truncated_line_dropped" if last else "short_lines_dropped"] += 1
+            continue
+        if len(tokens) > FIELDS:
+            dropped["long_lines_dropped"] += 1
+            continue
+        row = [_number(tokens[field]) for field in USED.values()]
+        if np.isnan(row[: -len(OPTIONAL)]).any():
+            dropped["not_numeric_dropped"] += 1
+            continue
+        rows.append(row)
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(USED))
+    return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(USED)}
+
+
+def _number(token: bytes) -> float:
+    """The number, or nan where the token is none that is finite."""
+    try:
+        value = float(token)
+    except ValueError:
+        return np.nan
+    return value if np.isfinite(value) and b"_" not in token else np.nan

@@ -1,0 +1,24 @@
+"""From seconds to ticks, by the one rule of the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlsched.jobs import JobTable
+
+
+def in_ticks(jobs: JobTable, tick_s: int) -> JobTable:
+    """The same jobs with times in ticks: submit rounded down, lengths rounded up, so never to 0.
+
+    Args:
+        jobs: times in seconds.
+        tick_s: seconds per tick, >= 1.
+    """
+    if tick_s == 1:
+        return jobs
+    return replace(
+        jobs,
+        submit=jobs.submit // tick_s,
+        runtime=-(-jobs.runtime // tick_s),
+        requested=-(-jobs.requested // tick_s),
+    )

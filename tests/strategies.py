@@ -1,0 +1,139 @@
+"""Small, nasty instances: ties on purpose, estimates that are too short, exact and too long.
+
+For hypothesis (`instances`, `scenarios`) and, where thousands are wanted, from a seed (`random_instance`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+
+from rlsched.jobs import JobTable
+from rlsched.scenario import RewardTerm, Scenario
+
+ACTION_RULES = ("commit", "fit")
+TIME_RULES = ("smdp", "sparse", "tick")
+SCOPES = ("all", "window")
+GAMMAS = (1.0, 0.99)
+WEIGHTS = {term: weight for term, weight in zip(get_args(RewardTerm), count(1), strict=False)}
+QOS = (1.0, 0.95, 0.5, 0.3)
+
+Pick = Callable[[int, int], int]  # a whole number between two bounds, both included
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Jobs, in no particular order of rows, and the cluster they all fit on."""
+
+    units: tuple[int, ...]
+    table: JobTable
+
+    def __repr__(self) -> str:
+        columns = ("id", "submit", "runtime", "requested", "demand", "qos")
+        listed = ", ".join(f"{name}={getattr(self.table, name).tolist()}" for name in columns)
+        return f"Instance(units={self.units}, {listed})"
+
+
+def build_instance(
+    pick: Pick, ids: Callable[[int], list[int]], num_jobs: int, most: int, span: int, longest: int
+) -> Instance:
+    """One instance by a way to pick numbers.
+
+    Args:
+        pick: draws a whole number between two bounds.
+        ids: draws a permutation of 1, 2, ... of that length.
+        num_jobs: jobs.
+        most: units per resource at most.
+        span: last possible submit time; half of the jobs share one of its quarters.
+        longest: requested time at most.
+    """
+    units = tuple(pick(1, most) for _ in range(pick(1, 3)))
+    submit, runtime, requested, demand, qos = [], [], [], [], []
+    for _ in range(num_jobs):
+        submit.append(span // 4 * pick(0, 4) if pick(0, 1) else pick(0, span))
+        requested.append(pick(1, 3) if pick(0, 1) else pick(1, longest))
+        runtime.append((requested[-1], pick(1, requested[-1]), requested[-1] + pick(1, longest))[pick(0, 2)])
+        need = [pick(0, total) for total in units]
+        demand.append(need if any(need) else [1, *need[1:]])
+        qos.append(QOS[pick(0, len(QOS) - 1)])
+    table = JobTable.build(
+        id=ids(num_jobs), submit=submit, runtime=runtime, requested=requested, demand=demand, qos=qos
+    )
+    return Instance(units, table)
+
+
+@st.composite
+def instances(draw: st.DrawFn, max_jobs: int = 12) -> Instance:
+    """1-12 jobs on 1-3 resources of 1-5 units."""
+    return build_instance(
+        pick=lambda low, high: draw(st.integers(low, high)),
+        ids=lambda n: draw(st.permutations(range(1, n + 1))),
+        num_jobs=draw(st.integers(1, max_jobs)),
+        most=5,
+        span=draw(st.sampled_from([0, 4, 20])),
+        longest=9,
+    )
+
+
+def random_instance(
+    rng: random.Random, num_jobs: int, most: int = 6, span: int = 30, longest: int = 9
+) -> Instance:
+    """The same from a seed."""
+    return build_instance(
+        rng.randint, lambda n: rng.sample(range(1, n + 1), n), num_jobs, most, span, longest
+    )
+
+
+def scenario(
+    *,
+    action_rule: str = "commit",
+    time_rule: str = "smdp",
+    skip_forced: bool = True,
+    window: int = 4,
+    scope: str = "all",
+    gamma: float = 1.0,
+    max_ticks: int | None = None,
+    no_new_job: bool = False,
+    tick_s: int = 1,
+    num_resources: int = 1,
+    blocks: tuple[str, ...] = ("jobs", "event_horizon", "queue", "outlook"),
+) -> Scenario:
+    """A scenario whose reward has every term, each with its own weight."""
+    end = "max_ticks" if max_ticks is not None else "no_new_job" if no_new_job else "all_finished"
+    values: dict[str, Any] = {
+        "cluster": {"tick_s": tick_s, "resources": [{"name": f"r{r}"} for r in range(num_resources)]},
+        "workload": {"kind": "lublin"},
+        "decision": {
+            "action_rule": action_rule,
+            "time_rule": time_rule,
+            "window": window,
+            "skip_forced": skip_forced,
+        },
+        "observation": {"blocks": blocks, "event_horizon": 5},
+        "objective": {"reward": WEIGHTS, "scope": scope, "gamma": gamma},
+        "episode": {"jobs": None, "end": end, "max_ticks": max_ticks},
+    }
+    return Scenario.model_validate(values)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, num_resources: int, **fixed: Any) -> Scenario:
+    """Any decision process; what is given by name is not drawn."""
+    end = draw(st.sampled_from(["all_finished", "no_new_job", "max_ticks"]))
+    drawn = {
+        "action_rule": draw(st.sampled_from(ACTION_RULES)),
+        "time_rule": draw(st.sampled_from(TIME_RULES)),
+        "skip_forced": draw(st.booleans()),
+        "window": draw(st.integers(1, 5)),
+        "scope": draw(st.sampled_from(SCOPES)),
+        "gamma": draw(st.sampled_from(GAMMAS)),
+        "max_ticks": draw(st.integers(1, 40)) if end == "max_ticks" else None,
+        "no_new_job": end == "no_new_job",
+        "tick_s": draw(st.sampled_from([1, 4, 60])),
+    }
+    return scenario(**{**drawn, "num_resources": num_resources, **fixed})

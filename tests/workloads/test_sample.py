@@ -1,0 +1,33 @@
+"""The small trace that comes with the project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from rlsched.workloads import swf
+
+DATASETS = Path(__file__).resolve().parents[2] / "datasets"
+
+
+def test_the_sample_is_what_its_script_writes(tmp_path: Path) -> None:
+    again = tmp_path / "sample.swf.gz"
+    subprocess.run([sys.executable, DATASETS / "make_sample.py", again], check=True, timeout=120)
+    shipped, made = swf.read(DATASETS / "sample.swf.gz"), swf.read(again)
+    assert shipped.header == made.header
+    np.testing.assert_array_equal(shipped.jobs.demand, made.jobs.demand)
+    # exp() may differ in the last bit between processors, which can move a rounded time by one second
+    for name in ("submit", "runtime", "requested"):
+        np.testing.assert_allclose(getattr(shipped.jobs, name), getattr(made.jobs, name), rtol=0, atol=1)
+
+
+def test_the_sample_is_loaded_enough_for_order_to_matter() -> None:
+    trace = swf.read(DATASETS / "sample.swf.gz")
+    jobs = trace.jobs
+    assert (len(jobs), trace.processors, trace.repairs) == (6000, 64, {})
+    assert "python datasets/make_sample.py" in trace.header["Note"]
+    load = jobs.area.sum() / (64 * float(jobs.submit[-1] - jobs.submit[0]))
+    assert 0.9 < load < 1.05
