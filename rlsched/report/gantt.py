@@ -107,7 +107,7 @@ def draw_gantt(gantt: Gantt) -> Figure:
             chart = figure.add_subplot(grid[2 * k], sharex=all_axes[0] if all_axes else None)
             queue = figure.add_subplot(grid[2 * k + 1], sharex=chart, sharey=queues[0] if queues else None)
             _draw_jobs(chart, schedule, gantt, clock, shades, edges)
-            _draw_queue(queue, schedule, clock)
+            _draw_queue(queue, schedule, clock, last)
             all_axes += [chart, queue]
             queues.append(queue)
         _time_axis(all_axes, (last - first) * gantt.tick_s / unit.seconds, unit)
@@ -147,7 +147,8 @@ def _level(schedule: Schedule, gantt: Gantt, edges: FloatArray) -> IntArray:
     """(jobs,) number of each job's colour."""
     jobs = schedule.jobs
     if gantt.colour == "wait":
-        return np.searchsorted(edges, (schedule.start - jobs.submit) * gantt.tick_s, side="right") - 1
+        wait = np.maximum(schedule.start - jobs.submit, 0) * gantt.tick_s
+        return np.searchsorted(edges, wait, side="right") - 1
     return np.searchsorted(edges, jobs.demand[:, 0], side="left") - 1
 
 
@@ -197,28 +198,30 @@ def _facts(schedule: Schedule, gantt: Gantt) -> str:
     return "   ·   ".join(facts)
 
 
-def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock) -> None:
+def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> None:
     """How many jobs wait: one more at each submit, one less at each start."""
     jobs, start = schedule.jobs, schedule.start
     started = start[start >= 0]
-    ticks = np.concatenate([jobs.submit, started, [_end(schedule).max()]])
+    ticks = np.concatenate([jobs.submit, started, [end]])
     change = np.concatenate([np.ones(len(jobs)), -np.ones(len(started)), [0.0]])
     at, position = np.unique(ticks, return_inverse=True)
-    waiting = np.cumsum(np.bincount(position, weights=change))
+    waiting = np.maximum(np.cumsum(np.bincount(position, weights=change)), 0)
     axes.fill_between(clock(at), waiting, step="post", color="#c7ccd6", linewidth=0)
     axes.step(clock(at), waiting, where="post", color=MUTED, linewidth=0.8)
-    last = float(clock(jobs.submit).max())
+    last, whole = clock(np.array([jobs.submit.max(), end]))
+    early = last < 0.9 * whole
     axes.axvline(last, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.annotate(
         "last arrival",
-        (last, 0.97),
+        (last, 0.95),
         xycoords=("data", "axes fraction"),
-        xytext=(4, 0) if last < 0.9 * clock(_end(schedule)).max() else (-4, 0),
-        ha="left" if last < 0.9 * clock(_end(schedule)).max() else "right",
+        xytext=(4 if early else -4, 0),
         textcoords="offset points",
+        ha="left" if early else "right",
         va="top",
         fontsize=7.5,
         color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.0},
     )
     axes.set_ylim(bottom=0)
     axes.set_ylabel("waiting")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import NamedTuple
 
 import numpy as np
@@ -105,12 +105,12 @@ def number(value: float) -> str:
     """Three significant digits, thousands separated; a dash where it was not measured."""
     if not isfinite(value):
         return "–"  # noqa: RUF001 - the usual sign for a missing figure
-    size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 or size == 0 else 3
+    if value == int(value) or abs(value) >= 100:
+        digits = 0
+    else:
+        digits = min(2 - floor(log10(abs(value))), 6)
     text = f"{value:,.{digits}f}"
-    if "." in text and float(text.replace(",", "")) == int(size) * (1 if value >= 0 else -1):
-        text = text.split(".")[0]
-    return "0" if text in {"-0", "-0.0", "-0.00", "-0.000"} else text.replace("-", "−")  # noqa: RUF001
+    return text.replace("-", "−") if float(text.replace(",", "")) else "0"  # noqa: RUF001 - a real minus
 
 
 class Scale(NamedTuple):

@@ -26,7 +26,8 @@ dd { margin: 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--muted); padding-bottom: .4rem; }
 caption b { color: var(--ink); }
-th, td { text-align: right; padding: .36rem .7rem; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th, td { text-align: right; padding: .36rem .7rem; white-space: nowrap; }
+th, td { border-bottom: 1px solid var(--line); }
 th:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
 thead th { color: var(--muted); font-weight: 600; background: var(--card); }
 tbody th { font-weight: 500; }

@@ -36,8 +36,8 @@ def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collecti
     unit = f", {scale.suffix.strip()}" if scale.suffix else ""
     direction = "lower" if meaning.lower_is_better else "higher"
     caption = (
-        f"<b>{escape(metric.replace('_', ' '))}</b>{escape(unit)}. "
-        f"{escape(meaning.doc[:1].upper() + meaning.doc[1:])}; {direction} is better."
+        f"<b>{escape(metric.replace('_', ' '))}</b>{escape(unit)}: "
+        f"{escape(meaning.doc)}; {direction} is better."
     )
     cells = [
         (

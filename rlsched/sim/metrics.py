@@ -25,11 +25,14 @@ PER_JOB = ("wait", "response", "slowdown", "bounded_slowdown")
 class JobOutcome:
     """What became of each job; row k is row k of the job table.
 
+    The rlscheduler protocol admits jobs by row, so on a trace out of submit order a job may start before its
+    submit; its wait is then negative and its slowdown below 1, as recorded.
+
     Attributes:
         started: (jobs,) False where the job never started; the other columns are NaN there.
         wait: (jobs,) seconds from submit to start.
         response: (jobs,) seconds from submit to end.
-        slowdown: (jobs,) response / runtime, >= 1.
+        slowdown: (jobs,) response / runtime.
         bounded_slowdown: (jobs,) max(1, response / max(runtime, 10 s)).
     """
 
@@ -49,7 +52,7 @@ class JobOutcome:
             tick_s: seconds per tick.
 
         Raises:
-            ValueError: a wrong number of start ticks, or a job that started before its submit.
+            ValueError: a wrong number of start ticks.
         """
         started = _started(jobs, start)
         wait = np.where(started, (start - jobs.submit) * float(tick_s), nan)
@@ -83,7 +86,7 @@ def job_metrics(
         Metric name to value; times in seconds, throughput in jobs per hour, values in price x unit x ticks.
 
     Raises:
-        ValueError: lengths that do not match, or a job that started before its submit.
+        ValueError: lengths that do not match.
     """
     if len(units) != jobs.num_resources:
         raise ValueError(f"{len(units)} units for {jobs.num_resources} resource types: give one per type")
@@ -125,14 +128,7 @@ def rlscheduler_metrics(rows: JobTable, start: IntArray, processors: int) -> dic
 def _started(jobs: JobTable, start: IntArray) -> NDArray[np.bool_]:
     if start.shape != (len(jobs),):
         raise ValueError(f"start ticks of shape {start.shape} for {len(jobs)} jobs: give one per job")
-    started: NDArray[np.bool_] = start >= 0
-    early = started & (start < jobs.submit)
-    if early.any():
-        row = int(np.argmax(early))
-        raise ValueError(
-            f"job in row {row} starts at tick {start[row]}, before its submit {jobs.submit[row]}"
-        )
-    return started
+    return start >= 0
 
 
 def _distribution(name: str, values: FloatArray) -> dict[str, float]:

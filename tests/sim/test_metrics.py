@@ -95,10 +95,15 @@ def test_rlscheduler_utilization_ends_with_the_last_start(three: tuple[JobTable,
     assert metrics["utilization"] == pytest.approx(320 / (4 * 100))
 
 
+def test_rlscheduler_may_start_a_job_before_its_submit() -> None:
+    jobs = JobTable.build(submit=[10, 50, 20], runtime=[20, 20, 20], demand=[2, 1, 1])
+    start = np.array([10, 30, 50])
+    assert rlscheduler_metrics(jobs, start, 2)["bounded_slowdown"] == pytest.approx((1 + 1 + 2.5) / 3)
+    assert job_metrics(jobs, start, [2])["wait"] == pytest.approx((0 - 20 + 30) / 3)
+
+
 def test_bad_input_is_refused(three: tuple[JobTable, IntArray]) -> None:
     jobs, start = three
-    with pytest.raises(ValueError, match="row 2 starts at tick 19, before its submit 20"):
-        job_metrics(jobs, np.array([0, 100, 19]), [4])
     with pytest.raises(ValueError, match="for 3 jobs"):
         job_metrics(jobs, start[:2], [4])
     with pytest.raises(ValueError, match="2 units for 1 resource"):

@@ -77,23 +77,6 @@ def test_every_job_runs_once_after_its_submit_time_on_units_that_are_there(
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    instance=instances(),
-    policy=st.sampled_from(POLICIES),
-    backfill=st.sampled_from(BACKFILLS),
-    shuffle=st.randoms(use_true_random=False),
-)
-def test_the_order_of_rows_does_not_matter(
-    instance: Instance, policy: str, backfill: str, shuffle: random.Random
-) -> None:
-    rows = list(range(len(instance.table)))
-    shuffle.shuffle(rows)
-    starts = replay(instance.table, list(instance.units), policy, backfill)
-    shuffled = replay(instance.table.take(np.array(rows)), list(instance.units), policy, backfill)
-    assert shuffled.tolist() == starts[rows].tolist()
-
-
-@settings(max_examples=50, deadline=None)
 @given(instance=instances())
 def test_with_exact_estimates_conservative_keeps_every_promise(instance: Instance) -> None:
     """Under fcfs and exact estimates nobody starts later than without backfilling (Mu'alem & Feitelson)."""
@@ -108,9 +91,14 @@ def test_with_exact_estimates_conservative_keeps_every_promise(instance: Instanc
 @pytest.mark.parametrize("backfill", [False, True])
 @pytest.mark.parametrize("policy", sorted(COMPAT_POLICIES))
 @settings(max_examples=60, deadline=None)
-@given(instance=instances(max_jobs=14))
-def test_compat_agrees_with_the_twin(policy: str, backfill: bool, instance: Instance) -> None:
+@given(instance=instances(max_jobs=14), shuffle=st.randoms(use_true_random=False))
+def test_compat_agrees_with_the_twin(
+    policy: str, backfill: bool, instance: Instance, shuffle: random.Random
+) -> None:
+    """Rows come as they are listed, also where their submit times are out of order."""
     rows = instance.table
+    if shuffle.random() < 0.5:
+        rows = rows.take(np.array(shuffle.sample(range(len(rows)), len(rows))))
     rows = JobTable.build(
         id=rows.id,
         submit=rows.submit,

@@ -1,0 +1,117 @@
+"""TrainConfig: how a policy is trained; with the Scenario beside it, all that a run depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from rlsched.scenario import Frozen, Scenario, apply_overrides, parse, read_text, read_yaml, validate
+from rlsched.scenario import load as load_scenario
+
+
+class Network(Frozen):
+    """The policy and value networks."""
+
+    kind: Literal["job_scorer", "mlp"] = Field(
+        "job_scorer", description="job_scorer: every job scored alike, in its context; mlp: one flat network"
+    )
+    hidden: tuple[int, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
+    critic_hidden: tuple[int, ...] = Field((128, 128), min_length=1, description="of the value function")
+    prior: dict[str, float] = Field(
+        {"requested": -6.0, "log_demand_0": -3.6},
+        description="initial weights from job features straight to the score (job_scorer); learned further",
+    )
+
+
+class Ppo(Frozen):
+    """Hyperparameters of PPO [Schulman et al. 2017]."""
+
+    gamma: float = Field(0.99, gt=0, le=1, description="discount per decision")
+    gae_lambda: float = Field(0.97, ge=0, le=1)
+    clip: float = Field(0.2, gt=0)
+    learning_rate: float = Field(1e-3, gt=0)
+    final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the last step")
+    entropy: float = Field(1e-3, ge=0)
+    value_weight: float = Field(0.5, ge=0)
+    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
+    epochs: int = Field(4, ge=1)
+    minibatch: int = Field(1024, ge=1, description="decisions")
+
+
+class Sampling(Frozen):
+    """Who plays, and how much per iteration."""
+
+    envs_per_runner: int = Field(32, ge=1)
+    runners: int = Field(0, ge=0, description="remote runners; 0 plays in the learner's own process")
+    fragment: int = Field(256, ge=1, description="decisions per environment and iteration")
+
+
+class Validation(Frozen):
+    """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
+
+    episodes: int = Field(64, ge=1)
+    every: int = Field(10, ge=1, description="iterations")
+    patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
+    metric: str = "bounded_slowdown"
+
+
+class TrainConfig(Frozen):
+    """How a policy is trained."""
+
+    schema_version: Literal[1] = 1
+    algo: Literal["ppo"] = "ppo"
+    seed: int = Field(0, ge=0)
+    steps: int = Field(1_000_000, ge=1, description="decisions")
+    minutes: float | None = Field(None, gt=0, description="stop after this long, whatever the steps")
+    network: Network = Network()
+    ppo: Ppo = Ppo()
+    sampling: Sampling = Sampling()
+    validation: Validation = Validation()
+    learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
+    gpus_per_learner: float = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _minibatch(self) -> TrainConfig:
+        batch = self.sampling.envs_per_runner * self.sampling.fragment * max(1, self.sampling.runners)
+        if self.ppo.minibatch > batch:
+            raise ValueError(
+                f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's {batch} decisions"
+            )
+        return self
+
+
+def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Tell `--set` assignments of the training from those of the scenario, by their first key."""
+    training, scenario = [], []
+    for override in overrides:
+        first = override.partition("=")[0].partition(".")[0]
+        (training if first in TrainConfig.model_fields else scenario).append(override)
+    return training, scenario
+
+
+def read_config(path: Path, overrides: Iterable[str] = ()) -> tuple[Scenario, TrainConfig]:
+    """Read a training file: TrainConfig's keys, and `scenario`: a name, a file or a mapping.
+
+    Raises:
+        BadInputError: the file, a key or a value is wrong.
+    """
+    values = read_yaml(read_text(path), str(path))
+    for_training, for_scenario = split_overrides(overrides)
+    given = values.pop("scenario", "lublin-256")
+    if isinstance(given, Mapping):
+        scenario = parse(given, f"{path}: scenario", for_scenario)
+    else:
+        scenario = load_scenario(given, for_scenario)
+    return scenario, make_config(values, str(path), for_training)
+
+
+def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:
+    """Check plain values and make them a TrainConfig.
+
+    Raises:
+        BadInputError: a key or a value is wrong.
+    """
+    return validate(TrainConfig, apply_overrides(values, overrides), where)

@@ -1,0 +1,166 @@
+"""Policy and value networks: (observation vector, mask) -> masked logits and a value.
+
+The mask is applied here and nowhere else: whatever asks these networks for logits gets illegal actions at a
+finite minimum, so that softmax, entropy and imitation losses stay finite and illegal actions have no mass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from rlsched.sim.layout import Layout, job_features
+
+ILLEGAL = torch.finfo(torch.float32).min
+
+
+def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
+    """Linear layers with ReLU between them, orthogonal weights; `last_gain` scales the last layer's."""
+    layers: list[nn.Module] = []
+    for k, (n, m) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        linear = nn.Linear(n, m)
+        last = k == len(sizes) - 2
+        nn.init.orthogonal_(linear.weight, last_gain if last and last_gain is not None else 2**0.5)
+        nn.init.zeros_(linear.bias)
+        layers.append(linear)
+        if not last:
+            layers.append(nn.ReLU())
+    return nn.Sequential(*layers)
+
+
+def masked(logits: Tensor, mask: Tensor) -> Tensor:
+    """Logits (batch, actions) with illegal actions at the finite minimum."""
+    return logits.masked_fill(mask < 0.5, ILLEGAL)
+
+
+def mean_job(jobs: Tensor) -> Tensor:
+    """(batch, feature) mean over the jobs that are there; rows of empty slots are zero."""
+    return jobs.sum(1) / jobs[..., 0].sum(1, keepdim=True).clamp(min=1)
+
+
+class Blocks(nn.Module):
+    """Cuts a vector into its blocks."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        self.layout = layout
+
+    def forward(self, vector: Tensor, name: str) -> Tensor:
+        """The block (batch, *shape) of (batch, size) vectors."""
+        block = self.layout.block(name)
+        if block is None:
+            raise KeyError(name)
+        return vector[:, block.offset : block.offset + block.size].view(-1, *block.shape)
+
+    def context(self, vector: Tensor, *, privileged: bool) -> Tensor:
+        """(batch, n) everything but the jobs; with `privileged` also what only a critic may see."""
+        names = context_blocks(self.layout, privileged=privileged)
+        return torch.cat([self(vector, name).flatten(1) for name in names], dim=1)
+
+
+def context_blocks(layout: Layout, *, privileged: bool) -> list[str]:
+    """Names of the blocks beside the jobs; the outlook only for a critic."""
+    return [b.name for b in layout.blocks if b.name != "jobs" and (privileged or b.name != "outlook")]
+
+
+def context_size(layout: Layout, *, privileged: bool) -> int:
+    """Numbers in those blocks."""
+    return sum(
+        block.size for block in layout.blocks if block.name in context_blocks(layout, privileged=privileged)
+    )
+
+
+class FlatPolicy(nn.Module):
+    """One MLP over the whole vector [H 5.3]; tied to its window and cluster."""
+
+    def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        jobs = layout.block("jobs")
+        self.jobs = "jobs" if jobs is not None else None
+        inputs = context_size(layout, privileged=False) + (jobs.size if jobs is not None else 0)
+        self.net = mlp([inputs, *hidden, layout.num_actions], last_gain=0.01)
+
+    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        inputs = self.blocks.context(vector, privileged=False)
+        if self.jobs is not None:
+            inputs = torch.cat([self.blocks(vector, self.jobs).flatten(1), inputs], dim=1)
+        return masked(self.net(inputs), mask)
+
+
+class JobScorer(nn.Module):
+    """Scores every legal job of the window alike, from its features and the state around it.
+
+    Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster. Jobs
+    that may not be chosen are not scored: on real queues that saves most of the work.
+
+    A linear path from the job's features to its score starts at a given prior: the network learns what to
+    change about an order that is sensible to begin with, instead of finding it from random starts.
+
+    Args:
+        layout: with a `jobs` block.
+        hidden: units per layer.
+        prior: job feature -> initial weight.
+    """
+
+    def __init__(self, layout: Layout, hidden: Sequence[int], prior: Mapping[str, float]) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        names = job_features(layout.num_resources)
+        width = hidden[0]
+        self.of_job = nn.Linear(len(names), width)
+        # The context and the mean of all visible jobs, whether they may be chosen or not.
+        self.of_state = mlp([context_size(layout, privileged=False) + len(names), width, width])
+        self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
+        self.wait = mlp([2 * width, width, 1], last_gain=0.01)
+        self.linear = nn.Linear(len(names), 1, bias=False)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
+
+    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        jobs = self.blocks(vector, "jobs")
+        context = self.blocks.context(vector, privileged=False)
+        state = self.of_state(torch.cat([context, mean_job(jobs)], dim=1))
+        env, slot = torch.nonzero(mask[:, :-1] > 0.5, as_tuple=True)
+        chosen = jobs[env, slot]
+        hidden = torch.relu(self.of_job(chosen) + state[env])
+        scores = (self.body(hidden) + self.linear(chosen)).squeeze(-1)
+        pool = torch.zeros_like(state).index_add(0, env, hidden)
+        pool = pool / (mask[:, :-1].sum(1, keepdim=True) + 1)
+        wait = self.wait(torch.cat([state, pool], dim=1))
+        logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)
+        return masked(torch.cat([logits[:, :-1], wait], dim=1), mask)
+
+
+class Critic(nn.Module):
+    """The value of a state, from the context, the outlook and the mean job; apart from the policy [H 5.3].
+
+    It learns from what the simulator knows and no scheduler does (`outlook`), which is fair: it is gone
+    once the policy is trained.
+    """
+
+    def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        jobs = layout.block("jobs")
+        self.jobs = "jobs" if jobs is not None else None
+        inputs = context_size(layout, privileged=True) + (jobs.shape[1] if jobs is not None else 0)
+        self.net = mlp([inputs, *hidden, 1], last_gain=0.1)
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """(batch,) values."""
+        inputs = self.blocks.context(vector, privileged=True)
+        if self.jobs is not None:
+            inputs = torch.cat([inputs, mean_job(self.blocks(vector, self.jobs))], dim=1)
+        return self.net(inputs).squeeze(-1)
+
+
+def build_policy(layout: Layout, kind: str, hidden: Sequence[int], prior: Mapping[str, float]) -> nn.Module:
+    """The policy network of a `learn.config.Network`: (vector, mask) -> masked logits."""
+    if kind == "mlp":
+        return FlatPolicy(layout, hidden)
+    return JobScorer(layout, hidden, prior)
