@@ -39,20 +39,24 @@ class Instance:
         return f"Instance(units={self.units}, {listed})"
 
 
-def build_instance(
-    pick: Pick, ids: Callable[[int], list[int]], num_jobs: int, most: int, span: int, longest: int
-) -> Instance:
-    """One instance by a way to pick numbers.
+def build_jobs(
+    pick: Pick,
+    ids: Callable[[int], list[int]],
+    units: tuple[int, ...],
+    num_jobs: int,
+    span: int,
+    longest: int,
+) -> JobTable:
+    """Jobs by a way to pick numbers.
 
     Args:
         pick: draws a whole number between two bounds.
         ids: draws a permutation of 1, 2, ... of that length.
+        units: of the cluster, per resource.
         num_jobs: jobs.
-        most: units per resource at most.
-        span: last possible submit time; half of the jobs share one of its quarters.
-        longest: requested time at most.
+        span: last possible submit time; half of the jobs share five of them.
+        longest: requested time at most; half of the jobs ask for 1, 2 or 3.
     """
-    units = tuple(pick(1, most) for _ in range(pick(1, 3)))
     submit, runtime, requested, demand, qos = [], [], [], [], []
     for _ in range(num_jobs):
         submit.append(span // 4 * pick(0, 4) if pick(0, 1) else pick(0, span))
@@ -64,29 +68,35 @@ def build_instance(
     table = JobTable.build(
         id=ids(num_jobs), submit=submit, runtime=runtime, requested=requested, demand=demand, qos=qos
     )
-    return Instance(units, table.in_submit_order())
+    return table.in_submit_order()
 
 
 @st.composite
 def instances(draw: st.DrawFn, max_jobs: int = 12) -> Instance:
     """1-12 jobs on 1-3 resources of 1-5 units."""
-    return build_instance(
-        pick=lambda low, high: draw(st.integers(low, high)),
-        ids=lambda n: draw(st.permutations(range(1, n + 1))),
-        num_jobs=draw(st.integers(1, max_jobs)),
-        most=5,
-        span=draw(st.sampled_from([0, 4, 20])),
-        longest=9,
-    )
+
+    def pick(low: int, high: int) -> int:
+        return draw(st.integers(low, high))
+
+    def ids(n: int) -> list[int]:
+        return draw(st.permutations(range(1, n + 1)))
+
+    units = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    span = draw(st.sampled_from([0, 4, 20]))
+    return Instance(units, build_jobs(pick, ids, units, draw(st.integers(1, max_jobs)), span, longest=9))
 
 
-def random_instance(
-    rng: random.Random, num_jobs: int, most: int = 6, span: int = 30, longest: int = 9
-) -> Instance:
-    """The same from a seed."""
-    return build_instance(
-        rng.randint, lambda n: rng.sample(range(1, n + 1), n), num_jobs, most, span, longest
-    )
+def random_jobs(
+    rng: random.Random, units: tuple[int, ...], num_jobs: int, span: int = 30, longest: int = 9
+) -> JobTable:
+    """The same from a seed, for a given cluster."""
+    return build_jobs(rng.randint, lambda n: rng.sample(range(1, n + 1), n), units, num_jobs, span, longest)
+
+
+def random_instance(rng: random.Random, num_jobs: int, most: int = 6) -> Instance:
+    """Jobs and a cluster of 1-3 resources from a seed."""
+    units = tuple(rng.randint(1, most) for _ in range(rng.randint(1, 3)))
+    return Instance(units, random_jobs(rng, units, num_jobs))
 
 
 def scenario(

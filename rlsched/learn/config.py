@@ -85,7 +85,8 @@ class TrainConfig(Frozen):
 
 def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
     """Tell `--set` assignments of the training from those of the scenario, by their first key."""
-    training, scenario = [], []
+    training: list[str] = []
+    scenario: list[str] = []
     for override in overrides:
         first = override.partition("=")[0].partition(".")[0]
         (training if first in TrainConfig.model_fields else scenario).append(override)

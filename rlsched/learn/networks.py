@@ -7,6 +7,7 @@ finite minimum, so that softmax, entropy and imitation losses stay finite and il
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ ILLEGAL = torch.finfo(torch.float32).min
 def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
     """Linear layers with ReLU between them, orthogonal weights; `last_gain` scales the last layer's."""
     layers: list[nn.Module] = []
-    for k, (n, m) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for k, (n, m) in enumerate(pairwise(sizes)):
         linear = nn.Linear(n, m)
         last = k == len(sizes) - 2
         nn.init.orthogonal_(linear.weight, last_gain if last and last_gain is not None else 2**0.5)
@@ -94,8 +95,8 @@ class FlatPolicy(nn.Module):
 class JobScorer(nn.Module):
     """Scores every legal job of the window alike, from its features and the state around it.
 
-    Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster. Jobs
-    that may not be chosen are not scored: on real queues that saves most of the work.
+    Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster.
+    Jobs that may not be chosen are not scored: on real queues that saves most of the work.
 
     A linear path from the job's features to its score starts at a given prior: the network learns what to
     change about an order that is sensible to begin with, instead of finding it from random starts.

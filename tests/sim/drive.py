@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,8 +50,8 @@ def over(core: VectorSimulator, env: int) -> bool:
     return bool(core.terminated[env] or core.truncated[env])
 
 
-def random_legal(mask: NDArray[np.int8], rng: np.random.Generator) -> int:
-    return int(rng.choice(np.flatnonzero(mask)))
+def random_legal(mask: NDArray[np.int8], rng: random.Random) -> int:
+    return rng.choice(np.flatnonzero(mask).tolist())
 
 
 def usage(

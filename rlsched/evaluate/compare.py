@@ -1,0 +1,201 @@
+"""Paired comparison: every policy, learned or heuristic, runs the same episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.play import Policy, play
+from rlsched.evaluate.results import Result
+from rlsched.evaluate.statistics import EpisodeResult
+from rlsched.jobs import IntArray, JobTable
+from rlsched.scenario import Scenario
+from rlsched.sim.backfill import BACKFILLS
+from rlsched.sim.compat import committed_keys, replay_rlscheduler
+from rlsched.sim.metrics import job_metrics, rlscheduler_metrics
+from rlsched.sim.priorities import priority
+from rlsched.sim.replay import replay
+
+COMMITTED = "rlscheduler"  # the backfilling rule, and the protocol, of that simulator
+BACKFILL_RULES = (*BACKFILLS, COMMITTED)
+LEARNED_BACKFILL = "policy"  # a learned policy decides by itself what to backfill
+
+# Ten sequences of 1,024 jobs with which published figures were made [Zhang et al. 2020].
+PROTOCOL_OFFSETS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
+PROTOCOL_JOBS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationEpisode:
+    """One episode that all policies run.
+
+    Attributes:
+        number: policies are paired by it.
+        seed: it was drawn with.
+        offset: trace row at which it begins, None where jobs are drawn.
+        jobs: in submit order.
+        rows: the same jobs as loaded, for the replay that keeps trace order; `jobs` where there is no other.
+    """
+
+    number: int
+    seed: int
+    offset: int | None
+    jobs: JobTable
+    rows: JobTable
+
+
+class Contestant(Protocol):
+    """A policy that can run an episode from its first to its last job."""
+
+    @property
+    def policy(self) -> str:
+        """Its name."""
+
+    @property
+    def backfill(self) -> str:
+        """The backfilling rule around it."""
+
+    @property
+    def learned(self) -> bool:
+        """Whether it was learned."""
+
+    def run(
+        self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
+    ) -> list[tuple[JobTable, IntArray]]:
+        """For each episode the jobs, in the order they were run in, and their start ticks."""
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """An order of the queue under a backfilling rule.
+
+    Attributes:
+        policy: a name in `PRIORITIES`.
+        backfill: a name in `BACKFILL_RULES`.
+        committed: follow the semantics of the rlscheduler simulator (protocol, none and rlscheduler only).
+        window: only so many of the oldest waiting jobs are looked at; None: all.
+    """
+
+    policy: str
+    backfill: str
+    committed: bool = False
+    window: int | None = None
+    learned: Literal[False] = False
+
+    def check(self, units: Sequence[int]) -> None:
+        """Refuse unknown names before anything runs.
+
+        Raises:
+            BadInputError: an unknown order or rule.
+        """
+        priority(self.policy)
+        if self.backfill not in BACKFILL_RULES:
+            raise BadInputError(
+                "--backfill", f"unknown rule {self.backfill!r}", f"use one of {', '.join(BACKFILL_RULES)}"
+            )
+        if self.committed:
+            committed_keys(self.policy, JobTable.build(submit=[0], runtime=[1], demand=[1]), units[0])
+
+    def run(
+        self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
+    ) -> list[tuple[JobTable, IntArray]]:
+        """Replay each episode."""
+        runs = []
+        for episode in episodes:
+            if self.committed:
+                starts = replay_rlscheduler(episode.rows, units[0], self.policy, self.backfill == COMMITTED)
+                runs.append((episode.rows, starts))
+            else:
+                starts = replay(
+                    episode.jobs, units, self.policy, self.backfill, window=self.window, seed=episode.seed
+                )
+                runs.append((episode.jobs, starts))
+            progress(1)
+        return runs
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A learned policy with the decision rules and observations it was trained on.
+
+    Attributes:
+        policy: what it is called in tables.
+        acts: the policy itself.
+        scenario: whose decision rules and observations it knows.
+    """
+
+    policy: str
+    acts: Policy
+    scenario: Scenario
+    backfill: str = LEARNED_BACKFILL
+    learned: Literal[True] = True
+
+    def run(
+        self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
+    ) -> list[tuple[JobTable, IntArray]]:
+        """Play all episodes side by side."""
+        jobs = [episode.jobs for episode in episodes]
+        return list(zip(jobs, play(self.scenario, units, jobs, self.acts, progress=progress), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What came out: the result, and the start ticks that pictures are drawn from.
+
+    Attributes:
+        result: metrics per episode and their summary.
+        runs: contestant's (policy, backfill) -> per episode the jobs and their start ticks.
+    """
+
+    result: Result
+    runs: dict[tuple[str, str], list[tuple[JobTable, IntArray]]]
+
+
+def compare(
+    scenario: Scenario,
+    units: Sequence[int],
+    episodes: Sequence[EvaluationEpisode],
+    contestants: Sequence[Contestant],
+    *,
+    protocol: Literal["rlscheduler"] | None = None,
+    repairs: dict[str, int] | None = None,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Comparison:
+    """Run every contestant on every episode and compare.
+
+    Args:
+        scenario: what is simulated.
+        units: (resource,) units of the cluster.
+        episodes: the same for all.
+        contestants: who runs them.
+        protocol: under rlscheduler, utilization is that of its rules.
+        repairs: what was dropped or mended while loading jobs, for the record.
+        seed: of the bootstrap.
+        progress: called with 1 after each episode of each contestant.
+    """
+    tick_s = scenario.cluster.tick_s
+    results: list[EpisodeResult] = []
+    runs: dict[tuple[str, str], list[tuple[JobTable, IntArray]]] = {}
+    for contestant in contestants:
+        run = contestant.run(episodes, units, progress)
+        runs[contestant.policy, contestant.backfill] = run
+        for episode, (jobs, starts) in zip(episodes, run, strict=True):
+            metrics = job_metrics(jobs, starts, units, tick_s)
+            if protocol == COMMITTED:
+                metrics |= rlscheduler_metrics(jobs, starts, units[0])
+            results.append(
+                EpisodeResult(
+                    contestant.policy,
+                    contestant.backfill,
+                    episode.number,
+                    episode.seed,
+                    episode.offset,
+                    metrics,
+                    contestant.learned,
+                )
+            )
+    result = Result.of(scenario, results, protocol=protocol, repairs=repairs, seed=seed)
+    return Comparison(result, runs)

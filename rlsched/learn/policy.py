@@ -1,0 +1,133 @@
+"""A trained policy as a small artefact: plain weights and settings, loaded without RLlib.
+
+A folder with `policy.json` (scenario, network, versions, what it reached) and `weights.npz` (one array per
+parameter of the policy network; no pickle, no critic).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+import rlsched
+from rlsched.errors import BadInputError
+from rlsched.jobs import IntArray
+from rlsched.learn.config import Network
+from rlsched.learn.networks import build_policy
+from rlsched.scenario import Scenario, parse, validate
+from rlsched.sim.layout import Layout
+
+WEIGHTS, SETTINGS = "weights.npz", "policy.json"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedPolicy:
+    """A policy network with what it was trained on.
+
+    Attributes:
+        scenario: decision rules and observations it knows, and what it was trained for.
+        network: how it is built.
+        net: the network, (vector, mask) -> masked logits.
+        num_resources: resource types it was trained on.
+        about: figures and versions of its training, for the record.
+        sample: draw from the distribution instead of taking the best action.
+    """
+
+    scenario: Scenario
+    network: Network
+    net: nn.Module
+    num_resources: int
+    about: dict[str, Any]
+    sample: bool = False
+
+    @property
+    def layout(self) -> Layout:
+        """Of its observations."""
+        return Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
+
+    @torch.no_grad()
+    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
+        """Legal actions (batch,) for observations (batch, size) and masks (batch, actions)."""
+        logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        if self.sample:
+            actions = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
+        else:
+            actions = logits.argmax(dim=1)
+        return np.asarray(actions.numpy(), dtype=np.int64)
+
+    def save(self, folder: Path) -> None:
+        """Write the artefact; a folder of that name is replaced only once the new one is whole."""
+        new = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        weights = {name: value.detach().cpu().numpy() for name, value in self.net.state_dict().items()}
+        np.savez(new / WEIGHTS, allow_pickle=False, **weights)
+        settings = {
+            "schema": 1,
+            "version": rlsched.__version__,
+            "scenario": self.scenario.model_dump(mode="json"),
+            "network": self.network.model_dump(mode="json"),
+            "num_resources": self.num_resources,
+            "about": self.about,
+        }
+        (new / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+        replace_folder(new, folder)
+
+
+def replace_folder(new: Path, old: Path) -> None:
+    """Put a finished folder in the place of another, which is gone only once the new one is there."""
+    aside = old.with_name(f".{old.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    if old.exists():
+        os.replace(old, aside)
+    os.replace(new, old)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def find_policy(path: Path) -> Path:
+    """The artefact in a policy folder, a checkpoint or a run folder (its best policy).
+
+    Raises:
+        BadInputError: there is none.
+    """
+    for candidate in (path, path / "policy", path / "best"):
+        if (candidate / SETTINGS).is_file():
+            return candidate
+    raise BadInputError(
+        str(path), "holds no trained policy", "name a run folder, a checkpoint or an exported policy"
+    )
+
+
+def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
+    """Read a policy from its folder, a checkpoint or a run folder.
+
+    Raises:
+        BadInputError: there is none, or it is damaged or of another version.
+    """
+    folder = find_policy(path)
+    try:
+        settings = json.loads((folder / SETTINGS).read_text("utf-8"))
+        scenario = parse(settings["scenario"], str(folder / SETTINGS))
+        network = validate(Network, settings["network"], str(folder / SETTINGS))
+        resources = int(settings["num_resources"])
+        layout = Layout.of(scenario.observation, scenario.decision, resources)
+        net = build_policy(layout, network.kind, network.hidden, network.prior)
+        with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
+            net.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        if isinstance(error, BadInputError):
+            raise
+        raise BadInputError(
+            str(folder), f"is damaged or of another version ({error})", "train or export it again"
+        ) from None
+    net.eval()
+    return TrainedPolicy(scenario, network, net, resources, settings.get("about", {}), sample)

@@ -1,0 +1,235 @@
+"""The decision process: the compiled core against the slow twin, and what must always be true."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlsched.scenario import Scenario
+from rlsched.sim.simulator import VectorSimulator
+from tests.strategies import ACTION_RULES, TIME_RULES, Instance, instances, random_jobs, scenario, scenarios
+from tests.twin.env import TwinEnv
+
+from .drive import check_state, check_transition, one, over, random_legal, usage
+
+SCALES = st.sampled_from([1.0, 0.25])
+SEEDS = st.integers(0, 2**16)
+
+
+def drawn(data: st.DataObject, **fixed: object) -> tuple[Scenario, Instance]:
+    instance = data.draw(instances())
+    return data.draw(scenarios(num_resources=len(instance.units), **fixed)), instance
+
+
+@pytest.mark.parametrize("skip_forced", [True, False])
+@pytest.mark.parametrize("time_rule", TIME_RULES)
+@pytest.mark.parametrize("action_rule", ACTION_RULES)
+@settings(max_examples=80, deadline=None)
+@given(data=st.data(), scale=SCALES)
+def test_agrees_with_the_twin(
+    action_rule: str, time_rule: str, skip_forced: bool, data: st.DataObject, scale: float
+) -> None:
+    """The same legal actions lead to the same states, masks, rewards and ends at every step."""
+    rules, instance = drawn(data, action_rule=action_rule, time_rule=time_rule, skip_forced=skip_forced)
+    core = one(rules, instance, scale)
+    twin = TwinEnv(rules, instance.units, instance.table, scale)
+    check_state(core, 0, twin)
+    while not twin.over:
+        legal = [action for action, allowed in enumerate(twin.mask) if allowed]
+        action = data.draw(st.sampled_from(legal))
+        twin.step(action)
+        core.step(np.array([action]))
+        check_state(core, 0, twin)
+        check_transition(core, 0, twin)
+        assert core.starts(0).tolist() == twin.starts
+
+
+def episode(core: VectorSimulator, seed: int) -> Iterator[None]:
+    """Step a vector of one with random legal actions; stands at every decision and at the end."""
+    rng = random.Random(seed)
+    yield
+    while not over(core, 0):
+        core.step(np.array([random_legal(core.mask[0], rng)]))
+        yield
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), seed=SEEDS)
+def test_jobs_are_conserved_and_run_for_their_runtime_on_units_that_are_there(
+    data: st.DataObject, seed: int
+) -> None:
+    rules, instance = drawn(data)
+    table, units = instance.table, np.array(instance.units)
+    core = one(rules, instance)
+    now, begun = -1, np.full(len(table), -1)
+    for _ in episode(core, seed):
+        assert core.now[0] >= now
+        now = int(core.now[0])
+        starts = core.starts(0)
+        assert ((starts == begun) | (begun == -1)).all()  # nobody starts twice
+        begun = starts.copy()
+        started = starts >= 0
+        assert (starts[started] >= table.submit[started]).all()
+        assert (starts[started] <= now).all()
+        running = started & (starts + table.runtime > now)
+        assert (core.free[0] == units - table.demand[running].sum(axis=0)).all()
+        assert (core.free[0] >= 0).all()
+        assert (usage(table, starts) <= units).all()
+    finished = started & ~running
+    if core.terminated[0] and rules.episode.end == "all_finished":
+        assert finished.all()
+    if core.truncated[0]:
+        assert now - table.submit.min() == rules.episode.max_ticks
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), seed=SEEDS)
+def test_rewards_are_weighted_terms_and_observations_stay_in_range(data: st.DataObject, seed: int) -> None:
+    rules, instance = drawn(data)
+    core = one(rules, instance, scale=0.5)
+    for _ in episode(core, seed):
+        assert np.isfinite(core.obs).all()
+        assert (np.abs(core.obs) <= 1).all()
+        assert np.isin(core.mask, (0, 1)).all()
+        assert core.mask[0].any() or over(core, 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), seed=SEEDS)
+def test_skipping_forced_decisions_changes_neither_schedule_nor_clock(data: st.DataObject, seed: int) -> None:
+    """Where there was no choice, being asked makes no difference."""
+    instance = data.draw(instances())
+    drawn_once = data.draw(scenarios(num_resources=len(instance.units), skip_forced=True))
+    asking = drawn_once.model_copy(
+        update={"decision": drawn_once.decision.model_copy(update={"skip_forced": False})}
+    )
+    fast, slow = one(drawn_once, instance), one(asking, instance)
+    rng = random.Random(seed)
+    while not over(slow, 0):
+        action = random_legal(slow.mask[0], rng)
+        if slow.mask[0].sum() > 1:
+            assert slow.now[0] == fast.now[0]
+            assert slow.mask.tobytes() == fast.mask.tobytes()
+            fast.step(np.array([action]))
+        slow.step(np.array([action]))
+    assert over(fast, 0)
+    assert slow.now[0] == fast.now[0]
+    assert slow.starts(0).tolist() == fast.starts(0).tolist()
+
+
+def snapshot(core: VectorSimulator, env: int) -> bytes:
+    """Everything that can be seen of one environment."""
+    parts = [core.obs, core.mask, core.reward, core.terms, core.elapsed, core.terminated, core.truncated]
+    return b"".join(np.ascontiguousarray(part[env]).tobytes() for part in [*parts, core.now, core.free])
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=SEEDS)
+def test_environment_k_of_a_vector_is_the_single_environment(data: st.DataObject, seed: int) -> None:
+    """Each has its own actions and episodes, loaded anew when they end; the bytes are the same."""
+    units = data.draw(st.sampled_from([(3,), (4, 2)]))
+    rules = data.draw(scenarios(num_resources=len(units)))
+    rng = random.Random(seed)
+    vector = VectorSimulator(rules, units=list(units), num_envs=3, max_jobs=20)
+    single = [VectorSimulator(rules, units=list(units), num_envs=1, max_jobs=20) for _ in range(3)]
+
+    def load(env: int) -> None:
+        """An episode with something to decide."""
+        while True:
+            table = random_jobs(rng, units, num_jobs=rng.randint(5, 20))
+            vector.load(env, table)
+            single[env].load(0, table)
+            assert snapshot(vector, env) == snapshot(single[env], 0)
+            if not over(vector, env):
+                return
+
+    for env in range(3):
+        load(env)
+    for _ in range(25):
+        actions = np.array([random_legal(vector.mask[env], rng) for env in range(3)])
+        vector.step(actions)
+        for env in range(3):
+            single[env].step(actions[env : env + 1])
+            assert snapshot(vector, env) == snapshot(single[env], 0)
+            assert vector.starts(env).tolist() == single[env].starts(0).tolist()
+            if over(vector, env):
+                load(env)
+
+
+@pytest.mark.parametrize("skip_forced", [True, False])
+@pytest.mark.parametrize("time_rule", TIME_RULES)
+@pytest.mark.parametrize("action_rule", ACTION_RULES)
+def test_mask_is_sound_and_complete_over_many_steps(
+    action_rule: str, time_rule: str, skip_forced: bool
+) -> None:
+    """9,000 steps per rule, over 100,000 in all: bigger clusters and windows, an action limit that is met.
+
+    Sound: the twin refuses what is not legal. Complete: it finds nothing else that is.
+    """
+    rng = random.Random(f"{action_rule} {time_rule} {skip_forced}")
+    taken = 0
+    while taken < 9000:
+        units = rng.choice([(6,), (16,), (8, 3), (5, 5, 2)])
+        rules = scenario(
+            action_rule=action_rule,
+            time_rule=time_rule,
+            skip_forced=skip_forced,
+            window=rng.choice([2, 5, 8]),
+            scope=rng.choice(["all", "window"]),
+            gamma=rng.choice([1.0, 0.99]),
+            num_resources=len(units),
+        )
+        core = VectorSimulator(rules, units=list(units), num_envs=4, max_jobs=60)
+        twins = {}
+        for env in range(4):
+            table = random_jobs(rng, units, num_jobs=rng.randint(30, 60), span=rng.choice([20, 120]))
+            core.load(env, table)
+            twins[env] = TwinEnv(rules, units, table)
+            check_state(core, env, twins[env])
+        while not any(twin.over for twin in twins.values()):
+            actions = np.array([random_legal(core.mask[env], rng) for env in range(4)])
+            core.step(actions)
+            for env, twin in twins.items():
+                twin.step(int(actions[env]))
+                check_state(core, env, twin)
+                check_transition(core, env, twin)
+            taken += 4
+
+
+def fingerprint() -> str:
+    """A hash over all that is seen in a few random episodes."""
+    rng, seen = random.Random(3), hashlib.sha256()
+    for action_rule in ACTION_RULES:
+        rules = scenario(action_rule=action_rule, gamma=0.99, num_resources=2)
+        core = VectorSimulator(rules, units=[4, 2], num_envs=1, max_jobs=12)
+        core.load(0, random_jobs(rng, (4, 2), num_jobs=12))
+        while not over(core, 0):
+            seen.update(snapshot(core, 0))
+            core.step(np.array([random_legal(core.mask[0], rng)]))
+        seen.update(snapshot(core, 0))
+    return seen.hexdigest()
+
+
+def test_the_same_seed_gives_the_same_bytes_compiled_or_not() -> None:
+    script = f"from {__name__} import fingerprint; print(fingerprint())"
+    interpreted = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert interpreted.returncode == 0, interpreted.stderr
+    assert fingerprint() == fingerprint() == interpreted.stdout.strip()
