@@ -62,7 +62,8 @@ def build_jobs(
         submit.append(span // 4 * pick(0, 4) if pick(0, 1) else pick(0, span))
         requested.append(pick(1, 3) if pick(0, 1) else pick(1, longest))
         runtime.append((requested[-1], pick(1, requested[-1]), requested[-1] + pick(1, longest))[pick(0, 2)])
-        need = [pick(0, total) for total in units]
+        small = pick(0, 1)  # half of the jobs, so that many run at a time
+        need = [pick(0, 1 + (total - 1) // 5 if small else total) for total in units]
         demand.append(need if any(need) else [1, *need[1:]])
         qos.append(QOS[pick(0, len(QOS) - 1)])
     table = JobTable.build(
@@ -73,7 +74,7 @@ def build_jobs(
 
 @st.composite
 def instances(draw: st.DrawFn, max_jobs: int = 12) -> Instance:
-    """1-12 jobs on 1-3 resources of 1-5 units."""
+    """1-12 jobs on 1-3 resources of 1-6 units."""
 
     def pick(low: int, high: int) -> int:
         return draw(st.integers(low, high))
@@ -81,7 +82,7 @@ def instances(draw: st.DrawFn, max_jobs: int = 12) -> Instance:
     def ids(n: int) -> list[int]:
         return draw(st.permutations(range(1, n + 1)))
 
-    units = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    units = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     span = draw(st.sampled_from([0, 4, 20]))
     return Instance(units, build_jobs(pick, ids, units, draw(st.integers(1, max_jobs)), span, longest=9))
 

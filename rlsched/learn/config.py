@@ -21,9 +21,10 @@ class Network(Frozen):
     hidden: tuple[int, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
     critic_hidden: tuple[int, ...] = Field((128, 128), min_length=1, description="of the value function")
     prior: dict[str, float] = Field(
-        {"requested": -6.0, "log_demand_0": -3.6},
+        {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05},
         description="initial weights from job features straight to the score (job_scorer); learned further",
     )
+    sharpness: float = Field(60.0, gt=0, description="logits per unit of score (job_scorer)")
 
 
 class Ppo(Frozen):

@@ -49,7 +49,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         super().setup()
         self.layout = layout_of(self.model_config)
         network = Network.model_validate(self.model_config["network"])
-        self.policy = build_policy(self.layout, network.kind, network.hidden, network.prior)
+        self.policy = build_policy(self.layout, network)
         self.critic = Critic(self.layout, network.critic_hidden)
 
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:

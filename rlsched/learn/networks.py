@@ -12,8 +12,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from rlsched.learn.config import Network
 from rlsched.sim.layout import Layout, job_features
 
+WAIT_RARELY = 4.0  # logits by which waiting starts below the best job: about one decision in fifty
 ILLEGAL = torch.finfo(torch.float32).min
 
 
@@ -99,16 +101,22 @@ class JobScorer(nn.Module):
     Jobs that may not be chosen are not scored: on real queues that saves most of the work.
 
     A linear path from the job's features to its score starts at a given prior: the network learns what to
-    change about an order that is sensible to begin with, instead of finding it from random starts.
+    change about an order that is sensible to begin with, instead of finding it from random starts. Scores are
+    multiplied by `sharpness`, so that the stochastic policy is close to the greedy one from the start, and
+    a step of the optimiser moves the linear path as easily as the network.
 
     Args:
         layout: with a `jobs` block.
         hidden: units per layer.
         prior: job feature -> initial weight.
+        sharpness: logits per unit of score.
     """
 
-    def __init__(self, layout: Layout, hidden: Sequence[int], prior: Mapping[str, float]) -> None:
+    def __init__(
+        self, layout: Layout, hidden: Sequence[int], prior: Mapping[str, float], sharpness: float
+    ) -> None:
         super().__init__()
+        self.sharpness = sharpness
         self.blocks = Blocks(layout)
         names = job_features(layout.num_resources)
         width = hidden[0]
@@ -129,12 +137,14 @@ class JobScorer(nn.Module):
         env, slot = torch.nonzero(mask[:, :-1] > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
         hidden = torch.relu(self.of_job(chosen) + state[env])
-        scores = (self.body(hidden) + self.linear(chosen)).squeeze(-1)
+        scores = self.sharpness * (self.body(hidden) + self.linear(chosen)).squeeze(-1)
         pool = torch.zeros_like(state).index_add(0, env, hidden)
         pool = pool / (mask[:, :-1].sum(1, keepdim=True) + 1)
-        wait = self.wait(torch.cat([state, pool], dim=1))
-        logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)
-        return masked(torch.cat([logits[:, :-1], wait], dim=1), mask)
+        logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)[:, :-1]
+        # Waiting competes with the best job, whatever the level of the scores.
+        level = logits.detach().max(dim=1, keepdim=True).values.clamp(min=-1e6)
+        wait = level - WAIT_RARELY + self.sharpness * self.wait(torch.cat([state, pool], dim=1))
+        return masked(torch.cat([logits, wait], dim=1), mask)
 
 
 class Critic(nn.Module):
@@ -160,8 +170,8 @@ class Critic(nn.Module):
         return self.net(inputs).squeeze(-1)
 
 
-def build_policy(layout: Layout, kind: str, hidden: Sequence[int], prior: Mapping[str, float]) -> nn.Module:
-    """The policy network of a `learn.config.Network`: (vector, mask) -> masked logits."""
-    if kind == "mlp":
-        return FlatPolicy(layout, hidden)
-    return JobScorer(layout, hidden, prior)
+def build_policy(layout: Layout, network: Network) -> nn.Module:
+    """The policy network that these settings describe: (vector, mask) -> masked logits."""
+    if network.kind == "mlp":
+        return FlatPolicy(layout, network.hidden)
+    return JobScorer(layout, network.hidden, network.prior, network.sharpness)

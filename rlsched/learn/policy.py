@@ -120,7 +120,7 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         network = validate(Network, settings["network"], str(folder / SETTINGS))
         resources = int(settings["num_resources"])
         layout = Layout.of(scenario.observation, scenario.decision, resources)
-        net = build_policy(layout, network.kind, network.hidden, network.prior)
+        net = build_policy(layout, network)
         with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
             net.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
     except (OSError, ValueError, KeyError, RuntimeError) as error:

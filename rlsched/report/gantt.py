@@ -16,17 +16,8 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.report.packing import pack
-from rlsched.report.style import (
-    GRID,
-    INK,
-    MUTED,
-    TimeUnit,
-    house_style,
-    new_figure,
-    shortened,
-    time_unit,
-    written,
-)
+from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened
+from rlsched.report.words import TimeUnit, time_unit, written
 from rlsched.sim.metrics import job_metrics
 
 Colour = Literal["wait", "size"]

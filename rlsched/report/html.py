@@ -22,9 +22,10 @@ from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
 from rlsched.report.plots import draw_comparison
-from rlsched.report.style import Scale, scale_for, to_png
+from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
-from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table, verdict
+from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table
+from rlsched.report.words import Scale, scale_for, verdict
 
 _LIBRARIES = ("numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
 

@@ -17,15 +17,13 @@ from rlsched.report.style import (
     HEURISTIC,
     LEARNED,
     MUTED,
-    Scale,
     house_style,
     new_figure,
-    number,
     quiet_axes,
-    scale_for,
     shortened,
     value_axis,
 )
+from rlsched.report.words import Scale, number, scale_for
 
 HEURISTICS_SHOWN = 6
 """Heuristics beside a learning curve, the best ones."""

@@ -17,12 +17,11 @@ from rlsched.report.style import (
     MUTED,
     house_style,
     new_figure,
-    number,
     quiet_axes,
-    scale_for,
     shortened,
     value_axis,
 )
+from rlsched.report.words import number, scale_for
 
 HEURISTICS_SHOWN = 12
 """Heuristics per panel, best first; the report's tables hold all of them."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from math import floor, isfinite, log10
-from typing import NamedTuple
+from math import isfinite
 
 import numpy as np
 from matplotlib import rc_context
@@ -84,60 +83,6 @@ def value_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
     else:
         axis.set_major_locator(MaxNLocator(nbins=6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-
-
-class TimeUnit(NamedTuple):
-    """A unit in which a span of time is read."""
-
-    name: str
-    seconds: float
-
-
-_TIME_UNITS = (TimeUnit("d", 86_400), TimeUnit("h", 3_600), TimeUnit("min", 60), TimeUnit("s", 1))
-
-
-def time_unit(longest_s: float) -> TimeUnit:
-    """The largest unit of which the longest time is at least two."""
-    return next((unit for unit in _TIME_UNITS if abs(longest_s) >= 2 * unit.seconds), _TIME_UNITS[-1])
-
-
-def number(value: float) -> str:
-    """Three significant digits, thousands separated; a dash where it was not measured."""
-    if not isfinite(value):
-        return "–"  # noqa: RUF001 - the usual sign for a missing figure
-    if value == int(value) or abs(value) >= 100:
-        digits = 0
-    else:
-        digits = min(2 - floor(log10(abs(value))), 6)
-    text = f"{value:,.{digits}f}"
-    return text.replace("-", "−") if float(text.replace(",", "")) else "0"  # noqa: RUF001 - a real minus
-
-
-class Scale(NamedTuple):
-    """How the values of a metric are written: factor and what stands behind the number."""
-
-    factor: float
-    suffix: str
-
-    def __call__(self, value: float) -> str:
-        """The number without its unit."""
-        return number(value * self.factor)
-
-
-def scale_for(unit: str, values: Iterable[float]) -> Scale:
-    """One scale for all values of a metric: times in the unit that suits the longest, shares in percent."""
-    if unit == "s":
-        chosen = time_unit(max((abs(value) for value in values if isfinite(value)), default=0.0))
-        return Scale(1 / chosen.seconds, f" {chosen.name}")
-    if unit == "share":
-        return Scale(100.0, " %")
-    return Scale(1.0, "" if unit in {"ratio", "value", "cost"} else f" {unit}")
-
-
-def written(value: float, unit: str) -> str:
-    """One value with its unit."""
-    scale = scale_for(unit, [value])
-    return scale(value) + (scale.suffix if isfinite(value) else "")
 
 
 def shortened(name: str, length: int = 34) -> str:

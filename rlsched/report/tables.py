@@ -9,7 +9,7 @@ from math import isnan
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
-from rlsched.report.style import Scale, number, scale_for, written
+from rlsched.report.words import Scale, judgement, number, scale_for, verdict, written
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
@@ -81,13 +81,6 @@ def _difference(row: SummaryRow, scale: Scale, best: str | None) -> str:
     return f'{text} <span class="{judgement}">{judgement}</span>' if judgement else text
 
 
-def verdict(row: SummaryRow) -> str:
-    """Whether a policy is better or worse than the best heuristic; empty where the interval holds zero."""
-    if isnan(row.best_heuristic_difference) or row.difference_low <= 0 <= row.difference_high:
-        return ""
-    return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"
-
-
 def hoarding_table(findings: Sequence[Breach]) -> str:
     """Schedule span and wait of learned policies against greedy sjf, and what follows."""
     caption = (
@@ -102,7 +95,7 @@ def hoarding_table(findings: Sequence[Breach]) -> str:
             escape(finding.backfill),
             _against(number(finding.span), number(finding.reference_span), finding.span_ratio),
             _against(written(finding.wait, "s"), written(finding.reference_wait, "s"), finding.wait_ratio),
-            judgement(finding),
+            _judgement(finding),
         )
         for finding in findings
     ]
@@ -113,20 +106,12 @@ def _against(value: str, reference: str, ratio: float) -> str:
     return f'{value} <span class="range">against {reference}: {number(ratio)} times</span>'
 
 
-def judgement(finding: Breach) -> str:
-    """The finding in plain words, as HTML."""
+def _judgement(finding: Breach) -> str:
+    """The finding in plain words, as HTML: the verdict coloured, the reasons plain."""
+    said, colon, reasons = judgement(finding).partition(":")
     if finding.breached is None:
-        return "not judged: add sjf with greedy backfilling to the comparison"
-    if not finding.breached:
-        return '<span class="better">counts</span>'
-    reasons = []
-    if finding.span_ratio > SPAN_LIMIT:
-        reasons.append("it pushes jobs past the end of the sequence")
-    if finding.wait_ratio > WAIT_LIMIT:
-        reasons.append("its jobs wait too long on average")
-    if finding.completion < finding.reference_completion:
-        reasons.append("it leaves jobs unfinished that sjf finishes")
-    return f'<span class="worse">does not count</span>: {"; ".join(reasons)}'
+        return said + colon + reasons
+    return f'<span class="{"worse" if finding.breached else "better"}">{said}</span>{colon}{reasons}'
 
 
 def count_table(counts: Mapping[str, int]) -> str:

@@ -17,7 +17,8 @@ from rlsched.report.gantt import LEGEND_IN, PANEL_IN, Gantt, Schedule, draw_gant
 from rlsched.report.gantt import WIDTH_IN as GANTT_WIDTH_IN
 from rlsched.report.learning_curve import Curve, LearningCurves, draw_learning
 from rlsched.report.plots import HEURISTICS_SHOWN, draw_comparison
-from rlsched.report.style import DPI, number, scale_for, shortened, time_unit, to_png, written
+from rlsched.report.style import DPI, shortened, to_png
+from rlsched.report.words import number, scale_for, time_unit, written
 
 
 def opened(figure: Figure) -> Image.Image:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rlsched.scenario import Scenario
@@ -34,7 +34,7 @@ def drawn(data: st.DataObject, **fixed: object) -> tuple[Scenario, Instance]:
 @pytest.mark.parametrize("skip_forced", [True, False])
 @pytest.mark.parametrize("time_rule", TIME_RULES)
 @pytest.mark.parametrize("action_rule", ACTION_RULES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data(), scale=SCALES)
 def test_agrees_with_the_twin(
     action_rule: str, time_rule: str, skip_forced: bool, data: st.DataObject, scale: float
@@ -144,14 +144,15 @@ def test_environment_k_of_a_vector_is_the_single_environment(data: st.DataObject
     single = [VectorSimulator(rules, units=list(units), num_envs=1, max_jobs=20) for _ in range(3)]
 
     def load(env: int) -> None:
-        """An episode with something to decide."""
-        while True:
+        """An episode with something to decide; a window of one, say, under `commit` has none."""
+        for _ in range(20):
             table = random_jobs(rng, units, num_jobs=rng.randint(5, 20))
             vector.load(env, table)
             single[env].load(0, table)
             assert snapshot(vector, env) == snapshot(single[env], 0)
             if not over(vector, env):
                 return
+        assume(False)
 
     for env in range(3):
         load(env)
@@ -172,7 +173,7 @@ def test_environment_k_of_a_vector_is_the_single_environment(data: st.DataObject
 def test_mask_is_sound_and_complete_over_many_steps(
     action_rule: str, time_rule: str, skip_forced: bool
 ) -> None:
-    """9,000 steps per rule, over 100,000 in all: bigger clusters and windows, an action limit that is met.
+    """9,000 steps per rule, over 100,000 in all: bigger clusters and windows, the action limit is met.
 
     Sound: the twin refuses what is not legal. Complete: it finds nothing else that is.
     """
@@ -187,6 +188,8 @@ def test_mask_is_sound_and_complete_over_many_steps(
             window=rng.choice([2, 5, 8]),
             scope=rng.choice(["all", "window"]),
             gamma=rng.choice([1.0, 0.99]),
+            max_ticks=rng.choice([None, None, 40]),
+            tick_s=rng.choice([1, 4]),
             num_resources=len(units),
         )
         core = VectorSimulator(rules, units=list(units), num_envs=4, max_jobs=60)
@@ -204,6 +207,39 @@ def test_mask_is_sound_and_complete_over_many_steps(
                 check_state(core, env, twin)
                 check_transition(core, env, twin)
             taken += 4
+
+
+@pytest.mark.parametrize("time_rule", TIME_RULES)
+@pytest.mark.parametrize("gamma", [1.0, 0.99, 0.999999])
+def test_long_times_are_discounted_as_the_sum_over_their_ticks(time_rule: str, gamma: float) -> None:
+    """Jumps of thousands of ticks, against the twin that counts them one by one."""
+    rng = random.Random(11)
+    rules = scenario(time_rule=time_rule, gamma=gamma, tick_s=1)
+    for _ in range(3):
+        table = random_jobs(rng, (4,), num_jobs=15, span=4000, longest=1500)
+        core, twin = one(rules, Instance((4,), table)), TwinEnv(rules, (4,), table)
+        while not twin.over:
+            action = random_legal(core.mask[0], rng)
+            twin.step(action)
+            core.step(np.array([action]))
+            check_state(core, 0, twin)
+            check_transition(core, 0, twin)
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), seed=SEEDS)
+def test_what_the_mask_forbids_is_refused_and_changes_nothing(data: st.DataObject, seed: int) -> None:
+    rules, instance = drawn(data)
+    core = one(rules, instance)
+    for _ in episode(core, seed):
+        if over(core, 0):
+            return
+        before, starts = snapshot(core, 0), core.starts(0).tolist()
+        for action in (-1, *np.flatnonzero(core.mask[0] == 0).tolist(), core.mask.shape[1]):
+            with pytest.raises(ValueError, match="illegal"):
+                core.step(np.array([action]))
+            assert snapshot(core, 0) == before
+            assert core.starts(0).tolist() == starts
 
 
 def fingerprint() -> str:

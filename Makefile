@@ -1,0 +1,40 @@
+# Everything a developer or a newcomer runs. `make demo` and `make test` set up their own .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# `python3 -m venv` and pip work everywhere; torch first and pinned, so that nothing else pulls another build.
+TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+
+.PHONY: demo test lint bench study clean setup
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==$(TORCH)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: setup  ## train on the shipped sample trace and compare with the heuristics
+	$(BIN)/rlsched train --scenario sample --set minutes=1.5 --out runs/demo
+	$(BIN)/rlsched evaluate runs/demo --episodes 20 --report runs/demo/report
+
+test: setup
+	$(BIN)/pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## speed of the core, against the slow twin
+	$(BIN)/rlsched bench core
+
+study: setup  ## the learned policies of the README: three traces, three seeds each, about 90 minutes
+	$(BIN)/python benchmarks/study_hpc.py
+
+clean:
+	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

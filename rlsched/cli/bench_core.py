@@ -1,0 +1,265 @@
+"""What `rlsched bench core` measures: the compiled core, on one thread, beside its slow twin."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.cli import bench_twin
+from rlsched.errors import BadInputError
+from rlsched.jobs import IntArray, JobTable
+from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.sim.replay import Replayer
+from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.source import open_source
+
+ENVS = 32
+JOBS = 1024
+SEQUENCES = 16
+REPLAYS = (("fcfs", "none"), ("fcfs", "easy"), ("sjf", "greedy"), ("area", "easy"))
+CROWDED_ENVS = 8
+CROWDED_STEPS = 4_000
+SMALL = "256 procs 1000 queued"
+CROWDED = (("163840 procs", 163_840, 1_000), ("100000 queued", 256, 100_000))  # case, units, jobs waiting
+TWIN = "slow twin"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured speed, in the shape of cli.md.
+
+    Attributes:
+        name: what was counted.
+        case: on what.
+        value: per second.
+        unit: of it.
+        against: what ran beside it.
+        ratio: how many times as fast as that it is; None where that could not run.
+    """
+
+    name: str
+    case: str
+    value: float
+    unit: str = "1/s"
+    against: str | None = None
+    ratio: float | None = None
+
+
+def measure(played: Scenario, replayed: Scenario, seconds: float, seed: int) -> Iterator[Figure]:
+    """All figures, one after the other.
+
+    Args:
+        played: whose environments are stepped.
+        replayed: whose sequences are replayed.
+        seconds: for each figure.
+        seed: of episodes and actions.
+
+    Raises:
+        BadInputError: a workload cannot be opened, or has no sequence of 1,024 jobs.
+    """
+    episodes, units = sequences(played, seed)
+    replays, replay_units = sequences(replayed, seed)
+    yield decisions(played, episodes, units, seconds, seed)
+    for policy, backfill in REPLAYS:
+        yield jobs_replayed(replayed, replays, replay_units, policy, backfill, seconds)
+    small = crowded(256, 1_000, seconds, seed)
+    yield Figure("decisions_per_s", SMALL, small)
+    for case, procs, queued in CROWDED:
+        value = crowded(procs, queued, seconds, seed)
+        yield Figure("decisions_per_s", case, value, against=SMALL, ratio=value / small)
+
+
+def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]:
+    """Sequences of jobs of a scenario, and the units of its cluster."""
+    rng = np.random.default_rng(seed)
+    try:
+        source = open_source(scenario.model_copy(update={"episode": Episode(jobs=JOBS)}))
+        drawn = [source.training(rng).jobs for _ in range(SEQUENCES)]
+    except BadInputError as error:
+        if "episode.jobs" not in error.remedy:
+            raise
+        raise BadInputError(error.where, error.problem, "measure on a longer trace") from None
+    return drawn, [int(resource.units or 0) for resource in source.cluster.resources]
+
+
+def decisions(
+    scenario: Scenario, episodes: Sequence[JobTable], units: Sequence[int], seconds: float, seed: int
+) -> Figure:
+    """Random legal decisions of a vector of environments, observations and episode loads included."""
+    sim = VectorSimulator(scenario, units, ENVS, JOBS)
+    actions = np.zeros(ENVS, np.int64)
+    loaded = 0
+
+    def load(env: int) -> None:
+        nonlocal loaded
+        sim.load(env, episodes[loaded % len(episodes)])
+        loaded += 1
+
+    def some() -> int:
+        """A few hundred steps: so many that looking at the clock costs nothing."""
+        taken = 0
+        for _ in range(256):
+            choose(sim.mask, actions)
+            sim.step(actions)
+            taken += ENVS
+            for env in np.flatnonzero(sim.terminated | sim.truncated).tolist():
+                load(env)
+        return taken
+
+    for env in range(ENVS):
+        load(env)
+    start_choosing(seed)
+    some()  # compiles
+    fast = rate(some, seconds)
+    rule = scenario.decision
+    slow = bench_twin.decisions(scenario, episodes[0], units, seconds, seed)
+    return Figure(
+        "decisions_per_s",
+        f"{scenario.name} {rule.time_rule} w{rule.window}",
+        fast,
+        against=TWIN if slow else None,
+        ratio=fast / slow if slow else None,
+    )
+
+
+def jobs_replayed(
+    scenario: Scenario,
+    episodes: Sequence[JobTable],
+    units: Sequence[int],
+    policy: str,
+    backfill: str,
+    seconds: float,
+) -> Figure:
+    """Jobs that a queue order gets through, loading included; the median of repeated runs."""
+    replayer = Replayer(len(episodes), JOBS, units)
+    jobs = sum(map(len, episodes))
+
+    def once() -> int:
+        replayer.run(episodes, policy, backfill)
+        return jobs
+
+    once()  # compiles
+    fast = rate(once, seconds)
+    slow = bench_twin.jobs_replayed(episodes[0], units, policy, backfill)
+    return Figure(
+        "jobs_per_s",
+        f"{_source(scenario)} {policy} {backfill}",
+        fast,
+        against=TWIN if slow else None,
+        ratio=fast / slow if slow else None,
+    )
+
+
+def _source(scenario: Scenario) -> str:
+    workload = scenario.workload
+    if isinstance(workload, SwfWorkload):
+        return workload.file.name.removesuffix(".gz").removesuffix(".swf")
+    return scenario.name
+
+
+def crowded(procs: int, queued: int, seconds: float, seed: int) -> float:
+    """Decisions per second on a machine that is full of small jobs, before a queue that keeps its length.
+
+    Only the decisions count: the episodes are loaded, and the machine filled, beforehand.
+    """
+    rng = np.random.default_rng(seed)
+    running = procs * 2 // 9  # of 4.5 units on average
+    count = running + queued + CROWDED_STEPS
+    interval = max(1, 50_500 // running)  # ticks; about as many arrive as end
+    later = np.arange(CROWDED_STEPS) * interval
+    jobs = JobTable.build(
+        submit=np.concatenate([np.zeros(running + queued), later]),
+        runtime=rng.integers(1_000, 100_000, count),
+        demand=rng.integers(1, 9, count),
+    )
+    sim = VectorSimulator(_crowded_scenario(), [procs], CROWDED_ENVS, count)
+    actions = np.zeros(CROWDED_ENVS, np.int64)
+    start_choosing(seed)
+
+    def steps(number: int) -> int:
+        for _ in range(number):
+            choose(sim.mask, actions)
+            sim.step(actions)
+        return number * CROWDED_ENVS
+
+    rates: list[float] = []
+    deadline = time.perf_counter() + seconds
+    while not rates or time.perf_counter() < deadline:
+        for env in range(CROWDED_ENVS):
+            sim.load(env, jobs)
+        steps(running)
+        began = time.perf_counter()
+        rates.append(steps(CROWDED_STEPS) / (time.perf_counter() - began))
+    return median(rates)
+
+
+def _crowded_scenario() -> Scenario:
+    from rlsched.scenario import LublinWorkload
+
+    return Scenario(workload=LublinWorkload(kind="lublin"))
+
+
+def rate(work: Callable[[], int], seconds: float) -> float:
+    """The median speed of repeated work, in what it counts per second; three times at least."""
+    rates: list[float] = []
+    deadline = time.perf_counter() + seconds
+    while len(rates) < 3 or time.perf_counter() < deadline:
+        began = time.perf_counter()
+        done = work()
+        rates.append(done / (time.perf_counter() - began))
+    return median(rates)
+
+
+@numba.njit(cache=True)
+def start_choosing(seed: int) -> None:
+    """Seed the compiled generator."""
+    np.random.seed(seed)
+
+
+@numba.njit(cache=True)
+def choose(mask: NDArray[np.int8], actions: IntArray) -> None:
+    """A random legal action for every environment."""
+    for i in range(len(mask)):
+        left = np.random.randint(mask[i].sum())
+        for action in range(mask.shape[1]):
+            if mask[i, action]:
+                if left == 0:
+                    actions[i] = action
+                    break
+                left -= 1
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("rlsched", "numba", "numpy")},
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def to_json(figures: Sequence[Figure]) -> dict[str, Any]:
+    """The figures in the shape of cli.md."""
+    return {"schema": 1, "machine": machine(), "figures": [asdict(figure) for figure in figures]}

@@ -1,0 +1,58 @@
+"""The slow twin of the core as a yardstick: plain Python, in the repository (tests/twin), not in here."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+import rlsched
+from rlsched.jobs import JobTable
+from rlsched.scenario import Scenario
+
+
+@cache
+def module(name: str) -> ModuleType | None:
+    """A module of the slow twin, which is no part of the package: from the repository, if it is there."""
+    for root in (Path(rlsched.__file__).parents[1], Path.cwd()):
+        if (root / "tests" / "twin" / "env.py").is_file():
+            sys.path.insert(0, str(root))
+            try:
+                return import_module(f"tests.twin.{name}")
+            finally:
+                sys.path.remove(str(root))
+    return None
+
+
+def decisions(
+    scenario: Scenario, jobs: JobTable, units: Sequence[int], seconds: float, seed: int
+) -> float | None:
+    """Random legal decisions per second of the slow twin."""
+    found = module("env")
+    if found is None:
+        return None
+    rng = np.random.default_rng(seed)
+    taken, began = 0, time.perf_counter()
+    while True:
+        env = found.TwinEnv(scenario, units, jobs)
+        while not env.over:
+            env.step(int(rng.choice(np.flatnonzero(env.mask))))
+            taken += 1
+            if time.perf_counter() - began > seconds:
+                return taken / (time.perf_counter() - began)
+
+
+def jobs_replayed(jobs: JobTable, units: Sequence[int], policy: str, backfill: str) -> float | None:
+    """Jobs per second of the slow twin, on one sequence."""
+    found = module("replay")
+    if found is None:
+        return None
+    began = time.perf_counter()
+    found.replay(jobs, units, policy, backfill)
+    return len(jobs) / (time.perf_counter() - began)

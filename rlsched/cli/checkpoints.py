@@ -1,0 +1,49 @@
+"""Trained policies where a policy is named; torch is loaded only when one is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlsched.errors import BadInputError
+
+if TYPE_CHECKING:
+    from rlsched.evaluate.contestants import Loader, Trained
+
+
+def check_exists(path: str) -> None:
+    """Refuse what is no folder, before torch is loaded.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    if not Path(path).is_dir():
+        from rlsched.sim.priorities import PRIORITIES
+
+        remedy = "name a run folder, a checkpoint or an exported policy"
+        if path in PRIORITIES:
+            remedy = f"{path} is a queue order: run it with --against, or with rlsched simulate --policy"
+        raise BadInputError(path, "no such folder", remedy)
+
+
+def loader(*, sample: bool = False, seed: int = 0) -> Loader:
+    """What loads a checkpoint by its path, each once.
+
+    Args:
+        sample: draw actions from the policy's distribution.
+        seed: of these draws.
+    """
+
+    @cache
+    def load(path: str) -> Trained:
+        check_exists(path)
+        import torch
+
+        from rlsched.learn.policy import load_policy
+
+        if sample:
+            torch.manual_seed(seed)
+        return load_policy(Path(path), sample=sample)
+
+    return load

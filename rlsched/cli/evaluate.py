@@ -1,0 +1,113 @@
+"""`rlsched evaluate`: hold trained policies against the best known queue orders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlsched.cli import options, output
+from rlsched.errors import BadInputError
+
+if TYPE_CHECKING:
+    from rlsched.evaluate.contestants import Trained
+    from rlsched.scenario import Scenario
+
+AGAINST = (
+    "fcfs:greedy",
+    "sjf:greedy",
+    "smallest:greedy",
+    "area:greedy",
+    "xfactor:greedy",
+    "wfp3:greedy",
+    "f1:greedy",
+    "sjf:easy",
+    "area:easy",
+    "f1:easy",
+)
+"""The best orders known (results.md): who does not beat these has not learned anything."""
+
+
+def evaluate(
+    checkpoint: Annotated[
+        list[str],
+        typer.Argument(metavar="CHECKPOINT...", help="Run folders, checkpoints, exported policies."),
+    ],
+    scenario: options.ScenarioOption = None,
+    trace: options.TraceOption = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against",
+            "-a",
+            metavar="A,B:RULE",
+            help="Queue orders, with a backfilling rule (greedy), or further trained policies. "
+            "Left out: the ten best ones known.",
+        ),
+    ] = None,
+    episodes: options.EpisodesOption = None,
+    jobs: options.JobsOption = None,
+    offsets: options.OffsetsOption = None,
+    seed: options.SeedOption = None,
+    protocol: options.ProtocolOption = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw actions instead of taking the most likely one.")
+    ] = False,
+    report: options.ReportOption = None,
+    json: options.JsonOption = None,
+    set_: options.SetOption = None,
+) -> None:
+    """Hold trained policies against the best known queue orders, on the same episodes.
+
+    A policy keeps the decision rules and observations it was trained with; cluster and jobs are those of
+    --scenario or --trace, or else of the scenario it was trained for. Episodes are never ones it was trained
+    on, unless you name such rows. sjf with greedy backfilling always runs too: against it is judged whether
+    a policy only pushes long jobs out of sight.
+
+    Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report
+    """
+    overrides = set_ or []
+    if scenario is not None and trace is not None:
+        raise BadInputError("--scenario, --trace", "both are given", "give one, or none for the policy's own")
+    options.check_overrides(overrides, protocol)
+    choice = options.choice(
+        episodes=episodes, jobs=jobs, offsets=offsets, seed=seed, protocol=protocol, whole=False
+    )
+    targets = output.Targets(json=json, report=report)
+    targets.check()
+
+    from rlsched.cli.checkpoints import check_exists, loader
+    from rlsched.cli.comparing import compare_and_show
+    from rlsched.evaluate.contestants import Entry, contestants, entries, with_reference
+    from rlsched.evaluate.hoarding import REFERENCE
+    from rlsched.evaluate.session import open_session
+
+    rivals = entries("--against", options.items(against) or AGAINST, ["greedy"])
+    for path in checkpoint:
+        check_exists(path)
+    load = loader(sample=sample, seed=seed or 0)
+    trained = {path.rstrip("/") or path: load(path) for path in checkpoint}
+    chosen = _scenario(trained, scenario, trace, overrides)
+    session = open_session(chosen, choice)
+    rivals = [entry for entry in rivals if entry.policy not in trained]
+    picked = [Entry(path, None) for path in trained] + with_reference(rivals, Entry(*REFERENCE))
+    racing = contestants("--against", picked, session, load)
+    compare_and_show(session, racing, targets)
+
+
+def _scenario(
+    trained: dict[str, Trained], scenario: str | None, trace: Path | None, overrides: list[str]
+) -> Scenario:
+    """What is evaluated on: what was named, or else what the policies were trained for."""
+    from rlsched.evaluate.contestants import shared_scenario
+
+    if trace is not None:
+        return options.trace_scenario(trace, overrides)
+    if scenario is not None:
+        chosen = options.named_scenario("--scenario", scenario, overrides)
+    else:
+        own = shared_scenario(list(trained.items()))
+        chosen = options.changed(own, overrides)
+    options.check_trace(chosen)
+    return chosen

@@ -1,0 +1,178 @@
+"""Where results go: checked before anything long starts, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+from rlsched.errors import BadInputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STDOUT = "-"
+PIPE_WIDTH = 150  # columns of a table that no terminal bounds
+PROGRESS_AFTER_S = 1.0
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for people. Numbers keep one colour: rich would paint every digit."""
+    from rich.console import Console
+
+    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = PIPE_WIDTH
+    return found
+
+
+def people(target: str | None) -> Console:
+    """Where to talk to people: stdout, or stderr where JSON has stdout for itself."""
+    return console(stderr=target == STDOUT)
+
+
+def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
+    """Make sure that a file can be written, before anything runs. Nothing is left behind.
+
+    Raises:
+        BadInputError: it cannot, or its name has another ending.
+    """
+    if endings and path.suffix.lower() not in endings:
+        raise BadInputError(option, f"{str(path)!r}: unknown format", f"end it in {' or '.join(endings)}")
+    if path.is_dir():
+        raise BadInputError(option, f"{str(path)!r} is a folder", "name a file in it")
+    if path.exists() and not path.is_file():
+        return  # a pipe or a device: found out when it is written to
+    probe = _beside(path)
+    try:
+        probe.touch()
+    except OSError as error:
+        raise BadInputError(
+            option, f"cannot write {str(path)!r} ({error.strerror})", "name a folder that exists and is yours"
+        ) from None
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Make sure that a folder can be made and written to, before anything runs. Nothing is left behind.
+
+    Raises:
+        BadInputError: it cannot.
+    """
+    there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        raise BadInputError(option, f"{str(there)!r} is a file", "name a folder")
+    check_file(option, there / "probe")
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What a comparison is written to, as asked for; None: not at all."""
+
+    json: str | None = None
+    report: Path | None = None
+    render: Path | None = None
+
+    def check(self) -> None:
+        """Make sure that all can be written, before anything runs.
+
+        Raises:
+            BadInputError: one cannot.
+        """
+        if self.json is not None and self.json != STDOUT:
+            check_file("--json", Path(self.json))
+        if self.report is not None:
+            check_folder("--report", self.report)
+        if self.render is not None:
+            check_file("--render", self.render, (".png",))
+
+
+def write_json(target: str, values: Mapping[str, Any]) -> None:
+    """Write values as JSON to a file, whole or not at all, or to stdout."""
+    text = json.dumps(values, allow_nan=False, indent=1) + "\n"
+    if target == STDOUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write_bytes(Path(target), text.encode())
+
+
+def list_json(target: str, name: str, rows: Sequence[Mapping[str, Any]], **more: object) -> None:
+    """Write a listing as JSON: `{"schema": 1, name: rows, ...}`.
+
+    Raises:
+        BadInputError: the file cannot be written.
+    """
+    Targets(json=target).check()
+    write_json(target, {"schema": 1, name: list(rows), **more})
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """A file that is there whole or not at all; pipes and devices are written through."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    path = path.resolve()  # of a link, what it points to is replaced
+    partial = _beside(path)
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+@contextmanager
+def progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr for what takes more than a second; gives the function that counts up.
+
+    It starts by a timer, because the first step may be the longest. Nothing is shown where nobody looks.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    shown = console(stderr=True)
+    bar = Progress(*look, console=shown, transient=True, disable=not shown.is_terminal)
+    task = bar.add_task(f"{doing} (the first run ever compiles for half a minute)", total=total)
+    timer = Timer(PROGRESS_AFTER_S, bar.start)
+    timer.daemon = True
+
+    def step(count: int) -> None:
+        bar.update(task, advance=count, description=doing)
+
+    timer.start()
+    try:
+        yield step
+    finally:
+        timer.cancel()
+        timer.join(timeout=PROGRESS_AFTER_S)
+        bar.stop()
+
+
+def busy(doing: str) -> AbstractContextManager[object]:
+    """A sign on stderr that something takes its time; nothing where nobody looks."""
+    shown = console(stderr=True)
+    return shown.status(doing) if shown.is_terminal else nullcontext()
+
+
+class Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """So far."""
+        return time.perf_counter() - self._began

@@ -1,0 +1,189 @@
+"""Comparisons as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import isnan
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
+from rlsched.evaluate.measures import HEADLINE, measure
+from rlsched.evaluate.results import Result
+from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, order_by
+from rlsched.report.words import Scale, judgement, number, scale_for, verdict, written
+from rlsched.workloads.swf import REPAIRS
+
+WIDE = 125
+"""Columns from which on every mean is shown with its interval."""
+
+INTERVAL_WIDTH = len("[3,447, 8,483]")
+
+GOOD, BAD, FAINT = "green", "bold red", "dim"
+
+
+def plain_table(title: str | None, columns: Sequence[str], right: Collection[str] = ()) -> Table:
+    """An empty table in the house's look: no boxes, a rule below the header."""
+    from rich import box
+
+    table = Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+    )
+    for column in columns:
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            min_width=max(map(len, column.split())),
+        )
+    return table
+
+
+def show_result(console: Console, result: Result) -> None:
+    """The whole comparison: all policies, the learned ones against the best heuristic, hoarding."""
+    hoarders = {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
+    console.print()
+    console.print(comparison(result.summary, hoarders, wide=console.width >= WIDE))
+    learned = [row for row in result.summary if row.learned and row.metric in HEADLINE]
+    if learned and any(row.best_heuristic for row in learned):
+        console.print()
+        console.print(against_heuristics(learned, result.summary))
+    if result.hoarding:
+        console.print()
+        console.print(hoarding(result.hoarding))
+    console.print()
+
+
+def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, wide: bool) -> Table:
+    """All policies by bounded slowdown, best first; a narrow table shows less of the other metrics."""
+    headline = HEADLINE if wide else HEADLINE[:3]
+    metrics = [name for name in headline if any(row.metric == name for row in rows)]
+    scales = {name: _scale(rows, name) for name in metrics}
+    heads = [f"{name.replace('_', ' ')}{_unit(scales[name])}" for name in metrics]
+    best = next((row.best_heuristic for row in rows if row.metric == metrics[0]), None)
+    several = sum(row.metric == metrics[0] for row in rows) > 1
+    extra = [f"against {best}", *(["wins"] if wide else [])] if best and several else []
+    table = plain_table(None, ["policy", "backfill", heads[0], *extra, *heads[1:]], {*heads, *extra})
+    for column in table.columns[2 : 3 + bool(extra)]:
+        column.min_width = INTERVAL_WIDTH
+    cells = by_cell(rows)
+    for row in order_by(rows, metrics[0]):
+        contender = Contender(row.policy, row.backfill)
+        means = [
+            interval(cells[contender, name], scales[name], bare=not wide and name != metrics[0])
+            for name in metrics
+        ]
+        compared = [difference(row, scales[metrics[0]]), wins(row)][: len(extra)]
+        table.add_row(_name(row, contender in hoarders), row.backfill, means[0], *compared, *means[1:])
+    table.caption = _caption(rows, metrics)
+    return table
+
+
+def _caption(rows: Sequence[SummaryRow], metrics: Sequence[str]) -> str:
+    notes = [f"{name.replace('_', ' ')}: {measure(name).doc}" for name in metrics if name == "schedule_span"]
+    if max(row.episodes for row in rows) > 1:
+        notes.insert(0, "[95 % interval of the mean], differences paired by episode")
+    return escape("; ".join(notes))
+
+
+def _scale(rows: Iterable[SummaryRow], metric: str) -> Scale:
+    return scale_for(measure(metric).unit, [row.high for row in rows if row.metric == metric])
+
+
+def _unit(scale: Scale) -> str:
+    return f" ({scale.suffix.strip()})" if scale.suffix else ""
+
+
+def _name(row: SummaryRow, hoards: bool) -> Text:
+    text = Text(row.policy, style="bold" if row.learned else "")
+    return text.append(" hoards", style=BAD) if hoards else text
+
+
+def interval(row: SummaryRow, scale: Scale, *, bare: bool = False) -> Text:
+    """A mean and, where several episodes give one and it is wanted, its interval."""
+    if bare:
+        return Text(scale(row.mean))
+    return _range(scale, row.mean, row.low, row.high)
+
+
+def difference(row: SummaryRow, scale: Scale) -> Text:
+    """The paired difference to the best heuristic; coloured where its interval leaves out zero."""
+    if str(Contender(row.policy, row.backfill)) == row.best_heuristic:
+        return Text("best", style=FAINT)
+    text = _range(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, signed=True)
+    if row.learned and row.episodes > 1 and (said := verdict(row)):
+        text.append(f" {said}", style=GOOD if said == "better" else BAD)
+    return text
+
+
+def wins(row: SummaryRow) -> Text:
+    """The share of episodes in which a policy is at least as good as the best heuristic."""
+    if str(Contender(row.policy, row.backfill)) == row.best_heuristic or isnan(row.wins):
+        return Text("")
+    return Text(f"{100 * row.wins:.0f} %")
+
+
+def _range(scale: Scale, mean: float, low: float, high: float, signed: bool = False) -> Text:
+    sign = "+" if signed and mean > 0 else ""
+    text = Text(f"{sign}{scale(mean)}")
+    if not isnan(mean) and low < high:
+        text.append(f" [{scale(low)}, {scale(high)}]", style=FAINT)
+    return text
+
+
+def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> Table:
+    """Each learned policy against the best heuristic of each metric."""
+    columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
+    table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
+    cells = {(str(contender), metric): row for (contender, metric), row in by_cell(rows).items()}
+    previous = None
+    for row in sorted(learned, key=lambda row: (row.policy, HEADLINE.index(row.metric))):
+        scale = _scale(rows, row.metric)
+        rival = cells[row.best_heuristic or "", row.metric]
+        table.add_row(
+            row.policy if row.policy != previous else "",
+            row.metric.replace("_", " ") + _unit(scale),
+            interval(row, scale),
+            row.best_heuristic,
+            scale(rival.mean),
+            difference(row, scale),
+            wins(row),
+        )
+        previous = row.policy
+    return table
+
+
+def hoarding(findings: Sequence[Breach]) -> Table:
+    """Whether the results of learned policies count, in plain words."""
+    columns = ["policy", "schedule span", "mean wait", "verdict"]
+    table = plain_table("Do the results count?", columns)
+    for found in findings:
+        table.add_row(
+            found.policy,
+            f"{number(found.span)}, {number(found.span_ratio)} times sjf's",
+            f"{written(found.wait, 's')}, {number(found.wait_ratio)} times sjf's",
+            Text(judgement(found), style=BAD if found.breached else GOOD if found.breached is False else ""),
+        )
+    table.caption = (
+        f"A result counts with a span of at most {SPAN_LIMIT:g} times and a mean wait of at most "
+        f"{WAIT_LIMIT:g} times those of sjf with greedy backfilling: long jobs must not be pushed away."
+    )
+    return table
+
+
+def show_repairs(console: Console, repairs: Mapping[str, int]) -> None:
+    """What was dropped or mended while loading jobs."""
+    for name, count in repairs.items():
+        meaning = REPAIRS.get(name, "")
+        said = f" ({meaning})" if meaning else ""
+        console.print(f"  {count:,} × {name.replace('_', ' ')}{said}", style="yellow", markup=False)  # noqa: RUF001

@@ -1,0 +1,74 @@
+"""What a training run looks like while it goes on."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.folder import Standing
+from rlsched.learn.selection import Validation
+
+
+class RichDisplay:
+    """A progress bar with the metric that matters, and a line per validation, on stderr.
+
+    Args:
+        config: of the run.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            BarColumn(30),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+        )
+        self.task = self.progress.add_task("", total=1.0, text="starting Ray and RLlib")
+        self.reference = ""
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def begin(self, standing: Standing, validation: Validation) -> None:
+        """The run starts, or goes on, here."""
+        name, value = validation.best_heuristic
+        self.reference = f"{name} greedy {value:.2f}"
+        self.console.print(
+            f"{len(validation.episodes)} validation episodes; {self.config.validation.metric}: "
+            f"best greedy order {self.reference}"
+            + (f", the policy before training {standing.best_value:.2f}" if standing.best_value else "")
+        )
+        if standing.iteration:
+            self.console.print(f"going on from iteration {standing.iteration}, {standing.steps:,} decisions")
+
+    def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
+        """An iteration is done."""
+        share = standing.steps / self.config.steps
+        if self.config.minutes is not None:
+            share = max(share, standing.seconds / (60 * self.config.minutes))
+        metric = self.config.validation.metric
+        sampled = row.get(metric)
+        text = f"{standing.steps:,} decisions, {row['steps_per_second']:,.0f}/s"
+        if sampled is not None:
+            text += f", {metric} while exploring {sampled:.2f}"
+        self.progress.update(self.task, completed=min(1.0, share), text=text)
+        found = row.get(f"validation_{metric}")
+        if found is not None:
+            kept = " (kept)" if standing.since_best == 0 else ""
+            self.console.print(
+                f"{standing.steps:>10,} decisions: validation {metric} {found:.2f}, "
+                f"span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s{kept}"
+            )

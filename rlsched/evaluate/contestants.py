@@ -1,0 +1,183 @@
+"""From names on the command line to contestants: queue orders, backfilling rules and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.compare import BACKFILL_RULES, COMMITTED, Contestant, Heuristic, Learned
+from rlsched.evaluate.play import Policy
+from rlsched.evaluate.session import Session
+from rlsched.scenario import Scenario, SwfWorkload
+from rlsched.sim.priorities import PRIORITIES
+from rlsched.workloads.source import TRAINING_SHARE
+
+
+class Trained(Policy, Protocol):
+    """A policy that knows what it was trained for."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """Its decision rules and observations."""
+
+    @property
+    def num_resources(self) -> int:
+        """Resource types of the cluster it was trained on."""
+
+
+Loader = Callable[[str], Trained]
+"""Loads the checkpoint at a path; handed in, because only the layers above know what a network is."""
+
+
+class Entry(NamedTuple):
+    """One thing to run: an order of the queue under a backfilling rule, or a checkpoint (no rule)."""
+
+    policy: str
+    backfill: str | None
+
+
+def entries(option: str, policies: Iterable[str], backfills: Sequence[str]) -> list[Entry]:
+    """Every policy under every rule; `policy:rule` says its own, and checkpoints need none.
+
+    Args:
+        option: where the policies were named, for messages.
+        policies: names, `name:rule`, or paths of checkpoints.
+        backfills: rules for the policies that do not say their own.
+
+    Raises:
+        BadInputError: a name that is not known.
+    """
+    found: list[Entry] = []
+    for rule in backfills:
+        check_name("--backfill", "backfilling rule", rule, BACKFILL_RULES)
+    for text in policies:
+        if is_checkpoint(text):
+            found.append(Entry(text.rstrip("/") or text, None))
+            continue
+        name, colon, own = text.partition(":")
+        check_name(option, "policy", name, PRIORITIES, "or the folder of a trained policy")
+        if colon:
+            check_name(option, "backfilling rule", own, BACKFILL_RULES)
+        found += [Entry(name, rule) for rule in ([own] if colon else backfills)]
+    return list(dict.fromkeys(found))
+
+
+def is_checkpoint(text: str) -> bool:
+    """Whether a name on the command line means a folder and not an order of the queue."""
+    return "/" in text or (text not in PRIORITIES and Path(text).is_dir())
+
+
+def check_name(option: str, kind: str, name: str, known: Iterable[str], also: str = "") -> None:
+    """Refuse an unknown name, and say what it may have been meant to be.
+
+    Raises:
+        BadInputError: it is not among the known ones.
+    """
+    names = list(known)
+    if name not in names:
+        raise BadInputError(option, f"unknown {kind} {name!r}", f"{suggestion(name, names)} {also}")
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """What a misspelt name may have been meant to be, and all that are allowed."""
+    close = get_close_matches(name.lower(), known, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"{meant}use one of {', '.join(known)}"
+
+
+def contestants(
+    option: str, chosen: Sequence[Entry], session: Session, load: Loader, *, window: int | None = None
+) -> list[Contestant]:
+    """What the entries mean in a session; everything that can be wrong with them is found here.
+
+    Args:
+        option: where they were named, for messages.
+        chosen: what to run.
+        session: where it is run.
+        load: for checkpoints.
+        window: heuristics look at so many of the oldest waiting jobs; None: all.
+
+    Raises:
+        BadInputError: a rule or order that the session has no use for, or a policy for another cluster.
+    """
+    return [
+        heuristic(option, entry.policy, entry.backfill, session, window)
+        if entry.backfill is not None
+        else learned(entry.policy, load(entry.policy), session)
+        for entry in chosen
+    ]
+
+
+def heuristic(option: str, policy: str, backfill: str, session: Session, window: int | None) -> Heuristic:
+    """An order of the queue; under the rlscheduler protocol `none` and `rlscheduler` commit to the head."""
+    if backfill == COMMITTED and session.protocol != COMMITTED:
+        raise BadInputError(
+            "--backfill",
+            f"{COMMITTED!r} is the rule of --protocol {COMMITTED}",
+            f"add --protocol {COMMITTED}, or take easy",
+        )
+    committed = session.protocol == COMMITTED and backfill in {"none", COMMITTED}
+    found = Heuristic(policy, backfill, committed=committed, window=window)
+    try:
+        found.check(session.units)
+    except BadInputError as error:
+        raise BadInputError(option, error.problem, error.remedy) from None
+    return found
+
+
+def learned(name: str, policy: Trained, session: Session) -> Learned:
+    """A trained policy under its own rules and observations, on the cluster and episodes of the session."""
+    if policy.num_resources != len(session.units):
+        raise BadInputError(
+            name,
+            f"was trained on {policy.num_resources} resource types, scenario "
+            f"{session.scenario.name!r} has {len(session.units)} (cluster.resources)",
+            "evaluate it on a cluster with as many",
+        )
+    settings = policy.scenario.model_copy(
+        update={"cluster": session.scenario.cluster, "episode": session.scenario.episode}
+    )
+    return Learned(name, policy, settings)
+
+
+def with_reference(chosen: Sequence[Entry], reference: Entry) -> list[Entry]:
+    """The entries and, at the end, the reference if nobody named it."""
+    return [*chosen, *([] if reference in chosen else [reference])]
+
+
+def shared_scenario(policies: Sequence[tuple[str, Trained]]) -> Scenario:
+    """The scenario that all policies were trained for.
+
+    Raises:
+        BadInputError: they differ in workload, cluster or episodes.
+    """
+    first_name, first = policies[0]
+    for name, policy in policies[1:]:
+        for part in ("workload", "cluster", "episode"):
+            if getattr(policy.scenario, part) != getattr(first.scenario, part):
+                raise BadInputError(
+                    name,
+                    f"was trained with another {part} than {first_name}",
+                    "say with --scenario or --trace on what to compare them",
+                )
+    return first.scenario
+
+
+def seen_in_training(contestant: Learned, session: Session) -> int:
+    """Episodes with rows that a policy may have been trained on.
+
+    Rows are those of the trace as loaded; under other loading rules they are shifted by the few jobs that
+    these treat differently.
+    """
+    own, here = contestant.scenario.workload, session.scenario.workload
+    if not (isinstance(own, SwfWorkload) and isinstance(here, SwfWorkload)):
+        return 0
+    if own.file.resolve() != here.file.resolve() or session.trace_rows is None:
+        return 0
+    first, end = own.training_jobs or (0, int(session.trace_rows * TRAINING_SHARE))
+    end = session.trace_rows if end is None else end
+    spans = [(episode.offset or 0, len(episode.jobs)) for episode in session.episodes]
+    return sum(offset < end and offset + jobs > first for offset, jobs in spans)

@@ -1,0 +1,221 @@
+"""One sitting of `simulate` or `evaluate`: which episodes are run, on which cluster, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.compare import (
+    PROTOCOL_JOBS,
+    PROTOCOL_OFFSETS,
+    Comparison,
+    Contestant,
+    EvaluationEpisode,
+    compare,
+)
+from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.workloads.source import Source, TraceSource, open_source
+
+DEFAULT_EPISODES = 20
+"""Episodes that are drawn where nobody says how many."""
+
+PROTOCOL_SEED = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which episodes were asked for; None: left to the scenario.
+
+    Attributes:
+        episodes: how many.
+        jobs: in each.
+        offsets: trace rows at which they start.
+        seed: of what is drawn.
+        protocol: run them as a published simulator did.
+        whole: the whole trace is one episode, unless something above says otherwise.
+    """
+
+    episodes: int | None = None
+    jobs: int | None = None
+    offsets: tuple[int, ...] = ()
+    seed: int | None = None
+    protocol: Literal["rlscheduler"] | None = None
+    whole: bool = False
+
+    def check(self) -> None:
+        """Refuse what does not go together, in the names of the command line.
+
+        Raises:
+            BadInputError: two options contradict each other.
+        """
+        if self.offsets and self.episodes is not None:
+            raise BadInputError("--episodes", "given together with --offsets", "one offset is one episode")
+        if self.protocol is None:
+            return
+        fixed = f"goes with --protocol {self.protocol} only as"
+        if self.jobs not in {None, PROTOCOL_JOBS}:
+            raise BadInputError("--jobs", f"value {self.jobs} {fixed} {PROTOCOL_JOBS}", "leave it out")
+        if self.seed not in {None, PROTOCOL_SEED}:
+            raise BadInputError("--seed", f"value {self.seed} {fixed} {PROTOCOL_SEED}", "leave it out")
+        if self.episodes is not None:
+            raise BadInputError(
+                "--episodes",
+                f"given together with --protocol {self.protocol}",
+                "name the sequences with --offsets, or leave it out for the published ten",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """What is run.
+
+    Attributes:
+        scenario: as it is run and can be run again: units of the cluster known, every job run to its end.
+        units: (resource,) units of the cluster.
+        episodes: the same for all contestants.
+        seed: of the episodes and of the bootstrap.
+        repairs: what was dropped or mended while loading jobs.
+        protocol: the published protocol that is followed, if any.
+        trace_rows: usable jobs of the trace, None where jobs are drawn.
+    """
+
+    scenario: Scenario
+    units: list[int]
+    episodes: list[EvaluationEpisode]
+    seed: int
+    repairs: dict[str, int]
+    protocol: Literal["rlscheduler"] | None
+    trace_rows: int | None
+
+    def run(
+        self, contestants: Sequence[Contestant], progress: Callable[[int], None] = lambda _: None
+    ) -> Comparison:
+        """Run every contestant on every episode and compare."""
+        return compare(
+            self.scenario,
+            self.units,
+            self.episodes,
+            contestants,
+            protocol=self.protocol,
+            repairs=self.repairs,
+            seed=self.seed,
+            progress=progress,
+        )
+
+
+def open_session(scenario: Scenario, choice: Choice) -> Session:
+    """Read the jobs and cut the episodes.
+
+    Raises:
+        BadInputError: the workload cannot be opened, or has no such episodes.
+    """
+    choice.check()
+    scenario = _settled(scenario, choice)
+    try:
+        source = open_source(scenario.model_copy(update={"episode": _without_offsets(scenario.episode)}))
+        seed = PROTOCOL_SEED if choice.protocol else choice.seed or 0
+        episodes = _episodes(source, scenario, choice, seed)
+    except BadInputError as error:
+        raise _as_typed(error, choice) from None
+    return Session(
+        scenario=scenario.model_copy(update={"cluster": source.cluster}),
+        units=[int(resource.units or 0) for resource in source.cluster.resources],
+        episodes=episodes,
+        seed=seed,
+        repairs=source.repairs,
+        protocol=choice.protocol,
+        trace_rows=len(source.trace.jobs) if isinstance(source, TraceSource) else None,
+    )
+
+
+def _settled(scenario: Scenario, choice: Choice) -> Scenario:
+    """The scenario with the episodes that were chosen; every job of them is run to its end."""
+    jobs, offsets = scenario.episode.jobs, choice.offsets or scenario.episode.offsets
+    workload = scenario.workload
+    if choice.protocol:
+        if not isinstance(workload, SwfWorkload):
+            raise BadInputError(
+                "--protocol",
+                f"{choice.protocol} replays rows of a trace, but scenario {scenario.name!r} draws its jobs",
+                "name a trace with --trace",
+            )
+        jobs, offsets = PROTOCOL_JOBS, choice.offsets or PROTOCOL_OFFSETS
+        scenario = scenario.model_copy(
+            update={
+                "workload": workload.model_copy(update={"rules": choice.protocol}),
+                "cluster": scenario.cluster.model_copy(update={"tick_s": 1}),
+            }
+        )
+    elif choice.jobs is not None:
+        jobs = choice.jobs
+    elif choice.whole and choice.episodes is None and not choice.offsets:
+        jobs, offsets = None, ()
+    if choice.offsets and not isinstance(workload, SwfWorkload):
+        raise BadInputError("--offsets", "are rows of a trace", "name a trace, or draw with --episodes")
+    return scenario.model_copy(update={"episode": Episode(jobs=jobs, offsets=offsets)})
+
+
+def _without_offsets(episode: Episode) -> Episode:
+    """For opening the source: offsets are looked at here, where their names on the command line are known."""
+    return episode.model_copy(update={"offsets": ()})
+
+
+def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> list[EvaluationEpisode]:
+    jobs, offsets = scenario.episode.jobs, scenario.episode.offsets
+    if isinstance(source, TraceSource) and offsets:
+        return _listed(source, scenario, choice, seed)
+    count = choice.episodes or (DEFAULT_EPISODES if jobs is not None else 1)
+    if jobs is None and count > 1:
+        raise BadInputError(
+            "--episodes", f"{count} times the same whole trace", "set their length with --jobs"
+        )
+    drawn = [source.evaluation(k, seed) for k in range(count)]
+    return [
+        EvaluationEpisode(k, seed, None if part.offset < 0 else part.offset, part.jobs, part.jobs)
+        for k, part in enumerate(drawn)
+    ]
+
+
+def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) -> list[EvaluationEpisode]:
+    """Episodes from the rows that were named, kept in trace order beside."""
+    total = len(source.trace.jobs)
+    jobs = total if scenario.episode.jobs is None else scenario.episode.jobs
+    offsets = scenario.episode.offsets[: choice.episodes]
+    where = "--offsets" if choice.offsets else "--protocol" if choice.protocol else "episode.offsets"
+    if len(set(offsets)) < len(offsets):
+        raise BadInputError(where, f"names a row twice in {_joined(offsets)}", "name each once")
+    if choice.episodes is not None and choice.episodes > len(offsets):
+        raise BadInputError(
+            "--episodes", f"value {choice.episodes}: the scenario lists {len(offsets)} offsets", "list more"
+        )
+    for offset in offsets:
+        if not 0 <= offset <= total - jobs:
+            raise BadInputError(
+                where,
+                f"no {jobs} jobs from row {offset} on: {source.name} has {total} usable jobs",
+                f"use {'--offsets' if choice.protocol else 'rows'} 0 to {total - jobs}",
+            )
+    parts = [source.rows(offset, jobs) for offset in offsets]
+    return [
+        EvaluationEpisode(k, seed, offset, rows.in_submit_order(), rows)
+        for k, (offset, rows) in enumerate(zip(offsets, parts, strict=True))
+    ]
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _as_typed(error: BadInputError, choice: Choice) -> BadInputError:
+    """The error in the names that were typed: an option stands for the key of the scenario that it sets."""
+    if "episode.jobs" not in str(error):
+        return error
+    if choice.protocol:
+        problem = f"its sequences are of {PROTOCOL_JOBS} jobs: {error.where}: {error.problem}"
+        return BadInputError("--protocol", problem, "give a longer trace")
+    if choice.jobs is None:
+        return BadInputError(error.where, error.problem, error.remedy.replace("episode.jobs", "--jobs"))
+    remedy = "use fewer, or choose rows with --offsets"
+    return BadInputError("--jobs", f"value {choice.jobs}: {error.where}: {error.problem}", remedy)

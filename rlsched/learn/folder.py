@@ -1,0 +1,153 @@
+"""The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
+
+    scenario.yaml train.yaml versions.json   what the run is, to run it again
+    metrics.csv tensorboard/                 one row per iteration
+    checkpoints/000010/                      RLlib's state, the policy, and where the run stood
+    best/                                    the best policy so far
+
+A checkpoint is written under a temporary name and renamed, so that one that is there is whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlsched.errors import BadInputError
+from rlsched.learn.config import TrainConfig, make_config
+from rlsched.scenario import Frozen, Scenario, parse, read_text, read_yaml
+
+KEPT_CHECKPOINTS = 2
+PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
+
+
+class Standing(Frozen):
+    """Where a run stands; in every checkpoint."""
+
+    iteration: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    best_excess: float | None = None
+    best_value: float | None = None
+    since_best: int = 0
+
+
+class RunFolder:
+    """One run's folder.
+
+    Args:
+        path: of the folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.best = path / "best"
+        self.metrics = path / "metrics.csv"
+        self.checkpoints = path / "checkpoints"
+
+    def create(self, scenario: Scenario, config: TrainConfig) -> None:
+        """Begin a run.
+
+        Raises:
+            BadInputError: there is a run already, or the folder cannot be written.
+        """
+        if (self.path / "train.yaml").exists():
+            raise BadInputError(
+                str(self.path), "holds a run already", "add --resume, or name another --out folder"
+            )
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self._write("scenario.yaml", scenario.model_dump(mode="json"))
+            self._write("train.yaml", config.model_dump(mode="json"))
+            found = {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
+            (self.path / "versions.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise BadInputError(
+                str(self.path), f"cannot be written ({error})", "name another --out"
+            ) from None
+
+    def read(self) -> tuple[Scenario, TrainConfig]:
+        """The settings of the run in this folder.
+
+        Raises:
+            BadInputError: there is none.
+        """
+        scenario, train = self.path / "scenario.yaml", self.path / "train.yaml"
+        return (
+            parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
+            make_config(read_yaml(read_text(train), str(train)), str(train)),
+        )
+
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
+        (self.path / name).write_text(yaml.safe_dump(dict(values), sort_keys=False), "utf-8")
+
+    def save(self, standing: Standing, write: Callable[[Path], None]) -> Path:
+        """Write a checkpoint and let go of old ones.
+
+        Args:
+            standing: where the run stands.
+            write: puts everything else into the folder it is given.
+
+        Raises:
+            OSError: the disk is full or gone; earlier checkpoints are untouched.
+        """
+        final = self.checkpoints / f"{standing.iteration:06d}"
+        new = self.checkpoints / f".{final.name}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        write(new)
+        (new / "standing.json").write_text(standing.model_dump_json(indent=2) + "\n", "utf-8")
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(new, final)
+        for old in self._whole()[:-KEPT_CHECKPOINTS]:
+            shutil.rmtree(old, ignore_errors=True)
+        return final
+
+    def latest(self) -> tuple[Path, Standing] | None:
+        """The newest whole checkpoint, or None."""
+        whole = self._whole()
+        if not whole:
+            return None
+        return whole[-1], Standing.model_validate_json((whole[-1] / "standing.json").read_text("utf-8"))
+
+    def _whole(self) -> list[Path]:
+        if not self.checkpoints.is_dir():
+            return []
+        return sorted(
+            path
+            for path in self.checkpoints.iterdir()
+            if (path / "standing.json").is_file() and path.name.isdigit()
+        )
+
+    def keep_metrics_up_to(self, iteration: int) -> None:
+        """Drop rows after an iteration: a run that goes on from there writes them again."""
+        if not self.metrics.is_file():
+            return
+        with self.metrics.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        kept = [row for row in rows if row["iteration"].isdigit() and int(row["iteration"]) <= iteration]
+        new = self.metrics.with_suffix(".new")
+        with new.open("w", newline="", encoding="utf-8") as file:
+            if rows:
+                writer = csv.DictWriter(file, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(kept)
+        os.replace(new, self.metrics)
+
+    def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
+        """Add one iteration's row; all rows have the same columns."""
+        fresh = not self.metrics.is_file() or self.metrics.stat().st_size == 0
+        with self.metrics.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(row))
+            if fresh:
+                writer.writeheader()
+            writer.writerow({key: "" if value is None else value for key, value in row.items()})

@@ -1,0 +1,293 @@
+"""A training run: iterate, validate, checkpoint, stop; everything else is somebody else's."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import ray
+import torch
+from tensorboardX import SummaryWriter
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.ppo import REPORTED, build_config
+from rlsched.learn.selection import Score, Validation
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
+
+VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run so that runs compare
+LEARNER_REPORTS = ("policy_loss", "vf_loss", "vf_explained_var", "entropy")
+Reason = Literal["steps", "minutes", "no improvement", "interrupted"]
+
+
+class Display(Protocol):
+    """Shows how a run is doing."""
+
+    def begin(self, standing: Standing, validation: Validation) -> None:
+        """The run starts, or goes on, here."""
+
+    def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
+        """An iteration is done."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended."""
+
+    folder: Path
+    reason: Reason
+    standing: Standing
+    metric: str
+    best_heuristic: tuple[str, float]
+
+
+def train(
+    scenario: Scenario,
+    config: TrainConfig,
+    folder: RunFolder,
+    display: Display,
+    *,
+    resume: bool = False,
+    address: str | None = None,
+) -> Summary:
+    """Train a policy, and leave everything about it in the run folder.
+
+    Args:
+        scenario: what is simulated; its cluster may leave units to the trace.
+        config: how to train.
+        folder: a new run's folder, or with `resume` that of a run to go on with.
+        display: shows progress.
+        resume: go on from the last whole checkpoint.
+        address: of a Ray cluster; left out: this machine.
+
+    Raises:
+        BadInputError: the scenario or the folder cannot be used; before anything long starts.
+    """
+    feed = EpisodeFeed(scenario)
+    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    if not resume:
+        folder.create(scenario, config)
+    rng = np.random.default_rng(VALIDATION_SEED)
+    episodes = [feed.training(rng).jobs for _ in range(config.validation.episodes)]
+    validation = Validation.of(scenario, feed.units, episodes, config.validation.metric)
+    with ray_session(address), interrupts() as interrupted:
+        run = Run(scenario, config, folder, validation, len(feed.units))
+        try:
+            run.restore() if resume else run.validate()
+            display.begin(run.standing, validation)
+            reason = run.loop(display, interrupted)
+        finally:
+            run.stop()
+    return Summary(folder.path, reason, run.standing, config.validation.metric, validation.best_heuristic)
+
+
+class Run:
+    """A run while it is going on."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        config: TrainConfig,
+        folder: RunFolder,
+        validation: Validation,
+        num_resources: int,
+    ) -> None:
+        self.scenario, self.config, self.folder, self.validation = scenario, config, folder, validation
+        self.num_resources = num_resources
+        self.standing = Standing()
+        self.algorithm = build_config(scenario, config, num_resources).build_algo()
+        self.writer = SummaryWriter(str(folder.path / "tensorboard"))
+
+    def stop(self) -> None:
+        """Let go of the algorithm's processes and files."""
+        self.writer.close()
+        self.algorithm.stop()
+
+    def restore(self) -> None:
+        """Go on from the last whole checkpoint; without one the run begins again."""
+        latest = self.folder.latest()
+        if latest is None:
+            self.folder.keep_metrics_up_to(-1)
+            self.validate()
+            return
+        path, self.standing = latest
+        self.algorithm.restore_from_path(str((path / "rllib").resolve()))
+        self.folder.keep_metrics_up_to(self.standing.iteration)
+
+    def loop(self, display: Display, interrupted: Interrupted) -> Reason:
+        """Iterate until there is a reason to stop; the last state is always in a checkpoint."""
+        while True:
+            reason = self.reason_to_stop(interrupted)
+            if reason is not None:
+                self.checkpoint()
+                return reason
+            began = time.monotonic()
+            result = self.algorithm.train()
+            seconds = time.monotonic() - began
+            self.standing = self.standing.model_copy(
+                update={
+                    "iteration": self.standing.iteration + 1,
+                    "steps": int(result["num_env_steps_sampled_lifetime"]),
+                    "seconds": self.standing.seconds + seconds,
+                }
+            )
+            due = self.standing.iteration % self.config.validation.every == 0
+            found = self.validate() if due else {}
+            row = self.record(result, found, seconds)
+            if due:
+                self.checkpoint()
+            display.update(row, self.standing)
+
+    def reason_to_stop(self, interrupted: Interrupted) -> Reason | None:
+        """Why the run should end now, if it should."""
+        if interrupted():
+            return "interrupted"
+        if self.standing.steps >= self.config.steps:
+            return "steps"
+        if self.config.minutes is not None and self.standing.seconds >= 60 * self.config.minutes:
+            return "minutes"
+        patience = self.config.validation.patience
+        if patience is not None and self.standing.since_best >= patience:
+            return "no improvement"
+        return None
+
+    def validate(self) -> dict[str, float]:
+        """Play the validation episodes, and keep the policy if it is the best so far."""
+        began = time.monotonic()
+        policy = self.policy()
+        metrics = self.validation.run(policy)
+        score = self.validation.score(metrics)
+        standing = self.standing
+        best = (
+            Score()
+            if standing.best_value is None
+            else Score(standing.best_excess or 0.0, standing.best_value)
+        )
+        better = score < best
+        update: dict[str, Any] = {
+            "seconds": standing.seconds + time.monotonic() - began,
+            "since_best": 0 if better else standing.since_best + 1,
+        }
+        if better:
+            update |= {"best_excess": score.excess, "best_value": score.value}
+            about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}
+            TrainedPolicy(
+                policy.scenario, policy.network, policy.net, self.num_resources, policy.about | about
+            ).save(self.folder.best)
+        self.standing = standing.model_copy(update=update)
+        return metrics
+
+    def policy(self) -> TrainedPolicy:
+        """A copy of the policy as it is now, on the CPU."""
+        module = self.algorithm.learner_group.get_state(components="learner/rl_module/default_policy")
+        weights = module["learner"]["rl_module"]["default_policy"]
+        network = self.config.network
+        layout = Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
+        net = build_policy(layout, network)
+        prefix = "policy."
+        net.load_state_dict(
+            {
+                name.removeprefix(prefix): torch.as_tensor(np.asarray(value))
+                for name, value in weights.items()
+                if name.startswith(prefix)
+            }
+        )
+        net.eval()
+        about = {"algo": self.config.algo, "seed": self.config.seed}
+        return TrainedPolicy(self.scenario, network, net, self.num_resources, about)
+
+    def checkpoint(self) -> None:
+        """Write the state of everything."""
+
+        def write(path: Path) -> None:
+            self.algorithm.save_to_path(str((path / "rllib").resolve()))
+            self.policy().save(path / "policy")
+
+        self.folder.save(self.standing, write)
+
+    def record(
+        self, result: dict[str, Any], found: dict[str, float], seconds: float
+    ) -> dict[str, float | int | None]:
+        """Put an iteration into metrics.csv and TensorBoard."""
+        played = result.get("env_runners", {})
+        learned = result.get("learners", {}).get("default_policy", {})
+        row: dict[str, float | int | None] = {
+            "iteration": self.standing.iteration,
+            "steps": self.standing.steps,
+            "seconds": round(self.standing.seconds, 3),
+            "steps_per_second": round(float(played.get("num_env_steps_sampled", 0)) / seconds, 1),
+            "episode_return_mean": _number(played.get("episode_return_mean")),
+        }
+        row |= {name: _number(played.get(name)) for name in REPORTED}
+        row |= {f"validation_{name}": _number(found.get(name)) for name in REPORTED}
+        row |= {name: _number(learned.get(name)) for name in LEARNER_REPORTS}
+        self.folder.append_metrics(row)
+        for name, value in row.items():
+            if value is not None and name not in ("iteration", "steps"):
+                self.writer.add_scalar(name, value, self.standing.steps)
+        self.writer.flush()
+        return row
+
+
+def _number(value: object) -> float | None:
+    return None if value is None else float(np.asarray(value))
+
+
+@contextmanager
+def ray_session(address: str | None) -> Iterator[None]:
+    """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    started = not ray.is_initialized()
+    if started:
+        ray.init(
+            address=address or "local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    try:
+        yield
+    finally:
+        if started:
+            ray.shutdown()
+
+
+class Interrupted:
+    """Whether somebody asked the run to stop."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        return self.asked
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupted]:
+    """Turn Ctrl-C and SIGTERM into a request to stop after the iteration; a second Ctrl-C does not wait."""
+    state = Interrupted()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if state.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        state.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield state
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

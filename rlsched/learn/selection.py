@@ -1,0 +1,95 @@
+"""Which of a run's policies is kept: the best on fixed validation episodes that does not hoard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
+from rlsched.evaluate.measures import measure
+from rlsched.evaluate.play import Policy, play
+from rlsched.jobs import IntArray, JobTable
+from rlsched.scenario import Scenario
+from rlsched.sim.metrics import job_metrics
+from rlsched.sim.replay import replay
+
+MARGIN = 0.95
+"""Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
+
+
+@dataclass(frozen=True, order=True)
+class Score:
+    """How good a policy was; the smallest is the best.
+
+    Attributes:
+        excess: largest of span and wait over greedy sjf's, as a share of the limit; 0 within the limits.
+        value: the metric, negated where higher is better.
+    """
+
+    excess: float = inf
+    value: float = inf
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Fixed episodes on which the policies of a run are compared.
+
+    Attributes:
+        scenario: what the policy sees and may do.
+        units: (resource,) units of the cluster.
+        episodes: jobs of each.
+        metric: that is to be best.
+        heuristics: order -> metric -> mean under greedy backfilling, on the same episodes.
+    """
+
+    scenario: Scenario
+    units: Sequence[int]
+    episodes: Sequence[JobTable]
+    metric: str
+    heuristics: Mapping[str, Mapping[str, float]]
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, units: Sequence[int], episodes: Sequence[JobTable], metric: str
+    ) -> Validation:
+        """Run the heuristics that policies are held against."""
+        names = dict.fromkeys(("sjf", *scenario.objective.baseline))
+        heuristics = {
+            name: _means(
+                scenario, units, episodes, [replay(jobs, units, name, "greedy") for jobs in episodes]
+            )
+            for name in names
+        }
+        return cls(scenario, units, episodes, metric, heuristics)
+
+    @property
+    def best_heuristic(self) -> tuple[str, float]:
+        """The heuristic with the best metric, and its value."""
+        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
+        name = min(self.heuristics, key=lambda name: sign * self.heuristics[name][self.metric])
+        return name, self.heuristics[name][self.metric]
+
+    def run(self, policy: Policy) -> dict[str, float]:
+        """Mean metrics of a policy, deciding greedily."""
+        starts = play(self.scenario, self.units, self.episodes, policy)
+        return _means(self.scenario, self.units, self.episodes, starts)
+
+    def score(self, metrics: Mapping[str, float]) -> Score:
+        """What these means are worth."""
+        reference = self.heuristics["sjf"]
+        span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
+        wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
+        excess = max(0.0, max(span, wait) - 1.0)
+        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
+        return Score(excess, sign * metrics[self.metric])
+
+
+def _means(
+    scenario: Scenario, units: Sequence[int], episodes: Sequence[JobTable], starts: Sequence[IntArray]
+) -> dict[str, float]:
+    tick_s = scenario.cluster.tick_s
+    results = [job_metrics(jobs, start, units, tick_s) for jobs, start in zip(episodes, starts, strict=True)]
+    return {name: float(np.mean([result[name] for result in results])) for name in results[0]}

@@ -1,0 +1,88 @@
+"""Numbers and findings as people read them, for pages and terminals alike; nothing here draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import floor, isfinite, isnan, log10
+from typing import NamedTuple
+
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
+from rlsched.evaluate.measures import measure
+from rlsched.evaluate.statistics import SummaryRow
+
+
+class TimeUnit(NamedTuple):
+    """A unit in which a span of time is read."""
+
+    name: str
+    seconds: float
+
+
+_TIME_UNITS = (TimeUnit("d", 86_400), TimeUnit("h", 3_600), TimeUnit("min", 60), TimeUnit("s", 1))
+
+
+def time_unit(longest_s: float) -> TimeUnit:
+    """The largest unit of which the longest time is at least two."""
+    return next((unit for unit in _TIME_UNITS if abs(longest_s) >= 2 * unit.seconds), _TIME_UNITS[-1])
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated; a dash where it was not measured."""
+    if not isfinite(value):
+        return "–"  # noqa: RUF001 - the usual sign for a missing figure
+    if value == int(value) or abs(value) >= 100:
+        digits = 0
+    else:
+        digits = min(2 - floor(log10(abs(value))), 6)
+    text = f"{value:,.{digits}f}"
+    return text.replace("-", "−") if float(text.replace(",", "")) else "0"  # noqa: RUF001 - a real minus
+
+
+class Scale(NamedTuple):
+    """How the values of a metric are written: factor and what stands behind the number."""
+
+    factor: float
+    suffix: str
+
+    def __call__(self, value: float) -> str:
+        """The number without its unit."""
+        return number(value * self.factor)
+
+
+def scale_for(unit: str, values: Iterable[float]) -> Scale:
+    """One scale for all values of a metric: times in the unit that suits the longest, shares in percent."""
+    if unit == "s":
+        chosen = time_unit(max((abs(value) for value in values if isfinite(value)), default=0.0))
+        return Scale(1 / chosen.seconds, f" {chosen.name}")
+    if unit == "share":
+        return Scale(100.0, " %")
+    return Scale(1.0, "" if unit in {"ratio", "value", "cost"} else f" {unit}")
+
+
+def written(value: float, unit: str) -> str:
+    """One value with its unit."""
+    scale = scale_for(unit, [value])
+    return scale(value) + (scale.suffix if isfinite(value) else "")
+
+
+def verdict(row: SummaryRow) -> str:
+    """Whether a policy is better or worse than the best heuristic; empty where the interval holds zero."""
+    if isnan(row.best_heuristic_difference) or row.difference_low <= 0 <= row.difference_high:
+        return ""
+    return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"
+
+
+def judgement(finding: Breach) -> str:
+    """What the hoarding check found, in plain words."""
+    if finding.breached is None:
+        return "not judged: add sjf with greedy backfilling to the comparison"
+    if not finding.breached:
+        return "counts"
+    reasons = []
+    if finding.span_ratio > SPAN_LIMIT:
+        reasons.append("it pushes jobs past the end of the sequence")
+    if finding.wait_ratio > WAIT_LIMIT:
+        reasons.append("its jobs wait too long on average")
+    if finding.completion < finding.reference_completion:
+        reasons.append("it leaves jobs unfinished that sjf finishes")
+    return f"does not count: {'; '.join(reasons)}"

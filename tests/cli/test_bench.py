@@ -1,0 +1,52 @@
+"""`rlsched bench core`: names, cases and the shape of its JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlsched.cli import bench_core, bench_twin
+
+from .conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_core, "JOBS", 60)
+    monkeypatch.setattr(bench_core, "SEQUENCES", 2)
+    monkeypatch.setattr(bench_core, "CROWDED_STEPS", 50)
+    monkeypatch.setattr(bench_core, "CROWDED", (("163840 procs", 2_000, 50), ("100000 queued", 256, 500)))
+
+
+def test_figures(rlsched: Run, trace: Path) -> None:
+    ran = rlsched("bench", "core", "--seconds", "0.01", "--trace", trace, "--json", "-")
+    assert ran.code == 0
+    assert ran.json["schema"] == 1
+    assert ran.json["machine"].keys() >= {"cpu", "cores", "python", "numba", "numpy"}
+    figures = {(figure["name"], figure["case"]): figure for figure in ran.json["figures"]}
+    assert set(figures) == {
+        ("decisions_per_s", "lublin-256 smdp w128"),
+        ("decisions_per_s", "256 procs 1000 queued"),
+        ("decisions_per_s", "163840 procs"),
+        ("decisions_per_s", "100000 queued"),
+        ("jobs_per_s", "small fcfs none"),
+        ("jobs_per_s", "small fcfs easy"),
+        ("jobs_per_s", "small sjf greedy"),
+        ("jobs_per_s", "small area easy"),
+    }
+    for figure in figures.values():
+        assert figure["value"] > 0
+        assert figure["unit"] == "1/s"
+        assert (figure["against"] is None) == (figure["ratio"] is None)
+    assert figures["jobs_per_s", "small fcfs none"]["against"] == "slow twin"
+    assert figures["jobs_per_s", "small fcfs none"]["ratio"] > 1
+
+
+def test_without_the_repository_there_is_nothing_to_compare_with(
+    rlsched: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_twin, "module", lambda name: None)
+    ran = rlsched("bench", "core", "--seconds", "0.01", "--json", "-")
+    assert {figure["against"] for figure in ran.json["figures"]} == {None, bench_core.SMALL}
+    assert "nothing to compare with" in ran.err

@@ -1,0 +1,186 @@
+"""`rlsched evaluate`, and trained policies wherever a policy is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rlsched.learn import policy as artefact
+from rlsched.learn.config import Network
+from rlsched.learn.networks import build_policy
+from rlsched.scenario import Scenario, load
+from rlsched.sim.layout import Layout, job_features
+
+from .conftest import JOBS, Run
+from .contract import check_contract, means
+
+SMALL = ("decision.window=16", "episode.jobs=40")
+
+
+@dataclass(frozen=True)
+class ByLength:
+    """A policy that takes the legal job with the shortest requested time, or the longest."""
+
+    scenario: Scenario
+    num_resources: int
+    longest: bool
+
+    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
+        layout = Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
+        requested = layout.view(obs, "jobs")[..., job_features(1).index("requested")]
+        key = np.where(mask[:, :-1] == 1, -requested if self.longest else requested, np.inf)
+        return np.where(np.isinf(key).all(axis=1), layout.num_actions - 1, key.argmin(axis=1))
+
+
+def save_policy(folder: Path, *overrides: str, longest: bool = False, resources: int = 1) -> Path:
+    """A folder that the loader below makes a policy of."""
+    folder.mkdir()
+    settings = {"overrides": overrides, "longest": longest, "resources": resources}
+    (folder / "by_length.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of what is tested here has nothing to do with networks: saved policies are plain Python."""
+    real = artefact.load_policy
+
+    def load_policy(path: Path, *, sample: bool = False) -> object:
+        if not (path / "by_length.json").is_file():
+            return real(path, sample=sample)
+        settings = json.loads((path / "by_length.json").read_text())
+        scenario = load("lublin-256", [*SMALL, *settings["overrides"]])
+        return ByLength(scenario, settings["resources"], settings["longest"])
+
+    monkeypatch.setattr(artefact, "load_policy", load_policy)
+
+
+def save_network(folder: Path) -> Path:
+    """A real artefact, of a network that knows nothing."""
+    torch.manual_seed(0)
+    scenario, network = load("lublin-256", SMALL), Network(kind="mlp", hidden=(8,))
+    layout = Layout.of(scenario.observation, scenario.decision, 1)
+    net = build_policy(layout, network.kind, network.hidden, network.prior)
+    artefact.TrainedPolicy(scenario, network, net, 1, {}).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_policy(tmp_path_factory.mktemp("policies") / "short")
+
+
+def test_on_what_it_was_trained_for_against_the_best_orders(rlsched: Run, policy: Path) -> None:
+    ran = rlsched("evaluate", policy, "--episodes", "3", "--json", "-")
+    check_contract(ran.json)
+    assert len(means(ran.json)) == 11
+    assert (str(policy), "policy") in means(ran.json)
+    assert ran.json["scenario"]["episode"]["jobs"] == 40
+    assert [finding["policy"] for finding in ran.json["hoarding"]] == [str(policy)]
+    assert ran.json["hoarding"][0]["breached"] is not None
+    assert "Do the results count?" in ran.err
+    assert "Learned policies against the best heuristic" in ran.err
+
+
+def test_the_reference_of_the_hoarding_check_always_runs(rlsched: Run, policy: Path) -> None:
+    ran = rlsched("evaluate", f"{policy}/", "--against", "fcfs,area:easy", "-n", "2", "--json", "-")
+    assert list(means(ran.json)) == [
+        (str(policy), "policy"),
+        ("fcfs", "greedy"),
+        ("area", "easy"),
+        ("sjf", "greedy"),
+    ]
+
+
+def test_another_policy_as_rival(rlsched: Run, policy: Path, tmp_path: Path) -> None:
+    long = save_policy(tmp_path / "long", longest=True)
+    ran = rlsched("evaluate", policy, "--against", f"{long},{policy}", "-n", "4", "--json", "-")
+    found = means(ran.json)
+    assert list(found) == [(str(policy), "policy"), (str(long), "policy"), ("sjf", "greedy")]
+    assert found[str(policy), "policy"] < found[str(long), "policy"]
+
+
+def test_on_a_trace_of_another_cluster(rlsched: Run, policy: Path, trace: Path) -> None:
+    ran = rlsched("evaluate", policy, "--trace", trace, "--offsets", "0,100", "--jobs", "50", "--json", "-")
+    check_contract(ran.json)
+    assert ran.json["scenario"]["cluster"]["resources"][0]["units"] == 64
+    assert {episode["offset"] for episode in ran.json["episodes"]} == {0, 100}
+
+
+def test_beside_queue_orders_in_simulate(rlsched: Run, policy: Path, trace: Path) -> None:
+    ran = rlsched(
+        *("simulate", "--trace", trace, "-p", f"fcfs,{policy}", "-b", "none,easy", "--json", "-"),
+    )
+    assert list(means(ran.json)) == [("fcfs", "none"), ("fcfs", "easy"), (str(policy), "policy")]
+    assert {e["metrics"]["completion_ratio"] for e in ran.json["episodes"]} == {1.0}
+    assert "not judged" in ran.err
+
+
+def test_every_job_runs_to_its_end_whatever_it_was_trained_with(rlsched: Run, tmp_path: Path) -> None:
+    policy = save_policy(tmp_path / "cut", "episode.end=max_ticks", "episode.max_ticks=1000")
+    ran = rlsched("evaluate", policy, "-n", "2", "--json", "-")
+    assert {e["metrics"]["completion_ratio"] for e in ran.json["episodes"]} == {1.0}
+    assert ran.json["scenario"]["episode"]["end"] == "all_finished"
+
+
+def test_hoarding_is_said_in_plain_words(rlsched: Run, tmp_path: Path) -> None:
+    long = save_policy(tmp_path / "long", longest=True)
+    ran = rlsched("evaluate", long, "-n", "3", "--set", "episode.jobs=300", "--against", "fcfs")
+    assert "does not count: its jobs wait too long on average" in ran.out
+    assert "hoards" in ran.out
+
+
+def test_rows_it_was_trained_on_are_said(rlsched: Run, trace: Path, tmp_path: Path) -> None:
+    file = f"workload={{kind: swf, file: {trace}}}"
+    policy = save_policy(tmp_path / "seen", file)
+    said = "may have been trained on jobs of 1 of the 2 episodes"
+    assert said in rlsched("evaluate", policy, "--offsets", "0,250", "--against", "fcfs").out
+    assert "may have been trained" not in rlsched("evaluate", policy, "--against", "fcfs", "-n", "2").out
+
+
+def test_a_network_and_sampling_from_it(rlsched: Run, tmp_path: Path) -> None:
+    policy = save_network(tmp_path / "network")
+    options = ("evaluate", policy, "-n", "2", "--against", "fcfs", "--json", "-")
+    sampled = rlsched(*options, "--sample").json
+    assert sampled == rlsched(*options, "--sample").json
+    assert sampled != rlsched(*options).json
+
+
+@pytest.mark.parametrize(
+    ("prepare", "parts"),
+    [
+        (lambda folder: save_policy(folder, resources=2), ["was trained on 2 resource types", "has 1"]),
+        (lambda folder: (save_network(folder) / "weights.npz").unlink(), ["is damaged"]),
+        (lambda folder: (save_network(folder) / "policy.json").write_text("{"), ["is damaged"]),
+        (lambda folder: folder.mkdir(), ["holds no trained policy"]),
+    ],
+)
+def test_policies_that_cannot_be_evaluated(
+    rlsched: Run, tmp_path: Path, prepare: object, parts: list[str]
+) -> None:
+    assert callable(prepare)
+    prepare(tmp_path / "odd")
+    ran = rlsched("evaluate", tmp_path / "odd", "-n", "1")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert ran.err.startswith(f"error: {tmp_path / 'odd'}: ")
+    for part in parts:
+        assert part in ran.err
+
+
+def test_policies_for_different_things_need_a_scenario(rlsched: Run, policy: Path, tmp_path: Path) -> None:
+    other = save_policy(tmp_path / "other", "workload.load=0.5")
+    ran = rlsched("evaluate", policy, other, "-n", "1")
+    assert ran.code == 2
+    assert f"{other}: was trained with another workload than {policy}" in ran.err
+    assert rlsched("evaluate", policy, other, "-n", "1", "--scenario", "lublin-256").code == 0
+
+
+def test_the_whole_trace(rlsched: Run, policy: Path, trace: Path) -> None:
+    ran = rlsched("evaluate", policy, "--trace", trace, "--set", "episode.jobs=null", "--against", "fcfs")
+    assert f"1 episode of {JOBS} jobs" in ran.out
