@@ -189,8 +189,15 @@ def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
-    """Check plain values (of a YAML file, of a run folder) and make them a Scenario."""
-    return validate(Scenario, apply_overrides(values, overrides), where)
+    """Check plain values (of a YAML file, of a run folder) and make them a Scenario.
+
+    Overrides apply to all settings, those that the values leave to their defaults, too.
+    """
+    scenario = validate(Scenario, values, where)
+    assignments = list(overrides)
+    if not assignments:
+        return scenario
+    return validate(Scenario, apply_overrides(scenario.model_dump(mode="json"), assignments), "--set")
 
 
 def read_text(path: Path) -> str:

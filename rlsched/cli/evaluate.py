@@ -101,6 +101,7 @@ def _scenario(
 ) -> Scenario:
     """What is evaluated on: what was named, or else what the policies were trained for."""
     from rlsched.evaluate.contestants import shared_scenario
+    from rlsched.scenario import parse
 
     if trace is not None:
         return options.trace_scenario(trace, overrides)
@@ -108,6 +109,6 @@ def _scenario(
         chosen = options.named_scenario("--scenario", scenario, overrides)
     else:
         own = shared_scenario(list(trained.items()))
-        chosen = options.changed(own, overrides)
+        chosen = parse(own.model_dump(mode="json"), "policy", overrides)
     options.check_trace(chosen)
     return chosen

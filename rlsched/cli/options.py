@@ -152,18 +152,7 @@ def named_scenario(where: str, name: str, overrides: Sequence[str] = ()) -> Scen
         raise BadInputError(
             where, f"unknown scenario {name!r}", f"{meant}use a .yaml file or one of {', '.join(names())}"
         )
-    return changed(load(name), overrides)
-
-
-def changed(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
-    """A scenario with `--set` applied to all its settings, those it leaves to their defaults, too.
-
-    Raises:
-        BadInputError: an assignment is wrong.
-    """
-    from rlsched.scenario import parse
-
-    return parse(scenario.model_dump(mode="json"), "--set", overrides) if overrides else scenario
+    return load(name, overrides)
 
 
 def trace_scenario(trace: Path, overrides: Sequence[str]) -> Scenario:
@@ -172,7 +161,7 @@ def trace_scenario(trace: Path, overrides: Sequence[str]) -> Scenario:
 
     from rlsched.scenario import load
 
-    return changed(load("hpc-trace", [f"workload.file={json.dumps(str(trace))}"]), overrides)
+    return load("hpc-trace", [f"workload.file={json.dumps(str(trace))}", *overrides])
 
 
 def check_trace(scenario: Scenario) -> None:

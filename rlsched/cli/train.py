@@ -2,93 +2,142 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlsched.cli.options import JsonOption, ScenarioOption, TraceOption, named_scenario, trace_scenario
+from rlsched.errors import BadInputError
+
 if TYPE_CHECKING:
+    from rlsched.learn.config import TrainConfig
+    from rlsched.learn.folder import RunFolder
     from rlsched.learn.run import Summary
+    from rlsched.scenario import Scenario
+
+GROWING = {"steps", "minutes"}
+"""What a run that goes on may change."""
 
 
 def train(
     config: Annotated[
-        Path | None, typer.Argument(help="a training file (YAML): training settings and `scenario`")
+        Path | None,
+        typer.Argument(metavar="[CONFIG]", help="A training file (YAML): training settings and `scenario`."),
     ] = None,
-    scenario: Annotated[str | None, typer.Option(help="a scenario by name or file")] = None,
-    trace: Annotated[Path | None, typer.Option(help="a job trace (SWF) to train on")] = None,
-    algo: Annotated[str | None, typer.Option(help="see `rlsched algorithms`")] = None,
-    steps: Annotated[int | None, typer.Option(help="decisions to train for")] = None,
-    minutes: Annotated[float | None, typer.Option(help="stop after so many minutes")] = None,
-    seed: Annotated[int | None, typer.Option(help="of the training")] = None,
-    out: Annotated[Path, typer.Option(help="run folder")] = Path("runs/train"),
-    resume: Annotated[bool, typer.Option(help="go on with the run in --out")] = False,
-    address: Annotated[str | None, typer.Option(help="of a Ray cluster; left out: this machine")] = None,
+    scenario: ScenarioOption = None,
+    trace: TraceOption = None,
+    algo: Annotated[str | None, typer.Option(metavar="NAME", help="See 'rlsched algorithms'.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Decisions to train for.")] = None,
+    minutes: Annotated[float | None, typer.Option(metavar="M", help="Stop after so many minutes.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the training (0).")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Run folder.")] = Path("runs/train"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; left out: this machine.")
+    ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="any scenario or training field: key.path=value")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set any scenario or training field, as in --set ppo.epochs=2."
+        ),
     ] = None,
-    json_file: Annotated[str | None, typer.Option("--json", help="write the summary; - is stdout")] = None,
+    json_file: JsonOption = None,
 ) -> None:
-    """Train a scheduler with Ray RLlib.
+    """Train a scheduler with Ray RLlib. Ctrl-C saves and stops, --resume goes on.
 
-    Ctrl-C saves and stops; --resume goes on. Example: rlsched train --scenario lublin-256 --out runs/first
+    Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
     from rlsched.cli.output import Targets, people, write_json
-    from rlsched.errors import BadInputError
-    from rlsched.learn.config import make_config, read_config, split_overrides
     from rlsched.learn.folder import RunFolder
-    from rlsched.scenario import load
 
     Targets(json=json_file).check()
-    console = people(json_file)
     folder = RunFolder(out)
     overrides = list(settings or [])
     for name, value in {"algo": algo, "steps": steps, "minutes": minutes, "seed": seed}.items():
         if value is not None:
             overrides.append(f"{name}={value}")
-    if trace is not None:
-        overrides.insert(0, f"workload.file={trace}")
     if resume:
         if config or scenario or trace:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
-        parsed, training = folder.read()
-        allowed = {"steps", "minutes"}
-        changed = {text.partition("=")[0] for text in overrides} - allowed
-        if changed:
-            raise BadInputError(
-                "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps and minutes may grow"
-            )
-        training = make_config(training.model_dump(mode="json"), "--resume", overrides)
-    elif config is not None:
-        if scenario is not None:
-            raise BadInputError("--scenario", "and a training file are both given", "give one of them")
-        parsed, training = read_config(config, overrides)
+        simulated, training = settings_of_run(folder, overrides)
     else:
-        for_training, for_scenario = split_overrides(overrides)
-        parsed = load(scenario or ("hpc-trace" if trace else "lublin-256"), for_scenario)
-        training = make_config({}, "--set", for_training)
+        simulated, training = settings_given(config, scenario, trace, overrides)
 
     from rlsched.cli.watch import RichDisplay
     from rlsched.learn.run import train as run
 
+    console = people(json_file)
     with RichDisplay(training) as display:
-        summary = run(parsed, training, folder, display, resume=resume, address=address)
+        summary = run(simulated, training, folder, display, resume=resume, address=address)
     values = summary_values(summary)
     if json_file is not None:
         write_json(json_file, values)
+    name, reference = summary.best_heuristic
     console.print(
-        f"{summary.reason}: {summary.standing.steps:,} decisions in {summary.standing.seconds:.0f} s; "
-        f"best validation {summary.metric} {values['best']:.2f} "
-        f"({summary.best_heuristic[0]} greedy: {summary.best_heuristic[1]:.2f})"
+        f"stopped: {summary.reason}; {summary.standing.steps:,} decisions in {summary.standing.seconds:.0f} s"
     )
-    console.print(f"run folder  {out}\ncompare it  rlsched evaluate {out} --report {out}/report")
+    console.print(
+        f"best validation {summary.metric} {values['best']:.2f} (best greedy order, {name}: {reference:.2f})"
+    )
+    console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
     if summary.reason == "interrupted":
-        console.print(f"go on       rlsched train --resume --out {out}")
+        console.print(f"go on        rlsched train --resume --out {out}")
         raise typer.Exit(130)
+
+
+def settings_given(
+    config: Path | None, scenario: str | None, trace: Path | None, overrides: Sequence[str]
+) -> tuple[Scenario, TrainConfig]:
+    """The settings of a new run.
+
+    Raises:
+        BadInputError: more than one source of settings, or they are wrong.
+    """
+    from rlsched.learn.config import make_config, read_config, split_overrides
+
+    given = [
+        name for name, value in (("CONFIG", config), ("--scenario", scenario), ("--trace", trace)) if value
+    ]
+    if len(given) != 1:
+        raise BadInputError(
+            "rlsched train",
+            f"{' and '.join(given)} are both given" if given else "nothing to train on",
+            "give one of CONFIG, --scenario and --trace",
+        )
+    if config is not None:
+        return read_config(config, overrides)
+    for_training, for_scenario = split_overrides(overrides)
+    if trace is not None:
+        simulated = trace_scenario(trace, for_scenario)
+    else:
+        simulated = named_scenario("--scenario", scenario or "", for_scenario)
+    return simulated, make_config({}, "--set", for_training)
+
+
+def settings_of_run(folder: RunFolder, overrides: Sequence[str]) -> tuple[Scenario, TrainConfig]:
+    """The settings of the run that goes on.
+
+    Raises:
+        BadInputError: there is no run, or something else than its length is to change.
+    """
+    from rlsched.learn.config import make_config
+
+    simulated, training = folder.read()
+    changed = {override.partition("=")[0] for override in overrides} - GROWING
+    if changed:
+        raise BadInputError(
+            "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps and minutes may change"
+        )
+    return simulated, make_config(training.model_dump(mode="json"), "--resume", overrides)
 
 
 def summary_values(summary: Summary) -> dict[str, Any]:
     """The summary as plain values."""
+    from rlsched.evaluate.measures import measure
+
+    sign = 1.0 if measure(summary.metric).lower_is_better else -1.0
     return {
         "schema": 1,
         "folder": str(summary.folder),
@@ -97,7 +146,7 @@ def summary_values(summary: Summary) -> dict[str, Any]:
         "iterations": summary.standing.iteration,
         "seconds": summary.standing.seconds,
         "metric": summary.metric,
-        "best": summary.standing.best_value,
+        "best": sign * (summary.standing.best_value or 0.0),
         "within_hoarding_limits": summary.standing.best_excess == 0,
         "best_heuristic": {"policy": summary.best_heuristic[0], "value": summary.best_heuristic[1]},
     }

@@ -30,11 +30,11 @@ def observation_space(layout: Layout, flat: bool) -> gym.Space[Any]:
 
     Args:
         layout: of the observation vector.
-        flat: one Box of the whole vector with the mask behind it, as trainers like it; else a Dict of the
-            blocks and `action_mask`.
+        flat: one Box, as trainers like it: the whole vector, the mask, and the ticks of the transition
+            that led here (which discounting needs); else a Dict of the blocks and `action_mask`.
     """
     if flat:
-        return gym.spaces.Box(0.0, 1.0, (layout.size + layout.num_actions,), np.float32)
+        return gym.spaces.Box(0.0, np.inf, (layout.size + layout.num_actions + 1,), np.float32)
     spaces: dict[str, gym.Space[Any]] = {
         block.name: gym.spaces.Box(0.0, 1.0, block.shape, np.float32) for block in layout.blocks
     }
@@ -158,7 +158,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     def _observe(self) -> Arrays:
         sim = self.simulator
         if self.flat:
-            return np.concatenate([sim.obs, sim.mask], axis=1, dtype=np.float32)
+            return np.concatenate([sim.obs, sim.mask, sim.elapsed[:, None]], axis=1, dtype=np.float32)
         blocks = {block.name: self.layout.view(sim.obs, block.name).copy() for block in self.layout.blocks}
         return {**blocks, "action_mask": sim.mask.copy()}
 

@@ -30,12 +30,18 @@ class Network(Frozen):
 class Ppo(Frozen):
     """Hyperparameters of PPO [Schulman et al. 2017]."""
 
-    gamma: float = Field(0.99, gt=0, le=1, description="discount per decision")
+    gamma: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="discount per decision, beside objective.gamma per tick; below 1 it rewards a policy for "
+        "taking more decisions, such as idle reservations",
+    )
     gae_lambda: float = Field(0.97, ge=0, le=1)
     clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(1e-3, gt=0)
-    final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the last step")
-    entropy: float = Field(1e-3, ge=0)
+    learning_rate: float = Field(5e-4, gt=0)
+    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    entropy: float = Field(0.0, ge=0)
     value_weight: float = Field(0.5, ge=0)
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
     epochs: int = Field(4, ge=1)
@@ -116,4 +122,8 @@ def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] 
     Raises:
         BadInputError: a key or a value is wrong.
     """
-    return validate(TrainConfig, apply_overrides(values, overrides), where)
+    config = validate(TrainConfig, values, where)
+    assignments = list(overrides)
+    if not assignments:
+        return config
+    return validate(TrainConfig, apply_overrides(config.model_dump(mode="json"), assignments), "--set")

@@ -1,7 +1,7 @@
 """The RLlib face of our networks: the one place that knows RLModule's shapes.
 
-RLlib sees one flat Box observation, the vector with the mask behind it (`envs.vector`, flat=True). It is
-split once per call, without touching the batch that other parts of RLlib still read.
+RLlib sees one flat Box observation: the vector, the mask, and the ticks since the last decision
+(`envs.vector`, flat=True). It is split once per call, without touching the batch that others still read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
 
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:
         flat = batch[Columns.OBS]
-        return flat[:, : self.layout.size], flat[:, self.layout.size :]
+        return flat[:, : self.layout.size], flat[:, self.layout.size : -1]
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         vector, mask = self._split(batch)

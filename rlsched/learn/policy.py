@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,8 @@ class TrainedPolicy:
     @torch.no_grad()
     def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
         """Legal actions (batch,) for observations (batch, size) and masks (batch, actions)."""
-        logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        with one_thread():
+            logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
         if self.sample:
             actions = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
         else:
@@ -81,6 +84,17 @@ class TrainedPolicy:
         }
         (new / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
         replace_folder(new, folder)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute in this thread alone: a batch of decisions is too small to be worth waking others for."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def replace_folder(new: Path, old: Path) -> None:

@@ -12,6 +12,7 @@ from ray.tune.registry import register_env
 
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.learn.config import TrainConfig
+from rlsched.learn.gae import TimedPPOLearner
 from rlsched.learn.module import MaskedModule, module_config
 from rlsched.scenario import Scenario
 
@@ -59,6 +60,8 @@ def build_config(scenario: Scenario, config: TrainConfig, num_resources: int) ->
         )
         .learners(num_learners=config.learners, num_gpus_per_learner=config.gpus_per_learner)
         .training(
+            learner_class=TimedPPOLearner,
+            learner_config_dict={"gamma_tick": scenario.objective.gamma},
             gamma=ppo.gamma,
             lambda_=ppo.gae_lambda,
             clip_param=ppo.clip,

@@ -102,3 +102,17 @@ CASES = {
     "two resources": TWO_RESOURCES,
     "window of two": WINDOW_OF_TWO,
 }
+
+# RLScheduler's rules, sjf with backfilling, four processors. X (3 of them) and Y (1) both run from 2 to 6,
+# Y was started first, since it asks for less. H needs three and has waited since 3 for X, expected at 11.
+# At 6 Y is released first: H does not fit yet, so Z, who came before W, starts beside it. Had X gone first,
+# H would have started at once, and W, the shorter one, would have been next.
+#
+#                     B  C  X  Y  H  Z  W
+RELEASES = JobTable.build(
+    submit=[0, 0, 0, 0, 3, 4, 5],
+    runtime=[1, 1, 4, 4, 2, 2, 1],
+    requested=[1, 1, 9, 6, 2, 2, 1],
+    demand=[4, 4, 3, 1, 3, 1, 1],
+)
+RELEASES_STARTS = [0, 1, 2, 2, 6, 6, 8]

@@ -18,7 +18,7 @@ from tests.twin.jobs import Job, Machine, Running
 from tests.twin.replay import KEYS, POLICIES, replay
 from tests.twin.rules import Profile, admissible, reserve, start_behind
 
-from .by_hand import CASES
+from .by_hand import CASES, RELEASES, RELEASES_STARTS
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,10 @@ def test_ends() -> None:
     cut = TwinEnv(scenario(window=2, max_ticks=3), [3], FOUR_JOBS)
     cut.step(1)  # C until 4; D arrives at 2, nothing can start
     assert (cut.now, cut.elapsed, cut.terminated, cut.truncated) == (3, 2, False, True)
+
+
+def test_compat_releases_in_the_order_of_starts() -> None:
+    assert replay_rlscheduler(RELEASES, 4, "sjf", backfill=True) == RELEASES_STARTS
 
 
 def read_swf(path: Path) -> tuple[JobTable, int]:

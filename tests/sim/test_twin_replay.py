@@ -23,7 +23,7 @@ from tests.twin.compat import replay_rlscheduler as twin_replay_rlscheduler
 from tests.twin.replay import POLICIES
 from tests.twin.replay import replay as twin_replay
 
-from .by_hand import CASES
+from .by_hand import CASES, RELEASES, RELEASES_STARTS
 from .drive import usage
 
 BACKFILLS = ("none", "greedy", "easy", "conservative")
@@ -128,6 +128,10 @@ def test_compat_agrees_with_the_twin(policy: str, backfill: bool) -> None:
             rows = rows.take(np.array(rng.sample(range(len(rows)), len(rows))))
         starts = replay_rlscheduler(rows, units, policy, backfill)
         assert starts.tolist() == twin_replay_rlscheduler(rows, units, policy, backfill), (units, rows)
+
+
+def test_compat_releases_in_the_order_of_starts() -> None:
+    assert replay_rlscheduler(RELEASES, 4, "sjf", True).tolist() == RELEASES_STARTS
 
 
 @pytest.mark.parametrize("mode", ["no_backfill", "backfill"])

@@ -1,0 +1,114 @@
+"""Generalised advantage estimation in simulated time, as a piece of RLlib's learner pipeline.
+
+A discount per decision would be wrong where decisions take no time: starting a job, or reserving one, would
+push all later costs one step further away and be rewarded for nothing but being one more decision. So a
+transition of k ticks is discounted by gamma_tick^k, as rewards are inside it [Cunha 2022, 4.7.3].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.connectors.learner import GeneralAdvantageEstimation
+from ray.rllib.core.columns import Columns
+from ray.rllib.evaluation.postprocessing import Postprocessing
+
+from rlsched.sim.compiled import allocating
+
+FloatArray = NDArray[np.float32]
+
+
+@allocating
+def advantages(
+    values: FloatArray,
+    rewards: FloatArray,
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    discounts: FloatArray,
+    gae_lambda: float,
+) -> FloatArray:
+    """Advantages of rows that hold one episode chunk after the other [Schulman et al. 2016, eq. 16].
+
+    Args:
+        values: (row,) V(s_t); the last row of a chunk is its bootstrap state.
+        rewards: (row,) of the transition from s_t.
+        terminated: (row,) nothing follows that transition.
+        truncated: (row,) the chunk ends with that transition; the next row is its bootstrap state.
+        discounts: (row,) of the transition from s_t.
+        gae_lambda: weight of longer estimates.
+
+    Returns:
+        (row,) advantages; those of bootstrap rows mean nothing and are masked by RLlib.
+    """
+    result = np.zeros_like(values)
+    running = np.float32(0.0)
+    for t in range(len(values) - 1, -1, -1):
+        following = np.float32(0.0)
+        if not terminated[t] and t + 1 < len(values):
+            following = values[t + 1]
+        if terminated[t] or truncated[t]:
+            running = np.float32(0.0)
+        running = rewards[t] + discounts[t] * following - values[t] + discounts[t] * gae_lambda * running
+        result[t] = running
+    return result
+
+
+class TimedAdvantages(ConnectorV2):
+    """Puts advantages and value targets into the batch, discounted by the ticks of each transition.
+
+    Expects episodes that RLlib has lengthened by one row for the bootstrap state, and observations whose last
+    number is the ticks of the transition that led to them.
+
+    Args:
+        gamma: discount per decision.
+        gamma_tick: discount per tick.
+        gae_lambda: weight of longer estimates.
+    """
+
+    def __init__(self, *, gamma: float, gamma_tick: float, gae_lambda: float) -> None:
+        super().__init__()
+        self.gamma, self.gamma_tick, self.gae_lambda = gamma, gamma_tick, gae_lambda
+
+    def __call__(self, *, rl_module: Any, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Add `Postprocessing.ADVANTAGES` (standardised) and `Postprocessing.VALUE_TARGETS`."""
+        for module_id, columns in batch.items():
+            with torch.no_grad():
+                values = rl_module[module_id].compute_values(columns)
+            elapsed = columns[Columns.OBS][1:, -1].cpu().numpy()
+            discounts = np.append(self.gamma * self.gamma_tick**elapsed, 0.0).astype(np.float32)
+            found = advantages(
+                values.cpu().numpy(),
+                columns[Columns.REWARDS].cpu().numpy().astype(np.float32),
+                columns[Columns.TERMINATEDS].cpu().numpy().astype(np.bool_),
+                columns[Columns.TRUNCATEDS].cpu().numpy().astype(np.bool_),
+                discounts,
+                self.gae_lambda,
+            )
+            advantage = torch.from_numpy(found).to(values.device)
+            columns[Postprocessing.VALUE_TARGETS] = advantage + values
+            counted = advantage[columns[Columns.LOSS_MASK]] if Columns.LOSS_MASK in columns else advantage
+            columns[Postprocessing.ADVANTAGES] = (advantage - counted.mean()) / (counted.std() + 1e-8)
+        return batch
+
+
+class TimedPPOLearner(PPOTorchLearner):
+    """RLlib's PPO with `TimedAdvantages` in the place of its own estimation.
+
+    `learner_config_dict` holds `gamma_tick`.
+    """
+
+    def build(self) -> None:
+        """Build as RLlib does, then swap the one piece of the pipeline."""
+        super().build()
+        pieces = self._learner_connector.connectors
+        at = next(k for k, piece in enumerate(pieces) if isinstance(piece, GeneralAdvantageEstimation))
+        pieces[at] = TimedAdvantages(
+            gamma=self.config.gamma,
+            gamma_tick=self.config.learner_config_dict["gamma_tick"],
+            gae_lambda=self.config.lambda_,
+        )
