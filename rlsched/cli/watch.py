@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from rlsched.cli.output import console
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
 from rlsched.learn.selection import Validation
@@ -22,7 +22,7 @@ class RichDisplay:
 
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
-        self.console = Console(stderr=True)
+        self.console = console(stderr=True)
         self.progress = Progress(
             BarColumn(30),
             TextColumn("{task.percentage:>3.0f}%"),

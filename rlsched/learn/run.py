@@ -75,6 +75,7 @@ def train(
     Raises:
         BadInputError: the scenario or the folder cannot be used; before anything long starts.
     """
+    logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings are about its own defaults
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
     if not resume:
@@ -248,7 +249,6 @@ def _number(value: object) -> float | None:
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
-    logging.getLogger("ray").setLevel(logging.ERROR)
     started = not ray.is_initialized()
     if started:
         ray.init(

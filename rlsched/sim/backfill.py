@@ -105,24 +105,34 @@ def serve_conservative(s: State, i: int, order: Order) -> None:
     for what can start now, so the pass ends when no unit is left now.
     """
     e = s.episodes[i]
-    count = min(e.queue_hi - e.queue_lo, order.window)
+    count = e.queue_hi - e.queue_lo
     if count == 0 or not any_free(s, i):
         return
-    rows = np.empty(count, np.int64)
+    rows = s.queue[i, e.queue_lo : e.queue_hi].copy()
     keys = np.empty(count, np.float64)
     for k in range(count):
-        rows[k] = s.queue[i, e.queue_lo + k]
         moving = order.moving != STATIC
         keys[k] = moving_key(s, i, rows[k], order.moving) if moving else order.keys[i, rows[k]]
-    if not order.in_queue_order:
-        rows = rows[np.argsort(keys, kind="mergesort")]
+    ranked = np.arange(count) if order.in_queue_order else np.argsort(keys, kind="mergesort")
+    planned = np.zeros(count, np.bool_)
+    visible = min(order.window, count)
     # Each plan adds at most two breakpoints.
     ticks = np.empty(e.num_running + 2 * count + 2, np.int64)
     free = np.empty((len(ticks), s.free.shape[1]), np.int64)
     size = expected_profile(s, i, ticks, free)
-    for row in rows:
+    rank = 0
+    while rank < count:
+        waiting = ranked[rank]
+        rank += 1
+        if planned[waiting] or waiting >= visible:
+            continue
+        planned[waiting] = True
+        row = rows[waiting]
         begin = earliest(s, i, row, ticks, free, size)
         if begin == e.now:
+            if visible < count:  # the window moves on: a job that comes into sight may rank first
+                visible += 1
+                rank = 0
             position = 0
             while s.queue[i, e.queue_lo + position] != row:
                 position += 1

@@ -4,12 +4,17 @@ The core works on arrays it is given and allocates nothing, so reference countin
 (`_nrt`): counting the state's arrays at every call cost more than the simulation itself. A kernel
 that must allocate says so. Steps that are used in every event are inlined for the same reason: passing
 the state's arrays by value is dearer than most of what is done with them.
+
+numba keeps compiled code until the file of a function changes, and does not look at the files of what was
+compiled into it. So all of them carry one stamp, made of every file of the core.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 
@@ -17,16 +22,33 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
+def _sources() -> str:
+    digest = sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+SOURCES = _sources()
+
+
+def _compile(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
+    dispatcher = numba.njit(cache=True, error_model="numpy", **options)(function)
+    if hasattr(dispatcher, "_cache"):  # NUMBA_DISABLE_JIT leaves the plain function
+        dispatcher._cache._cache_file._source_stamp = SOURCES
+    return dispatcher
+
+
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that allocates nothing."""
-    return numba.njit(cache=True, error_model="numpy", _nrt=False)(function)
+    return _compile(function, _nrt=False)
 
 
 def step(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a small function that allocates nothing into whatever calls it."""
-    return numba.njit(cache=True, error_model="numpy", _nrt=False, forceinline=True)(function)
+    return _compile(function, _nrt=False, forceinline=True)
 
 
 def allocating(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that may make arrays of its own."""
-    return numba.njit(cache=True, error_model="numpy", _nrt=True)(function)
+    return _compile(function, _nrt=True)

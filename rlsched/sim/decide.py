@@ -152,8 +152,9 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     if rules.sparse:
         counted = min(ticks, 1) if e.now == e.asked_at else 0
     if rules.gamma < 1.0:
-        factor = e.discount * (1.0 - rules.gamma**counted) / (1.0 - rules.gamma)
-        e.discount *= rules.gamma**ticks
+        # Real powers: integer ones are multiplied out differently compiled and not.
+        factor = e.discount * (1.0 - rules.gamma ** float(counted)) / (1.0 - rules.gamma)
+        e.discount *= rules.gamma ** float(ticks)
     else:
         factor = float(counted)
     if factor == 0.0:

@@ -122,7 +122,9 @@ def start(s: State, i: int, position: int, keep_releases: bool) -> None:
     job = s.jobs[i, row]
     units = np.int64(s.demand[i, row, 0])
     job.start = e.now
-    heap_push(s.ends[i], e.num_running, (e.now + job.runtime) << JOB_BITS | row)
+    number = e.num_running + e.num_finished
+    s.started[i, number] = row
+    heap_push(s.ends[i], e.num_running, (e.now + job.runtime) << JOB_BITS | number)
     if keep_releases:
         sorted_insert(s.releases[i], e.num_running, (e.now + job.requested) << JOB_BITS | row)
     e.num_running += 1
@@ -140,9 +142,12 @@ def start(s: State, i: int, position: int, keep_releases: bool) -> None:
 
 @step
 def complete_one(s: State, i: int, keep_releases: bool) -> None:
-    """Take the running job that ends first off the cluster (the clock is the caller's)."""
+    """Take the running job that ends first off the cluster; of equal ends the one that started first.
+
+    The clock is the caller's.
+    """
     e = s.episodes[i]
-    row = heap_pop(s.ends[i], e.num_running) & JOB_MASK
+    row = s.started[i, heap_pop(s.ends[i], e.num_running) & JOB_MASK]
     job = s.jobs[i, row]
     units = np.int64(s.demand[i, row, 0])
     if keep_releases:

@@ -1,7 +1,8 @@
 """The state of N simulated clusters as arrays, environment index first, and the rules they share.
 
-Nothing here moves time; `events` does. A running job or an expected release is one int64 code,
-`tick << JOB_BITS | job`, so that the order of codes is the order of ticks with ties by job.
+Nothing here moves time; `events` does. A real end is one int64 code, `tick << JOB_BITS | number of the
+start`, and an expected release `tick << JOB_BITS | row`: the order of codes is the order of ticks, with
+ties by start and by row.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ JOB_MASK = (1 << JOB_BITS) - 1
 NEVER = np.int64(1) << 42  # ticks; later than anything that can happen, and codes still fit
 BOUND_S = 10  # seconds; shorter runtimes count as this long in bounded slowdown [Feitelson 2001]
 
-EPISODE = np.dtype(
+
+def _record(fields: list[tuple[str, str]]) -> np.dtype[np.void]:
+    """Named fields, readable as attributes in Python, too, so that the core also runs uncompiled."""
+    return np.dtype((np.record, np.dtype(fields, align=True)))
+
+
+EPISODE = _record(
     [
         ("now", "i8"),  # ticks
         ("first_submit", "i8"),  # ticks
@@ -46,11 +53,10 @@ EPISODE = np.dtype(
         ("slowdown_rate", "f8"),  # waiting: sum of 1 / runtime, per tick
         ("bounded_rate", "f8"),  # waiting: sum of 1 / max(runtime, bound), per tick
         ("scale", "f8"),  # factor on the reward
-    ],
-    align=True,
+    ]
 )
 
-JOB = np.dtype(
+JOB = _record(
     [
         ("submit", "i8"),  # ticks
         ("runtime", "i8"),
@@ -61,8 +67,7 @@ JOB = np.dtype(
         ("free_at_submit", "i8"),  # free units of the first resource then
         ("slowdown_rate", "f8"),  # 1 / runtime
         ("bounded_rate", "f8"),  # 1 / max(runtime, bound)
-    ],
-    align=True,
+    ]
 )
 
 
@@ -73,8 +78,9 @@ class State(NamedTuple):
     jobs: NDArray[np.void]  # (env, job) JOB, by submit
     demand: DemandArray  # (env, job, resource) units
     queue: NDArray[np.int32]  # (env, job) rows of waiting jobs, see queue_lo
-    ends: IntArray  # (env, running) codes of real ends, a binary heap
-    releases: IntArray  # (env, running) codes of start + requested, sorted
+    started: NDArray[np.int32]  # (env, start) rows in the order of their starts
+    ends: IntArray  # (env, running) codes of real ends and number of the start, a binary heap
+    releases: IntArray  # (env, running) codes of start + requested and row, sorted
     free: IntArray  # (env, resource) units
     extra: IntArray  # (env, resource) units that stay free beside the reserved job
     units: IntArray  # (resource,) units of the cluster
@@ -101,6 +107,7 @@ def allocate(num_envs: int, max_jobs: int, units: Sequence[int] | IntArray) -> S
         jobs=np.zeros((num_envs, max_jobs), JOB),
         demand=np.zeros((num_envs, max_jobs, len(total)), np.int32),
         queue=np.zeros((num_envs, max_jobs), np.int32),
+        started=np.zeros((num_envs, max_jobs), np.int32),
         ends=np.zeros((num_envs, running), np.int64),
         releases=np.zeros((num_envs, running), np.int64),
         free=np.zeros((num_envs, len(total)), np.int64),
