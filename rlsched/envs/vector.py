@@ -101,6 +101,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.episodes: list[Episode] = []
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
+        self._ended = np.zeros(num_envs, np.bool_)  # whose end was told: the next step begins another episode
 
     def reset(
         self,
@@ -125,7 +126,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         ]
         for k, episode in enumerate(self.episodes):
             self.simulator.load(k, episode.jobs, episode.scale)
-        nowhere = np.zeros(self.num_envs, np.bool_)
+        self._ended = nowhere = np.zeros(self.num_envs, np.bool_)
         return self._observe(), self._info(nowhere, nowhere)
 
     def step(
@@ -133,19 +134,20 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """One transition of every environment; where an episode had ended, the next one begins instead."""
         sim = self.simulator
-        over = sim.terminated | sim.truncated
-        chosen = np.where(over, self.layout.num_actions - 1, np.asarray(actions, np.int64))
-        illegal = sim.mask[np.arange(self.num_envs), chosen] == 0
+        idle = self.layout.num_actions - 1
+        # An episode without a decision is over when it begins; it ends with the next step, as every other.
+        chosen = np.where(sim.terminated | sim.truncated, idle, np.asarray(actions, np.int64))
+        inside = (chosen >= 0) & (chosen <= idle)
+        illegal = ~inside | (sim.mask[np.arange(self.num_envs), np.where(inside, chosen, idle)] == 0)
         if self.on_illegal == "replace" and illegal.any():
             chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
         sim.step(chosen)
-        for k in np.flatnonzero(over):
+        for k in np.flatnonzero(self._ended):
             self.episodes[k] = self.feed.training(self._rngs[k])
             sim.load(int(k), self.episodes[k].jobs, self.episodes[k].scale)
-        ended = (sim.terminated | sim.truncated) & ~over
-        # An episode without a decision is over when it begins; it ends with the next step, as every other.
-        terminated, truncated = sim.terminated & ~over, sim.truncated & ~over
-        return self._observe(), sim.reward.copy(), terminated, truncated, self._info(ended, illegal)
+        terminated, truncated = sim.terminated & ~self._ended, sim.truncated & ~self._ended
+        self._ended = terminated | truncated
+        return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self._ended, illegal)
 
     def render(self) -> Any:
         """The first cluster as text (ansi) or as a (height, width, 3) uint8 picture (rgb_array)."""

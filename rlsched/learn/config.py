@@ -25,6 +25,11 @@ class Network(Frozen):
         description="initial weights from job features straight to the score (job_scorer); learned further",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of score (job_scorer)")
+    waiting: float = Field(
+        -4.0,
+        description="initial logits of waiting over the best job (job_scorer); above 0 where holding processors "
+        "for short jobs to come pays, as on overloaded machines",
+    )
 
 
 class Ppo(Frozen):

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from rlsched.learn.config import Network
 from rlsched.sim.layout import Layout, job_features
 
-WAIT_RARELY = 4.0  # logits by which waiting starts below the best job: about one decision in fifty
 ILLEGAL = torch.finfo(torch.float32).min
 
 
@@ -110,13 +109,20 @@ class JobScorer(nn.Module):
         hidden: units per layer.
         prior: job feature -> initial weight.
         sharpness: logits per unit of score.
+        waiting: initial logits of the no-op over the best job.
     """
 
     def __init__(
-        self, layout: Layout, hidden: Sequence[int], prior: Mapping[str, float], sharpness: float
+        self,
+        layout: Layout,
+        hidden: Sequence[int],
+        prior: Mapping[str, float],
+        sharpness: float,
+        waiting: float,
     ) -> None:
         super().__init__()
         self.sharpness = sharpness
+        self.waiting = waiting
         self.blocks = Blocks(layout)
         names = job_features(layout.num_resources)
         width = hidden[0]
@@ -143,7 +149,7 @@ class JobScorer(nn.Module):
         logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)[:, :-1]
         # Waiting competes with the best job, whatever the level of the scores.
         level = logits.detach().max(dim=1, keepdim=True).values.clamp(min=-1e6)
-        wait = level - WAIT_RARELY + self.sharpness * self.wait(torch.cat([state, pool], dim=1))
+        wait = level + self.waiting + self.sharpness * self.wait(torch.cat([state, pool], dim=1))
         return masked(torch.cat([logits, wait], dim=1), mask)
 
 
@@ -174,4 +180,4 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
     """The policy network that these settings describe: (vector, mask) -> masked logits."""
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
-    return JobScorer(layout, network.hidden, network.prior, network.sharpness)
+    return JobScorer(layout, network.hidden, network.prior, network.sharpness, network.waiting)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from rlsched.scenario import Scenario, parse, validate
 from rlsched.sim.layout import Layout
 
 WEIGHTS, SETTINGS = "weights.npz", "policy.json"
+DAMAGED = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,12 @@ def replace_folder(new: Path, old: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     if old.exists():
         os.replace(old, aside)
-    os.replace(new, old)
+    try:
+        os.replace(new, old)
+    except OSError:
+        if aside.exists():
+            os.replace(aside, old)
+        raise
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -137,7 +144,7 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         net = build_policy(layout, network)
         with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
             net.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except DAMAGED as error:
         if isinstance(error, BadInputError):
             raise
         raise BadInputError(

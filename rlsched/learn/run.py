@@ -243,7 +243,9 @@ class Run:
 
 
 def _number(value: object) -> float | None:
-    return None if value is None else float(np.asarray(value))
+    """A plain number, or None where there is none yet (RLlib says NaN until an episode has ended)."""
+    number = float("nan") if value is None else float(np.asarray(value))
+    return number if np.isfinite(number) else None
 
 
 @contextmanager
