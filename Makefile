@@ -17,11 +17,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: setup  ## train on the shipped sample trace and compare with the heuristics
-	$(BIN)/rlsched train --scenario sample --set minutes=1.5 --out runs/demo
-	$(BIN)/rlsched evaluate runs/demo --episodes 20 --report runs/demo/report
+	rm -rf runs/demo
+	$(BIN)/rlsched train --trace datasets/sample.swf.gz --set episode.jobs=256 --minutes 1.5 --out runs/demo
+	$(BIN)/rlsched evaluate runs/demo --episodes 19 --report runs/demo/report
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

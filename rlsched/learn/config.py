@@ -27,8 +27,8 @@ class Network(Frozen):
     sharpness: float = Field(60.0, gt=0, description="logits per unit of score (job_scorer)")
     waiting: float = Field(
         -4.0,
-        description="initial logits of waiting over the best job (job_scorer); above 0 where holding processors "
-        "for short jobs to come pays, as on overloaded machines",
+        description="initial logits of waiting over the best job (job_scorer); above 0 where keeping "
+        "processors for short jobs to come pays, as on overloaded machines",
     )
 
 

@@ -134,7 +134,7 @@ class RunFolder:
             return
         with self.metrics.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        # A run that was killed while it wrote leaves half a row: columns are None, or numbers cut off.
+        # A run that was killed while it wrote may leave part of a row.
         whole = [row for row in rows if None not in row and None not in row.values()]
         kept = [row for row in whole if row["iteration"].isdigit() and int(row["iteration"]) <= iteration]
         new = self.metrics.with_suffix(".new")

@@ -58,10 +58,13 @@ def build_config(scenario: Scenario, config: TrainConfig, num_resources: int) ->
             gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
             rollout_fragment_length=sampling.fragment,
         )
-        .learners(num_learners=config.learners, num_gpus_per_learner=config.gpus_per_learner)
-        .training(
+        .learners(
+            num_learners=config.learners,
+            num_gpus_per_learner=config.gpus_per_learner,
             learner_class=TimedPPOLearner,
             learner_config_dict={"gamma_tick": scenario.objective.gamma},
+        )
+        .training(
             gamma=ppo.gamma,
             lambda_=ppo.gae_lambda,
             clip_param=ppo.clip,

@@ -93,14 +93,16 @@ def draw_gantt(gantt: Gantt) -> Figure:
         grid = figure.add_gridspec(2 * panels, 1, height_ratios=[4.2, 1.0] * panels)
         all_axes: list[Axes] = []
         queues: list[Axes] = []
+        longest = 1.0
         for k, schedule in enumerate(gantt.schedules):
             clock = _Clock(first, gantt.tick_s, unit)
             chart = figure.add_subplot(grid[2 * k], sharex=all_axes[0] if all_axes else None)
             queue = figure.add_subplot(grid[2 * k + 1], sharex=chart, sharey=queues[0] if queues else None)
             _draw_jobs(chart, schedule, gantt, clock, shades, edges)
-            _draw_queue(queue, schedule, clock, last)
+            longest = max(longest, _draw_queue(queue, schedule, clock, last))
             all_axes += [chart, queue]
             queues.append(queue)
+        queues[0].set_ylim(0, 1.05 * longest)  # all share it: the same height is the same queue
         _time_axis(all_axes, (last - first) * gantt.tick_s / unit.seconds, unit)
         _legend(figure, all_axes, gantt, shades, names)
     return figure
@@ -189,8 +191,8 @@ def _facts(schedule: Schedule, gantt: Gantt) -> str:
     return "   ·   ".join(facts)
 
 
-def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> None:
-    """How many jobs wait: one more at each submit, one less at each start."""
+def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> float:
+    """How many jobs wait: one more at each submit, one less at each start; returns the longest queue."""
     jobs, start = schedule.jobs, schedule.start
     started = start[start >= 0]
     ticks = np.concatenate([jobs.submit, started, [end]])
@@ -214,10 +216,10 @@ def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> None
         color=INK,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.0},
     )
-    axes.set_ylim(bottom=0)
     axes.set_ylabel("waiting")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True))
     axes.tick_params(length=0)
+    return float(waiting.max())
 
 
 def _time_axis(all_axes: list[Axes], span: float, unit: TimeUnit) -> None:
