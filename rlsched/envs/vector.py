@@ -21,6 +21,7 @@ from rlsched.sim.decide import TERMS
 from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import job_metrics
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.sim.state import NEVER
 
 Arrays = NDArray[Any] | dict[str, NDArray[Any]]
 
@@ -34,7 +35,9 @@ def observation_space(layout: Layout, flat: bool) -> gym.Space[Any]:
             that led here (which discounting needs); else a Dict of the blocks and `action_mask`.
     """
     if flat:
-        return gym.spaces.Box(0.0, np.inf, (layout.size + layout.num_actions + 1,), np.float32)
+        high = np.ones(layout.size + layout.num_actions + 1, np.float32)
+        high[-1] = NEVER  # ticks
+        return gym.spaces.Box(np.zeros_like(high), high)
     spaces: dict[str, gym.Space[Any]] = {
         block.name: gym.spaces.Box(0.0, 1.0, block.shape, np.float32) for block in layout.blocks
     }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from rlsched.evaluate.measures import METRICS
 from rlsched.scenario import Frozen, Scenario, apply_overrides, parse, read_text, read_yaml, validate
 from rlsched.scenario import load as load_scenario
+
+Width = Annotated[int, Field(ge=1)]
 
 
 class Network(Frozen):
@@ -18,8 +21,8 @@ class Network(Frozen):
     kind: Literal["job_scorer", "mlp"] = Field(
         "job_scorer", description="job_scorer: every job scored alike, in its context; mlp: one flat network"
     )
-    hidden: tuple[int, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
-    critic_hidden: tuple[int, ...] = Field((128, 128), min_length=1, description="of the value function")
+    hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
+    critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
     prior: dict[str, float] = Field(
         {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05},
         description="initial weights from job features straight to the score (job_scorer); learned further",
@@ -68,6 +71,13 @@ class Validation(Frozen):
     every: int = Field(10, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
     metric: str = "bounded_slowdown"
+
+    @field_validator("metric")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in METRICS:
+            raise ValueError(f"unknown metric; one of {', '.join(METRICS)}")
+        return name
 
 
 class TrainConfig(Frozen):

@@ -12,6 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from rlsched.errors import BadInputError
 from rlsched.learn.config import Network
 from rlsched.sim.layout import Layout, job_features
 
@@ -59,7 +60,8 @@ class Blocks(nn.Module):
     def context(self, vector: Tensor, *, privileged: bool) -> Tensor:
         """(batch, n) everything but the jobs; with `privileged` also what only a critic may see."""
         names = context_blocks(self.layout, privileged=privileged)
-        return torch.cat([self(vector, name).flatten(1) for name in names], dim=1)
+        parts = [self(vector, name).flatten(1) for name in names]
+        return torch.cat(parts, dim=1) if parts else vector[:, :0]
 
 
 def context_blocks(layout: Layout, *, privileged: bool) -> list[str]:
@@ -177,7 +179,28 @@ class Critic(nn.Module):
 
 
 def build_policy(layout: Layout, network: Network) -> nn.Module:
-    """The policy network that these settings describe: (vector, mask) -> masked logits."""
+    """The policy network that these settings describe: (vector, mask) -> masked logits.
+
+    Raises:
+        BadInputError: it cannot work with what is observed, or its prior is on no feature of a job.
+    """
+    seen = [block.name for block in layout.blocks]
+    if seen == ["outlook"]:
+        raise BadInputError(
+            "observation.blocks", f"value {seen}: only a critic may see it", "add other blocks"
+        )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
+    if "jobs" not in seen:
+        raise BadInputError(
+            "observation.blocks",
+            f"value {seen}: network.kind job_scorer scores jobs",
+            "add jobs, or set network.kind=mlp",
+        )
+    features = job_features(layout.num_resources)
+    unknown = [name for name in network.prior if name not in features]
+    if unknown:
+        raise BadInputError(
+            f"network.prior.{unknown[0]}", "no such job feature", f"use some of {', '.join(features)}"
+        )
     return JobScorer(layout, network.hidden, network.prior, network.sharpness, network.waiting)

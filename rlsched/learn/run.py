@@ -78,6 +78,8 @@ def train(
     logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings are about its own defaults
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+    build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
     if not resume:
         folder.create(scenario, config)
     rng = np.random.default_rng(VALIDATION_SEED)

@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 
+from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
@@ -55,7 +56,11 @@ class Validation:
     def of(
         cls, scenario: Scenario, units: Sequence[int], episodes: Sequence[JobTable], metric: str
     ) -> Validation:
-        """Run the heuristics that policies are held against."""
+        """Run the heuristics that policies are held against.
+
+        Raises:
+            BadInputError: the metric is not one of those that are measured.
+        """
         names = dict.fromkeys(("sjf", *scenario.objective.baseline))
         heuristics = {
             name: _means(
@@ -63,6 +68,12 @@ class Validation:
             )
             for name in names
         }
+        if metric not in heuristics["sjf"]:
+            raise BadInputError(
+                "validation.metric",
+                f"{metric!r} is not measured",
+                f"use one of {', '.join(heuristics['sjf'])}",
+            )
         return cls(scenario, units, episodes, metric, heuristics)
 
     @property

@@ -156,15 +156,17 @@ def expected_profile(s: State, i: int, ticks: IntArray, free: IntArray) -> int:
     ticks[0] = e.now
     free[0] = s.free[i]
     size = 1
-    for k in range(e.num_running):
-        code = s.releases[i, k]
-        tick = max(code >> JOB_BITS, e.now + 1)
-        if tick > ticks[size - 1]:
-            ticks[size] = tick
-            free[size] = free[size - 1]
-            size += 1
-        for r in range(s.free.shape[1]):
-            free[size - 1, r] += s.demand[i, code & JOB_MASK, r]
+    for place in range(e.num_blocks):
+        block = s.block_order[i, place]
+        for k in range(s.block_size[i, block]):
+            code = s.blocks[i, block, k]
+            tick = max(code >> JOB_BITS, e.now + 1)
+            if tick > ticks[size - 1]:
+                ticks[size] = tick
+                free[size] = free[size - 1]
+                size += 1
+            for r in range(s.free.shape[1]):
+                free[size - 1, r] += s.demand[i, code & JOB_MASK, r]
     return size
 
 

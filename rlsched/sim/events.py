@@ -10,6 +10,7 @@ import numpy as np
 
 from rlsched.jobs import IntArray
 from rlsched.sim.compiled import step
+from rlsched.sim.releases import add_release, drop_release
 from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
 
 
@@ -44,35 +45,6 @@ def heap_pop(heap: IntArray, size: int) -> int:
         k = child
     heap[k] = last
     return top
-
-
-@step
-def position_of(codes: IntArray, size: int, code: int) -> int:
-    """First position in a sorted array whose code is not smaller."""
-    lo, hi = 0, size
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if codes[middle] < code:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
-@step
-def sorted_insert(codes: IntArray, size: int, code: int) -> None:
-    """Add a code to a sorted array of `size` codes."""
-    at = position_of(codes, size, code)
-    for k in range(size, at, -1):
-        codes[k] = codes[k - 1]
-    codes[at] = code
-
-
-@step
-def sorted_remove(codes: IntArray, size: int, code: int) -> None:
-    """Take a code that is there out of a sorted array of `size` codes."""
-    for k in range(position_of(codes, size, code), size - 1):
-        codes[k] = codes[k + 1]
 
 
 @step
@@ -126,7 +98,7 @@ def start(s: State, i: int, position: int, keep_releases: bool) -> None:
     s.started[i, number] = row
     heap_push(s.ends[i], e.num_running, (e.now + job.runtime) << JOB_BITS | number)
     if keep_releases:
-        sorted_insert(s.releases[i], e.num_running, (e.now + job.requested) << JOB_BITS | row)
+        add_release(s, i, row, (e.now + job.requested) << JOB_BITS | row)
     e.num_running += 1
     for r in range(s.free.shape[1]):
         s.free[i, r] -= s.demand[i, row, r]
@@ -151,7 +123,7 @@ def complete_one(s: State, i: int, keep_releases: bool) -> None:
     job = s.jobs[i, row]
     units = np.int64(s.demand[i, row, 0])
     if keep_releases:
-        sorted_remove(s.releases[i], e.num_running, (job.start + job.requested) << JOB_BITS | row)
+        drop_release(s, i, row, (job.start + job.requested) << JOB_BITS | row)
     e.num_running -= 1
     e.num_finished += 1
     for r in range(s.free.shape[1]):
@@ -225,17 +197,34 @@ def reserve(s: State, i: int, row: int) -> None:
     e.reserved = row
     e.shadow = e.now
     short = True
-    for k in range(e.num_running):
-        code = s.releases[i, k]
-        tick = max(code >> JOB_BITS, e.now + 1)
-        if not short and tick > e.shadow:
-            break
-        released = code & JOB_MASK
-        short = False
-        for r in range(s.free.shape[1]):
-            s.extra[i, r] += s.demand[i, released, r]
-            short |= s.extra[i, r] < 0
-        e.shadow = tick
+    for place in range(e.num_blocks):
+        block = s.block_order[i, place]
+        size = s.block_size[i, block]
+        if short and still_short(s, i, block):
+            for r in range(s.free.shape[1]):
+                s.extra[i, r] += s.block_units[i, block, r]
+            e.shadow = max(s.blocks[i, block, size - 1] >> JOB_BITS, e.now + 1)
+            continue
+        for k in range(size):
+            code = s.blocks[i, block, k]
+            tick = max(code >> JOB_BITS, e.now + 1)
+            if not short and tick > e.shadow:
+                return
+            released = code & JOB_MASK
+            short = False
+            for r in range(s.free.shape[1]):
+                s.extra[i, r] += s.demand[i, released, r]
+                short |= s.extra[i, r] < 0
+            e.shadow = tick
+
+
+@step
+def still_short(s: State, i: int, block: int) -> bool:
+    """Whether the reserved job would not fit even when all of this block has ended."""
+    for r in range(s.free.shape[1]):
+        if s.extra[i, r] + s.block_units[i, block, r] < 0:
+            return True
+    return False
 
 
 @step

@@ -40,6 +40,7 @@ class View(NamedTuple):
     num_events: int
     log_time: float  # 1 / log2(1 + longest time in ticks)
     tick_s: float
+    rows: NDArray[np.int32]  # (events,) scratch
     numbers: Float32Array  # (slots or events,) scratch
     number_bits: NDArray[np.int32]  # the same memory as bits
     mantissas: Float32Array  # scratch
@@ -151,8 +152,14 @@ def observe_events(s: State, v: View, i: int) -> None:
     resources = s.free.shape[1]
     width = 1 + 2 * resources
     count = min(e.num_running, v.num_events)
+    place, at = 0, 0
     for k in range(count):
-        v.numbers[k] = 1 + max(s.releases[i, k] >> JOB_BITS, e.now + 1) - e.now
+        if at == s.block_size[i, s.block_order[i, place]]:
+            place, at = place + 1, 0
+        code = s.blocks[i, s.block_order[i, place], at]
+        at += 1
+        v.numbers[k] = 1 + max(code >> JOB_BITS, e.now + 1) - e.now
+        v.rows[k] = code & JOB_MASK
     log2_all(v, count)
     for k in range(count):
         x[v.events_at + k * width] = min(np.float32(1), v.numbers[k] * np.float32(v.log_time))
@@ -160,7 +167,7 @@ def observe_events(s: State, v: View, i: int) -> None:
         free = s.free[i, r]
         share = 1.0 / s.units[r]
         for k in range(count):
-            free += s.demand[i, s.releases[i, k] & JOB_MASK, r]
+            free += s.demand[i, v.rows[k], r]
             at = v.events_at + k * width + 1 + 2 * r
             x[at] = 1.0 - free * share
             x[at + 1] = free * share
@@ -181,7 +188,9 @@ def observe_queue(s: State, v: View, i: int, window: int) -> None:
     at = v.queue_at
     waiting = e.queue_hi - e.queue_lo
     used = s.units[0] - s.free[i, 0]
-    next_release = max(s.releases[i, 0] >> JOB_BITS, e.now + 1) - e.now if e.num_running > 0 else 0
+    next_release = 0
+    if e.num_running > 0:
+        next_release = max(s.blocks[i, s.block_order[i, 0], 0] >> JOB_BITS, e.now + 1) - e.now
     x[at] = min(1.0, log2(1.0 + waiting) * LOG_JOBS)
     x[at + 1] = min(1.0, log2(1.0 + max(0, waiting - window)) * LOG_JOBS)
     x[at + 2] = log_time(v, e.queued_work / s.units[0])

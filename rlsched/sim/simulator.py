@@ -176,6 +176,7 @@ def _view(num_envs: int, layout: Layout, scenario: Scenario) -> View:
         num_events=scenario.observation.event_horizon,
         log_time=float(1.0 / np.log2(1.0 + scenario.observation.time_scale_s / scenario.cluster.tick_s)),
         tick_s=float(scenario.cluster.tick_s),
+        rows=np.zeros(scratch, np.int32),
         numbers=numbers,
         number_bits=numbers.view(np.int32),
         mantissas=mantissas,

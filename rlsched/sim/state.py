@@ -20,6 +20,7 @@ from rlsched.sim.compiled import kernel
 JOB_BITS = 20
 JOB_MASK = (1 << JOB_BITS) - 1
 NEVER = np.int64(1) << 42  # ticks; later than anything that can happen, and codes still fit
+BLOCK = 256  # expected releases in a block
 BOUND_S = 10  # seconds; shorter runtimes count as this long in bounded slowdown [Feitelson 2001]
 
 
@@ -38,6 +39,7 @@ EPISODE = _record(
         ("queue_hi", "i8"),
         ("num_running", "i8"),
         ("num_finished", "i8"),
+        ("num_blocks", "i8"),  # blocks of expected releases in use
         ("reserved", "i8"),  # row of the job that holds the reservation, -1 none
         ("shadow", "i8"),  # tick at which it is expected to start
         ("actions_now", "i8"),  # starts and reservations since the clock last moved
@@ -80,7 +82,10 @@ class State(NamedTuple):
     queue: NDArray[np.int32]  # (env, job) rows of waiting jobs, see queue_lo
     started: NDArray[np.int32]  # (env, start) rows in the order of their starts
     ends: IntArray  # (env, running) codes of real ends and number of the start, a binary heap
-    releases: IntArray  # (env, running) codes of start + requested and row, sorted
+    blocks: IntArray  # (env, block, BLOCK) codes of start + requested and row, see `releases`
+    block_size: NDArray[np.int32]  # (env, block) codes in it
+    block_units: IntArray  # (env, block, resource) units that its jobs hold
+    block_order: NDArray[np.int32]  # (env, block) blocks by their codes; beyond num_blocks those not in use
     free: IntArray  # (env, resource) units
     extra: IntArray  # (env, resource) units that stay free beside the reserved job
     units: IntArray  # (resource,) units of the cluster
@@ -102,6 +107,8 @@ def allocate(num_envs: int, max_jobs: int, units: Sequence[int] | IntArray) -> S
     total = np.asarray(units, dtype=np.int64)
     # A running job holds at least one unit, so no more can run at once than there are units.
     running = int(min(max_jobs, total.sum()))
+    # Any two neighbours hold more than half a block together; one more while a block is split.
+    blocks = 4 * -(-running // BLOCK) + 2
     return State(
         episodes=np.zeros(num_envs, EPISODE),
         jobs=np.zeros((num_envs, max_jobs), JOB),
@@ -109,7 +116,10 @@ def allocate(num_envs: int, max_jobs: int, units: Sequence[int] | IntArray) -> S
         queue=np.zeros((num_envs, max_jobs), np.int32),
         started=np.zeros((num_envs, max_jobs), np.int32),
         ends=np.zeros((num_envs, running), np.int64),
-        releases=np.zeros((num_envs, running), np.int64),
+        blocks=np.zeros((num_envs, blocks, BLOCK), np.int64),
+        block_size=np.zeros((num_envs, blocks), np.int32),
+        block_units=np.zeros((num_envs, blocks, len(total)), np.int64),
+        block_order=np.tile(np.arange(blocks, dtype=np.int32), (num_envs, 1)),
         free=np.zeros((num_envs, len(total)), np.int64),
         extra=np.zeros((num_envs, len(total)), np.int64),
         units=total,
@@ -192,6 +202,7 @@ def _load(
     e.queue_hi = 0
     e.num_running = 0
     e.num_finished = 0
+    e.num_blocks = 0
     e.reserved = -1
     e.shadow = 0
     e.actions_now = 0

@@ -1,0 +1,400 @@
+"""The Gymnasium face: names, checkers, spaces, seeds, resets, masks, rewards and pictures."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, get_args
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from rlsched import scenario
+from rlsched.envs.env import SchedulingEnv
+from rlsched.envs.episodes import Episode
+from rlsched.envs.vector import SchedulingVectorEnv
+from rlsched.jobs import JobTable
+from rlsched.scenario import ObservationBlock, Scenario, names
+from rlsched.sim.metrics import job_metrics
+
+BLOCKS = get_args(ObservationBlock)
+COMBINATIONS = [chosen for size in range(1, 5) for chosen in combinations(BLOCKS, size)]
+
+
+def changed(values: Scenario, *overrides: str) -> Scenario:
+    return scenario.parse(values.model_dump(mode="json"), "test", overrides)
+
+
+def legal(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A random legal action per row."""
+    return (rng.random(masks.shape) * masks).argmax(axis=1)
+
+
+def one_job(jobs: int = 1) -> JobTable:
+    """Jobs that come one after the other, when the last is gone: nothing is ever to be decided."""
+    return JobTable.build(submit=10 * np.arange(jobs), runtime=[5] * jobs, demand=[1] * jobs)
+
+
+# names
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_scenario_has_a_name(name: str) -> None:
+    assert f"rlsched/{name}" in gymnasium.registry
+
+
+def test_make() -> None:
+    env = gymnasium.make("rlsched/lublin-256", render_mode="ansi")
+    obs, info = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    assert obs["jobs"].shape == (128, 12)
+    assert env.action_space.n == 129
+    obs, reward, terminated, truncated, info = env.step(int(info["action_mask"].argmax()))
+    assert env.observation_space.contains(obs)
+    assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+    assert isinstance(env.render(), str)
+    assert env.unwrapped.action_masks().dtype == np.bool_
+    assert (env.unwrapped.action_masks() == obs["action_mask"]).all()
+    env.close()
+
+
+def test_make_takes_another_scenario(trace: Scenario) -> None:
+    env = gymnasium.make("rlsched/lublin-256", scenario=trace, flat=True)
+    obs, info = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    assert env.unwrapped.scenario is trace
+    assert info == {}
+
+
+def test_make_vec() -> None:
+    envs = gymnasium.make_vec("rlsched/lublin-256", num_envs=3, vectorization_mode="vector_entry_point")
+    assert isinstance(envs.unwrapped, SchedulingVectorEnv)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    obs, info = envs.reset(seed=4)
+    assert envs.observation_space.contains(obs)
+    assert obs["jobs"].shape == (3, 128, 12)
+    obs, reward, terminated, truncated, _ = envs.step(info["action_mask"].argmax(axis=1))
+    assert envs.observation_space.contains(obs)
+    assert reward.shape == terminated.shape == truncated.shape == (3,)
+    envs.close()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("flat", [False, True])
+def test_gymnasium_finds_nothing_to_complain_about(small: Scenario, flat: bool) -> None:
+    check_env(gymnasium.make("rlsched/lublin-256", scenario=small, flat=flat).unwrapped)
+
+
+# spaces
+
+
+@pytest.mark.parametrize("blocks", COMBINATIONS, ids="+".join)
+def test_observations_stay_in_their_spaces(small: Scenario, blocks: tuple[str, ...]) -> None:
+    """2,000 random steps each, over several episodes; flat and in blocks."""
+    settings = changed(small, f"observation.blocks={list(blocks)}")
+    envs, flat = SchedulingVectorEnv(settings, 8), SchedulingVectorEnv(settings, 8, flat=True)
+    obs, info = envs.reset(seed=5)
+    vector, _ = flat.reset(seed=5)
+    rng, ends = np.random.default_rng(0), 0
+    for _ in range(250):
+        assert envs.observation_space.contains(obs)
+        assert flat.observation_space.contains(vector)
+        assert set(obs) == {*blocks, "action_mask"}
+        assert (obs["action_mask"] == info["action_mask"]).all()
+        assert info["action_mask"].any(axis=1).all()
+        assert np.isfinite(vector).all()
+        parts = [obs[name].reshape(8, -1) for name in blocks]
+        expected = np.concatenate([*parts, obs["action_mask"], info["elapsed"][:, None]], axis=1)
+        assert np.array_equal(vector, expected.astype(np.float32))
+        actions = legal(info["action_mask"], rng)
+        obs, reward, terminated, truncated, info = envs.step(actions)
+        vector, *_ = flat.step(actions)
+        assert np.isfinite(reward).all()
+        ends += int((terminated | truncated).sum())
+    assert ends > 8
+
+
+def test_what_is_returned_is_not_overwritten(model: Scenario) -> None:
+    envs = SchedulingVectorEnv(model, 2)
+    obs, info = envs.reset(seed=0)
+    before = {key: value.copy() for key, value in obs.items()}
+    mask = info["action_mask"].copy()
+    for _ in range(5):
+        envs.step(envs.simulator.mask.argmax(axis=1))
+    assert all(np.array_equal(obs[key], before[key]) for key in obs)
+    assert np.array_equal(info["action_mask"], mask)
+
+
+# seeds and resets
+
+
+def test_environment_k_of_a_vector_is_the_single_one_of_seed_plus_k(small: Scenario) -> None:
+    """Over several episodes each: NEXT_STEP shows the end, then the next beginning."""
+    vector = SchedulingVectorEnv(small, 3)
+    singles = [SchedulingEnv(small) for _ in range(3)]
+    obs, info = vector.reset(seed=11)
+    own = [env.reset(seed=11 + k) for k, env in enumerate(singles)]
+    rngs = [np.random.default_rng(k) for k in range(3)]
+    ended, ends = [False] * 3, [0] * 3
+    for _ in range(400):
+        for k, (seen, about) in enumerate(own):
+            assert all(np.array_equal(obs[name][k], seen[name]) for name in seen)
+            assert np.array_equal(info["action_mask"][k], about["action_mask"])
+            assert info["elapsed"][k] == about["elapsed"]
+        actions = [int(legal(info["action_mask"][[k]], rngs[k])[0]) for k in range(3)]
+        obs, rewards, terminated, truncated, info = vector.step(np.array(actions))
+        for k, env in enumerate(singles):
+            if ended[k]:
+                own[k] = env.reset()
+                assert rewards[k] == 0
+                assert not terminated[k]
+                assert not truncated[k]
+                ended[k] = False
+                continue
+            seen, reward, done, cut, about = env.step(actions[k])
+            own[k] = seen, about
+            assert (rewards[k], terminated[k], truncated[k]) == (reward, done, cut)
+            assert {n: v[k] for n, v in info["reward_terms"].items()} == about["reward_terms"]
+            ended[k] = done or cut
+            if ended[k]:
+                ends[k] += 1
+                assert info["_metrics"][k]
+                assert info["metrics"][k] == about["metrics"]
+            elif "metrics" in info:
+                assert not info["_metrics"][k]
+                assert info["metrics"][k] is None
+    assert min(ends) >= 3
+
+
+def test_a_seed_is_a_seed(small: Scenario) -> None:
+    def play(env: SchedulingEnv, **reset: Any) -> list[bytes]:
+        obs, info = env.reset(**reset)
+        seen, rng = [obs["jobs"].tobytes()], np.random.default_rng(0)
+        for _ in range(100):
+            obs, reward, done, cut, info = env.step(int(legal(info["action_mask"][None], rng)[0]))
+            seen += [obs["jobs"].tobytes(), obs["queue"].tobytes(), np.float64(reward).tobytes()]
+            if done or cut:
+                obs, info = env.reset()
+        return seen
+
+    env = SchedulingEnv(small)
+    first = play(env, seed=3)
+    assert play(env) != first  # goes on with the stream
+    assert play(env, seed=3) == first
+    assert play(SchedulingEnv(small), seed=3) == first
+    assert play(SchedulingEnv(small), seed=4) != first
+
+
+def test_seeds_may_be_listed(model: Scenario) -> None:
+    vector = SchedulingVectorEnv(model, 2)
+    listed, _ = vector.reset(seed=[8, 7])
+    listed = listed["jobs"].copy()
+    counted, _ = vector.reset(seed=7)
+    assert np.array_equal(listed[::-1], counted["jobs"])
+    first = vector.episodes[0]
+    vector.reset(seed=[7, None])
+    assert np.array_equal(vector.episodes[0].jobs.submit, first.jobs.submit)
+
+
+def test_the_step_after_an_end_begins_the_next_episode_whatever_the_action(model: Scenario) -> None:
+    envs = SchedulingVectorEnv(model, 1, on_illegal="raise")
+    _, info = envs.reset(seed=0)
+    rng = np.random.default_rng(1)
+    ended = np.array([False])
+    for _ in range(500):
+        begins = ended
+        before = envs.episodes[0]
+        action = np.array([0]) if begins[0] else legal(info["action_mask"], rng)  # 0 is illegal at an end
+        _, reward, terminated, truncated, info = envs.step(action)
+        ended = terminated | truncated
+        assert (envs.episodes[0] is not before) == begins[0]
+        if begins[0]:
+            assert reward[0] == info["elapsed"][0] == 0
+            assert not any(terms.any() for terms in info["reward_terms"].values())
+            assert not info["illegal"].any()
+        if ended[0]:
+            assert info["action_mask"][0].tolist() == [0] * 12 + [1]
+            expected = job_metrics(before.jobs, envs.simulator.starts(0), envs.feed.units, 1)
+            assert info["metrics"][0] == expected
+        else:
+            assert "metrics" not in info
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("jobs", [1, 5])
+def test_an_episode_without_a_decision_ends_with_its_first_step(
+    model: Scenario, jobs: int, flat: bool
+) -> None:
+    env = SchedulingEnv(model, flat=flat, on_illegal="raise")
+    obs, _ = env.reset(seed=0, options={"episodes": [Episode(one_job(jobs), -1, 1.0)]})
+    assert env.observation_space.contains(obs)
+    assert env.action_masks().tolist() == [False] * 12 + [True]
+    obs, reward, terminated, truncated, info = env.step(12)
+    assert env.observation_space.contains(obs)
+    assert (reward, terminated, truncated) == (0.0, True, False)
+    assert info["metrics"]["completion_ratio"] == 1.0
+    assert info["metrics"]["wait"] == 0.0
+    _, info = env.reset()
+    assert len(env._vector.episodes[0].jobs) == 40
+
+
+def test_episodes_without_a_decision_within_a_vector(model: Scenario) -> None:
+    """One of two is over at once: its end is told once, and the other does not notice."""
+    envs = SchedulingVectorEnv(model, 2)
+    usual = envs.feed.training(np.random.default_rng(0))
+    envs.reset(seed=0, options={"episodes": [usual, Episode(one_job(), -1, 1.0)]})
+    told = []
+    for _ in range(4):
+        _, _, terminated, _, info = envs.step(envs.simulator.mask.argmax(axis=1))
+        told.append(bool(terminated[1]))
+        assert bool(info.get("_metrics", np.zeros(2))[1]) == bool(terminated[1])
+        assert not terminated[0]
+    assert told[:2] == [True, False]
+
+
+def test_given_episodes_are_played(small: Scenario) -> None:
+    env = SchedulingEnv(small)
+    episode = env._vector.feed.evaluation(3, seed=9)
+    env.reset(seed=1, options={"episodes": [episode]})
+    assert env._vector.episodes == [episode]
+
+
+@pytest.mark.parametrize("max_ticks", [1, 500])
+def test_an_end_by_ticks_is_a_truncation(model: Scenario, max_ticks: int) -> None:
+    cut = changed(model, f"episode={{jobs: 40, end: max_ticks, max_ticks: {max_ticks}}}")
+    envs = SchedulingVectorEnv(cut, 4)
+    _, info = envs.reset(seed=0)
+    rng, ends = np.random.default_rng(0), 0
+    for _ in range(50):
+        _, _, terminated, truncated, info = envs.step(legal(info["action_mask"], rng))
+        assert not terminated.any()
+        ends += int(truncated.sum())
+    assert ends >= 4
+
+
+# rewards
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.999])
+def test_rewards_are_scaled_weighted_terms(small: Scenario, gamma: float) -> None:
+    weights = {"bounded_slowdown": 1.0, "wait_time": 0.3, "utilization": 2.0, "throughput": 0.1}
+    envs = SchedulingVectorEnv(changed(small, f"objective.reward={weights}", f"objective.gamma={gamma}"), 4)
+    _, info = envs.reset(seed=2)
+    rng, some = np.random.default_rng(2), 0.0
+    for _ in range(300):
+        scales = np.array([episode.scale for episode in envs.episodes])
+        _, reward, *_, info = envs.step(legal(info["action_mask"], rng))
+        assert info["reward_terms"].keys() == weights.keys()
+        total = sum(weight * info["reward_terms"][name] for name, weight in weights.items())
+        assert reward == pytest.approx(scales * total, rel=1e-12)
+        some += np.abs(reward).sum()
+    assert some > 0
+
+
+def test_the_return_of_bounded_slowdown_is_the_metric(model: Scenario) -> None:
+    """Undiscounted, with scale 1 and long jobs only: -sum of wait / runtime."""
+    settings = changed(model, "objective={reward: {bounded_slowdown: 1.0}}", "decision.skip_forced=false")
+    env = SchedulingEnv(settings)
+    _, info = env.reset(seed=3)
+    rng, total, done = np.random.default_rng(3), 0.0, False
+    while not done:
+        _, reward, done, _, info = env.step(int(legal(info["action_mask"][None], rng)[0]))
+        total += reward
+    jobs = env._vector.episodes[0].jobs
+    wait = env._vector.simulator.starts(0) - jobs.submit
+    assert total == pytest.approx(-(wait / np.maximum(jobs.runtime, 10)).sum(), rel=1e-9)
+
+
+# illegal actions
+
+
+@pytest.mark.parametrize("action", [1, 12, 13, 1000, -1])
+def test_illegal_actions(model: Scenario, action: int) -> None:
+    """Two jobs come, one of them does not fit beside the first: slot 1 is then empty, and so on."""
+    jobs = JobTable.build(submit=[0, 0, 0], runtime=[9, 9, 9], demand=[200, 30, 100])
+    episode = Episode(jobs, -1, 1.0)
+
+    def asked(on_illegal: Any) -> SchedulingEnv:
+        env = SchedulingEnv(model, on_illegal=on_illegal)
+        env.reset(options={"episodes": [episode]})
+        env.step(0)  # 200 start; 30 fit, 100 may be reserved
+        _, _, done, _, info = env.step(1)  # reserve the 100 for tick 9, with 126 to spare: 30 may start
+        assert not done
+        assert np.flatnonzero(info["action_mask"]).tolist() == [0, 12]
+        return env
+
+    if action == 12:
+        assert not asked("raise").step(action)[4]["illegal"]
+        return
+    with pytest.raises(ValueError, match="illegal"):
+        asked("raise").step(action)
+    forgiving, same = asked("replace"), asked("replace")
+    *expected, info = same.step(0)  # the legal action with the lowest number
+    assert not info["illegal"]
+    *found, info = forgiving.step(action)
+    assert info["illegal"]
+    assert found[1:] == expected[1:]
+    assert all(np.array_equal(found[0][name], expected[0][name]) for name in found[0])
+
+
+# pictures
+
+
+def busy(scenario: Scenario, render_mode: str | None) -> SchedulingEnv:
+    env = SchedulingEnv(scenario, render_mode=render_mode)
+    _, info = env.reset(seed=0)
+    for _ in range(40):
+        _, _, done, _, info = env.step(int(info["action_mask"].argmax()))
+        if done:
+            _, info = env.reset()
+    return env
+
+
+def test_a_picture(small: Scenario) -> None:
+    env = busy(small, "rgb_array")
+    picture = env.render()
+    assert picture.shape == (360, 640, 3)
+    assert picture.dtype == np.uint8
+    colours = np.unique(picture.reshape(-1, 3), axis=0)
+    assert len(colours) >= 4  # paper, lines and jobs
+    left, right = picture[:, :160], picture[:, 164:]
+    for panel, rows in ((left, env._vector.simulator.queue(0)), (right, running(env))):
+        assert (np.ptp(panel.reshape(-1, 3), axis=0) > 0).any() == bool(len(rows))
+    env.step(int(env.action_masks().argmax()))
+    assert not np.array_equal(env.render(), picture)
+
+
+def running(env: SchedulingEnv) -> np.ndarray:
+    jobs, starts = env._vector.episodes[0].jobs, env._vector.simulator.starts(0)
+    return np.flatnonzero((starts >= 0) & (starts + jobs.runtime > env._vector.simulator.now[0]))
+
+
+def test_a_text(small: Scenario) -> None:
+    env = busy(small, "ansi")
+    lines = env.render().split("\n")
+    assert f"running {len(running(env))}, waiting {len(env._vector.simulator.queue(0))}" == lines[1]
+    used = env._vector.simulator.units[0] - env._vector.simulator.free[0, 0]
+    assert f"{used} of {env._vector.simulator.units[0]} in use" in lines[0]
+    assert len(lines) == 4 + min(8, len(running(env))) + min(8, len(env._vector.simulator.queue(0)))
+
+
+@pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
+def test_every_moment_can_be_rendered(small: Scenario, render_mode: str) -> None:
+    """Also an empty cluster, an end, an episode without a decision."""
+    env = SchedulingEnv(small, render_mode=render_mode)
+    _, info = env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        assert env.render() is not None
+        _, _, done, _, info = env.step(int(legal(info["action_mask"][None], rng)[0]))
+        if done:
+            assert env.render() is not None
+            _, info = env.reset()
+    env.reset(options={"episodes": [Episode(one_job(), -1, 1.0)]})
+    assert env.render() is not None
+
+
+def test_without_a_mode_nothing_is_rendered(model: Scenario) -> None:
+    assert busy(model, None).render() is None

@@ -1,0 +1,79 @@
+"""EpisodeFeed: the scale of rewards; the registries that must say the same."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.envs.objectives import REWARD_TERMS
+from rlsched.errors import BadInputError
+from rlsched.scenario import RewardTerm, Scenario
+from rlsched.sim.decide import TERMS
+from rlsched.sim.metrics import JobOutcome
+from rlsched.sim.replay import replay
+
+
+def test_scale_is_one_over_jobs_times_the_best_greedy_bounded_slowdown(small: Scenario) -> None:
+    feed = EpisodeFeed(small)
+    window = small.decision.window
+    for index in range(3):
+        episode = feed.evaluation(index, seed=1)
+        best = min(
+            JobOutcome.of(
+                episode.jobs, replay(episode.jobs, feed.units, name, "greedy", window=window)
+            ).bounded_slowdown.mean()
+            for name in ("sjf", "area", "smallest")
+        )
+        assert episode.scale == pytest.approx(1 / (40 * best), rel=1e-12)
+
+
+def test_without_a_baseline_the_scale_is_one(model: Scenario) -> None:
+    plain = scenario.parse(model.model_dump(mode="json"), "test", ["objective.baseline=[]"])
+    assert EpisodeFeed(plain).training(np.random.default_rng(0)).scale == 1.0
+
+
+def test_the_scale_of_a_tick_that_is_not_a_second(model: Scenario) -> None:
+    """Bounded slowdown is in seconds whatever the tick."""
+    coarse = scenario.parse(
+        model.model_dump(mode="json"), "test", ["cluster.tick_s=60", "objective.baseline=[sjf]"]
+    )
+    feed = EpisodeFeed(coarse)
+    episode = feed.evaluation(0, seed=0)
+    starts = replay(episode.jobs, feed.units, "sjf", "greedy", window=12)
+    runtime = episode.jobs.runtime * 60.0
+    response = (starts - episode.jobs.submit) * 60.0 + runtime
+    expected = np.maximum(1, response / np.maximum(runtime, 10)).sum()
+    assert episode.scale == pytest.approx(1 / expected, rel=1e-12)
+
+
+def test_a_baseline_that_is_no_order(model: Scenario) -> None:
+    with pytest.raises(BadInputError, match="best_one"):
+        EpisodeFeed(scenario.parse(model.model_dump(mode="json"), "test", ["objective.baseline=[best_one]"]))
+
+
+def test_evaluation_episodes_are_the_same_again_and_not_those_of_training(small: Scenario) -> None:
+    first, second = EpisodeFeed(small), EpisodeFeed(small)
+    second.training(np.random.default_rng(0))
+    assert (first.evaluation(2, 5).jobs.submit == second.evaluation(2, 5).jobs.submit).all()
+    assert first.max_jobs == 40
+    for index in range(20):
+        evaluated = first.evaluation(index, 0).jobs
+        trained = first.training(np.random.default_rng(index)).jobs
+        assert not np.array_equal(evaluated.submit, trained.submit)
+
+
+def test_the_whole_trace_is_one_episode(trace: Scenario) -> None:
+    whole = scenario.parse(trace.model_dump(mode="json"), "test", ["episode.jobs=null"])
+    assert EpisodeFeed(whole).max_jobs == 300
+
+
+def test_terms_are_the_same_in_registry_scenario_and_core() -> None:
+    assert tuple(REWARD_TERMS) == get_args(RewardTerm) == TERMS
+    for term in REWARD_TERMS.values():
+        assert term.formula
+        assert term.unit
+        assert term.source

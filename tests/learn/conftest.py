@@ -1,0 +1,31 @@
+"""Settings small enough to train in seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlsched import scenario
+from rlsched.learn.config import TrainConfig, make_config
+from rlsched.scenario import Scenario
+
+SMALL = ("episode.jobs=64", "decision.window=32")
+TINY = (
+    "sampling.envs_per_runner=8",
+    "sampling.fragment=32",
+    "ppo.minibatch=64",
+    "ppo.epochs=2",
+    "validation.episodes=4",
+    "validation.every=1",
+)
+
+
+@pytest.fixture(scope="session")
+def small() -> Scenario:
+    """Episodes of 64 jobs."""
+    return scenario.load("lublin-256", SMALL)
+
+
+@pytest.fixture(scope="session")
+def tiny() -> TrainConfig:
+    """Iterations of 256 decisions."""
+    return make_config({}, "test", TINY)

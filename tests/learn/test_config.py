@@ -1,0 +1,113 @@
+"""TrainConfig: what it refuses, and whose an override is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlsched import scenario
+from rlsched.errors import BadInputError
+from rlsched.learn.config import TrainConfig, make_config, read_config, split_overrides
+
+
+def refused(*overrides: str, values: dict[str, object] | None = None) -> str:
+    with pytest.raises(BadInputError) as caught:
+        make_config(values or {}, "mine.yaml", overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_overrides_are_told_apart_by_their_first_key() -> None:
+    training, simulated = split_overrides(
+        ["ppo.epochs=2", "episode.jobs=5", "steps=9", "stepz=9", "network={}", "objective.gamma=1"]
+    )
+    assert training == ["ppo.epochs=2", "steps=9", "network={}"]
+    assert simulated == ["episode.jobs=5", "stepz=9", "objective.gamma=1"]  # unknown: refused there
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("ppo.minibatsh=1", "--set: ppo.minibatsh: unknown key; use one of clip, entropy, epochs,"),
+        (
+            "sampling.envs=1",
+            "--set: sampling.envs: unknown key; use one of envs_per_runner, fragment, runner",
+        ),
+        ("algo=a3c", "--set: algo: value 'a3c'; Input should be 'ppo'"),
+        ("seed=-1", "--set: seed: value -1; Input should be greater than or equal to 0"),
+        ("steps=0", "--set: steps: value 0"),
+        ("minutes=0", "--set: minutes: value 0"),
+        ("network.kind=cnn", "--set: network.kind: value 'cnn'; Input should be 'job_scorer' or 'mlp'"),
+        ("network.hidden=[]", "--set: network.hidden: value []"),
+        (
+            "network.hidden.0=0",
+            "--set: network.hidden.0: value 0; Input should be greater than or equal to 1",
+        ),
+        ("network.critic_hidden=[8, -1]", "--set: network.critic_hidden.1: value -1"),
+        ("network.sharpness=0", "--set: network.sharpness: value 0"),
+        ("ppo.gae_lambda=1.1", "--set: ppo.gae_lambda: value 1.1"),
+        ("validation.metric=bsld", "--set: validation.metric: value 'bsld'; "),
+        ("validation.episodes=0", "--set: validation.episodes: value 0"),
+    ],
+)
+def test_a_setting_that_cannot_be(override: str, line: str) -> None:
+    assert refused(override).startswith(line)
+
+
+def test_the_known_metrics_are_said() -> None:
+    assert "one of bounded_slowdown," in refused("validation.metric=bsld")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "batch"),
+    [
+        (["sampling.envs_per_runner=4", "sampling.fragment=8"], 32),
+        (["sampling.envs_per_runner=4", "sampling.fragment=8", "sampling.runners=1"], 32),
+        (["sampling.envs_per_runner=4", "sampling.fragment=8", "sampling.runners=3"], 96),
+    ],
+)
+def test_a_minibatch_is_no_more_than_an_iteration_holds(overrides: list[str], batch: int) -> None:
+    config = make_config({}, "t", [*overrides, f"ppo.minibatch={batch}"])
+    assert config.ppo.minibatch == batch
+    line = refused(*overrides, f"ppo.minibatch={batch + 1}")
+    assert f"ppo.minibatch {batch + 1} is more than an iteration's {batch} decisions" in line
+
+
+@pytest.mark.xfail(strict=True, reason="scenario.validate: calls a whole that does not fit 'scenario'")
+def test_a_training_that_does_not_fit_together_is_no_scenario() -> None:
+    assert "scenario" not in refused("ppo.minibatch=100000000")
+
+
+def test_defaults_are_a_whole_and_read_as_themselves() -> None:
+    config = TrainConfig()
+    again = yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json")))
+    assert make_config(again, "again") == config
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text("scenario: lublin-256\nsteps: 5\nppo: {epochs: 2}\n")
+    simulated, config = read_config(path, ["ppo.minibatch=32", "episode.jobs=7"])
+    assert simulated == scenario.load("lublin-256", ["episode.jobs=7"])
+    assert (config.steps, config.ppo.epochs, config.ppo.minibatch) == (5, 2, 32)
+
+    path.write_text("scenario: {workload: {kind: lublin}, episode: {jobs: 3}}\n")
+    assert read_config(path)[0].episode.jobs == 3
+    path.write_text("steps: 5\n")
+    assert read_config(path)[0].name == "lublin-256"
+
+    for text, line in (
+        ("stepz: 5", f"{path}: stepz: unknown key; use one of algo,"),
+        ("scenario: {workload: {kind: lublin}, clustr: 1}", f"{path}: scenario: clustr: unknown key"),
+        ("network: {kid: mlp}", f"{path}: network.kid: unknown key; use one of critic_hidden,"),
+        ("scenario: lublin", "--scenario: unknown scenario 'lublin'"),
+        ("- 5", f"{path}: holds list"),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadInputError) as caught:
+            read_config(path)
+        assert str(caught.value).startswith(line)
+    with pytest.raises(BadInputError, match="cannot be read"):
+        read_config(tmp_path / "none.yaml")

@@ -1,0 +1,133 @@
+"""The run folder: whole checkpoints, unbroken metrics, no run over another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.folder import KEPT_CHECKPOINTS, RunFolder, Standing
+from rlsched.scenario import Scenario
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "runs" / "one")
+
+
+def save(folder: RunFolder, iteration: int, text: str = "") -> Path:
+    return folder.save(Standing(iteration=iteration), lambda path: put(path, text or str(iteration)))
+
+
+def put(path: Path, text: str) -> None:
+    (path / "state").write_text(text)
+
+
+def names(folder: RunFolder) -> list[str]:
+    return sorted(path.name for path in folder.checkpoints.iterdir())
+
+
+def test_settings_are_written_and_read_again(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
+    folder.create(small, tiny)
+    assert folder.read() == (small, tiny)
+    versions = json.loads((folder.path / "versions.json").read_text())
+    assert {"rlsched", "ray", "torch", "python"} <= versions.keys()
+
+
+def test_a_run_is_never_written_over(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
+    folder.create(small, tiny)
+    with pytest.raises(BadInputError) as caught:
+        folder.create(small, tiny)
+    assert (
+        str(caught.value) == f"{folder.path}: holds a run already; add --resume, or name another --out folder"
+    )
+
+
+def test_folders_that_cannot_be(tmp_path: Path, small: Scenario, tiny: TrainConfig) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(BadInputError, match="cannot be written"):
+            RunFolder(path).create(small, tiny)
+    with pytest.raises(BadInputError, match="cannot be read"):
+        RunFolder(tmp_path / "none").read()
+    folder = RunFolder(tmp_path / "run")
+    folder.create(small, tiny)
+    (folder.path / "train.yaml").write_text("stepz: 1\n")
+    with pytest.raises(BadInputError, match="stepz: unknown key"):
+        folder.read()
+
+
+def test_without_checkpoints_there_is_no_latest(folder: RunFolder) -> None:
+    assert folder.latest() is None
+    folder.checkpoints.mkdir(parents=True)
+    assert folder.latest() is None
+
+
+def test_the_latest_whole_checkpoint_counts_and_old_ones_go(folder: RunFolder) -> None:
+    for iteration in (8, 9, 10, 100):
+        path = save(folder, iteration)
+        latest = folder.latest()
+        assert latest is not None
+        assert latest == (path, Standing(iteration=iteration))
+    assert names(folder) == ["000010", "000100"]
+    assert len(names(folder)) == KEPT_CHECKPOINTS
+    again = save(folder, 100, "again")
+    assert (again / "state").read_text() == "again"
+
+
+def test_half_a_checkpoint_is_none(folder: RunFolder) -> None:
+    whole = save(folder, 3)
+
+    def breaks(path: Path) -> None:
+        put(path, "half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        folder.save(Standing(iteration=4), breaks)
+    (folder.checkpoints / "000005").mkdir()  # without a standing, as of a copy that was cut off
+    (folder.checkpoints / "notes").mkdir()
+    latest = folder.latest()
+    assert latest is not None
+    assert latest[0] == whole
+    path = save(folder, 4)  # what was left of the last time is in nobody's way
+    assert (path / "state").read_text() == "4"
+    assert not list(folder.checkpoints.glob(".*"))
+
+
+def rows(folder: RunFolder) -> list[str]:
+    return folder.metrics.read_text().splitlines()
+
+
+def test_metrics_go_on_where_the_checkpoint_stands(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.keep_metrics_up_to(3)  # nothing yet
+    for iteration in range(1, 6):
+        folder.append_metrics({"iteration": iteration, "steps": 10 * iteration, "wait": None})
+    folder.keep_metrics_up_to(3)
+    assert rows(folder) == ["iteration,steps,wait", "1,10,", "2,20,", "3,30,"]
+    folder.append_metrics({"iteration": 4, "steps": 44, "wait": 0.5})
+    assert rows(folder)[-2:] == ["3,30,", "4,44,0.5"]
+    folder.keep_metrics_up_to(-1)
+    assert rows(folder) == ["iteration,steps,wait"]
+    folder.append_metrics({"iteration": 1, "steps": 10, "wait": 1})
+    assert rows(folder) == ["iteration,steps,wait", "1,10,1"]
+
+
+@pytest.mark.parametrize("torn", ["1", "12,1", "4,4", "x,1,2,3", "3,1,2,3"])
+def test_a_row_that_was_cut_off_is_dropped(folder: RunFolder, torn: str) -> None:
+    """The process was killed while it wrote row 12, or the disk was full."""
+    folder.path.mkdir(parents=True)
+    folder.metrics.write_text(f"iteration,steps,wait\n1,10,\n2,20,\n{torn}")
+    folder.keep_metrics_up_to(11)
+    assert rows(folder) == ["iteration,steps,wait", "1,10,", "2,20,"]
+
+
+def test_an_empty_metrics_file_gets_its_header(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.metrics.touch()
+    folder.keep_metrics_up_to(5)
+    folder.append_metrics({"iteration": 1})
+    assert rows(folder) == ["iteration", "1"]

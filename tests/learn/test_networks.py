@@ -1,0 +1,234 @@
+"""The networks: the one mask, symmetry over the window, size, the prior, gradients."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlsched import scenario
+from rlsched.errors import BadInputError
+from rlsched.learn.config import Network
+from rlsched.learn.networks import ILLEGAL, Critic, JobScorer, build_policy, masked, mean_job
+from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
+from rlsched.sim.layout import Layout, job_features
+
+from .states import made_up, met
+
+BLOCKS = get_args(ObservationBlock)
+KINDS = ("job_scorer", "mlp")
+
+
+def layout_of(*blocks: str, window: int = 16, resources: int = 1) -> Layout:
+    observation = Observation.model_validate({"blocks": blocks or BLOCKS, "event_horizon": 8})
+    return Layout.of(observation, Decision(window=window), resources)
+
+
+def shaken(net: nn.Module, seed: int = 0) -> nn.Module:
+    """The network with other weights than it begins with."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for value in net.parameters():
+            value.add_(0.1 * torch.randn(value.shape, generator=generator))
+    return net
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("trained", [False, True])
+def test_illegal_actions_have_exactly_no_probability(kind: str, trained: bool) -> None:
+    layout = layout_of()
+    net = build_policy(layout, Network(kind=kind))
+    net = shaken(net) if trained else net
+    vectors, mask = made_up(layout, 500)
+    logits = net(vectors, mask)
+    assert torch.isfinite(logits).all()
+    probability = torch.softmax(logits, dim=1)
+    assert (probability[mask == 0] == 0).all()
+    torch.testing.assert_close(probability.sum(1), torch.ones(500))
+    chosen = mask.gather(1, logits.argmax(1, keepdim=True))
+    assert (chosen == 1).all()
+    entropy = torch.distributions.Categorical(logits=logits).entropy()
+    assert torch.isfinite(entropy).all()
+    assert (entropy > -1e-6).all()
+
+
+def test_the_mask_is_a_finite_minimum() -> None:
+    logits = masked(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, 1.0]]))
+    assert logits.tolist() == [[0.0, ILLEGAL, 0.0]]
+
+
+def permuted(layout: Layout, vectors: Tensor, mask: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """The same states with the slots of the window in another order."""
+    block = layout.block("jobs")
+    assert block is not None
+    jobs = vectors[:, block.offset : block.offset + block.size].view(-1, *block.shape)[:, order]
+    other = vectors.clone()
+    other[:, block.offset : block.offset + block.size] = jobs.flatten(1)
+    return other, torch.cat([mask[:, :-1][:, order], mask[:, -1:]], dim=1)
+
+
+@pytest.mark.parametrize("states", ["made up", "met"])
+def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(states: str, small: Scenario) -> None:
+    layout = layout_of() if states == "made up" else Layout.of(small.observation, small.decision, 1)
+    vectors, mask = made_up(layout, 200) if states == "made up" else met(small)
+    net = shaken(build_policy(layout, Network()))
+    order = torch.randperm(layout.num_actions - 1, generator=torch.Generator().manual_seed(1))
+    expected = net(vectors, mask)
+    found = net(*permuted(layout, vectors, mask, order))
+    torch.testing.assert_close(found[:, :-1], expected[:, :-1][:, order], rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(found[:, -1], expected[:, -1], rtol=1e-4, atol=1e-3)
+
+
+def test_states_of_a_batch_do_not_see_each_other() -> None:
+    layout = layout_of()
+    vectors, mask = made_up(layout, 20)
+    for kind in KINDS:
+        net = shaken(build_policy(layout, Network(kind=kind)))
+        alone = torch.cat([net(vectors[k : k + 1], mask[k : k + 1]) for k in range(20)])
+        torch.testing.assert_close(alone, net(vectors, mask), rtol=1e-4, atol=1e-3)
+
+
+def shapes(net: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+
+
+def test_job_scorer_is_as_large_for_any_window_and_cluster() -> None:
+    """One policy serves other windows and clusters (of as many resource types)."""
+    small, large = (build_policy(layout_of(window=w), Network()) for w in (4, 128))
+    assert shapes(small) == shapes(large)
+    large.load_state_dict(shaken(small).state_dict())
+    vectors, mask = made_up(layout_of(window=4), 50)
+    layout = layout_of(window=128)
+    wide, wide_mask = torch.zeros(50, layout.size), torch.zeros(50, 129)
+    for block in layout_of(window=4).blocks:
+        to = layout.block(block.name)
+        assert to is not None
+        wide[:, to.offset : to.offset + block.size] = vectors[:, block.offset : block.offset + block.size]
+    wide_mask[:, :4], wide_mask[:, -1] = mask[:, :4], mask[:, -1]
+    expected, found = small(vectors, mask), large(wide, wide_mask)
+    torch.testing.assert_close(torch.cat([found[:, :4], found[:, -1:]], 1), expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("resources", [1, 2])
+def test_an_untrained_scorer_chooses_by_its_prior(resources: int, small: Scenario) -> None:
+    layout = layout_of(resources=resources)
+    network = Network(prior={"requested": -1.0, "wait": 0.5})
+    torch.manual_seed(0)
+    vectors, mask = made_up(layout, 300)
+    mask[:, :-1] = torch.maximum(mask[:, :-1], torch.eye(16)[torch.arange(300) % 16])  # a job is legal
+    net = build_policy(layout, network)
+    with torch.no_grad():
+        net.body[-1].weight.zero_()  # what is left of chance; it is small, but ties are close here
+    jobs = vectors[:, layout.block("jobs").offset :][:, : layout.block("jobs").size]
+    jobs = jobs.view(300, 16, -1)
+    names = job_features(resources)
+    score = 0.5 * jobs[..., names.index("wait")] - jobs[..., names.index("requested")]
+    expected = score.masked_fill(mask[:, :-1] == 0, -torch.inf).argmax(1)
+    assert (net(vectors, mask).argmax(1) == expected).all()
+
+
+def test_the_shipped_prior_decides_as_the_untrained_network_does(small: Scenario) -> None:
+    """With its random last layer it still agrees nearly always, and waits rarely."""
+    layout = Layout.of(small.observation, small.decision, 1)
+    vectors, mask = met(small, steps=80)
+    some = mask[:, :-1].sum(1) > 0
+    vectors, mask = vectors[some], mask[some]
+    block = layout.block("jobs")
+    assert block is not None
+    jobs = vectors[:, block.offset : block.offset + block.size].view(-1, *block.shape)
+    prior = Network().prior
+    score = sum(prior.get(name, 0.0) * jobs[..., k] for k, name in enumerate(job_features(1)))
+    assert isinstance(score, Tensor)
+    expected = score.masked_fill(mask[:, :-1] == 0, -torch.inf).argmax(1)
+    torch.manual_seed(3)
+    net = build_policy(layout, Network())
+    logits = net(vectors, mask)
+    assert (logits[:, :-1].argmax(1) == expected).float().mean() > 0.9
+    assert (logits.argmax(1) != block.shape[0]).all()  # greedily it never waits while it may choose
+    assert torch.softmax(logits, 1)[:, -1].max() < 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("only_noop", [True, False])
+def test_gradients_are_finite(kind: str, only_noop: bool) -> None:
+    """Also where nothing but waiting is legal in the whole batch."""
+    layout = layout_of()
+    vectors, mask = made_up(layout, 30)
+    if only_noop:
+        mask = torch.zeros_like(mask)
+        mask[:, -1] = 1
+    net = shaken(build_policy(layout, Network(kind=kind)))
+    action = mask.argmax(1)
+    distribution = torch.distributions.Categorical(logits=net(vectors, mask))
+    loss = -distribution.log_prob(action).mean() - 0.1 * distribution.entropy().mean()
+    loss.backward()
+    assert torch.isfinite(loss)
+    for name, value in net.named_parameters():
+        assert value.grad is None or torch.isfinite(value.grad).all(), name
+    if only_noop:
+        assert distribution.log_prob(action).tolist() == [0.0] * 30
+
+
+def test_waiting_gets_a_gradient_where_there_is_a_choice() -> None:
+    layout = layout_of()
+    vectors, mask = made_up(layout, 30)
+    mask[:, -1] = 1
+    mask[:, 0] = 1
+    net = build_policy(layout, Network())
+    torch.distributions.Categorical(logits=net(vectors, mask)).log_prob(mask.argmax(1)).sum().backward()
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in net.wait[-1:].parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_never_looks_at_the_outlook_and_the_critic_does(kind: str) -> None:
+    layout = layout_of()
+    vectors, mask = made_up(layout, 20)
+    other = vectors.clone()
+    block = layout.block("outlook")
+    assert block is not None
+    other[:, block.offset : block.offset + block.size] = 0
+    net = shaken(build_policy(layout, Network(kind=kind)))
+    assert torch.equal(net(vectors, mask), net(other, mask))
+    critic = Critic(layout, (16,))
+    assert not torch.equal(critic(vectors), critic(other))
+
+
+def test_the_mean_job_counts_only_those_that_are_there() -> None:
+    jobs = torch.zeros(2, 4, 3)
+    jobs[0, :2] = torch.tensor([[1.0, 0.2, 0.4], [1.0, 0.4, 0.0]])
+    torch.testing.assert_close(mean_job(jobs), torch.tensor([[1.0, 0.3, 0.2], [0.0, 0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "blocks", [chosen for size in range(1, 5) for chosen in combinations(BLOCKS, size)], ids="+".join
+)
+def test_every_combination_of_blocks_works_or_is_refused(kind: str, blocks: tuple[str, ...]) -> None:
+    layout = layout_of(*blocks)
+    possible = "jobs" in blocks or (kind == "mlp" and blocks != ("outlook",))
+    if not possible:
+        with pytest.raises(BadInputError, match=r"observation\.blocks"):
+            build_policy(layout, Network(kind=kind))
+        return
+    vectors, mask = made_up(layout, 5)
+    assert build_policy(layout, Network(kind=kind))(vectors, mask).shape == (5, 17)
+    assert Critic(layout, (8, 8))(vectors).shape == (5,)
+
+
+def test_a_prior_on_no_feature_is_refused() -> None:
+    with pytest.raises(
+        BadInputError, match=r"network\.prior\.waiting: no such job feature; use some of present"
+    ):
+        build_policy(layout_of(), Network(prior={"waiting": 1.0}))
+    build_policy(layout_of(), Network(kind="mlp"))
+    build_policy(layout_of(resources=2), Network(prior={"share_1": 1.0}))
+
+
+@pytest.mark.parametrize("name", scenario.names())
+def test_every_shipped_scenario_has_a_default_network(name: str) -> None:
+    shipped = scenario.load(name)
+    net = build_policy(Layout.of(shipped.observation, shipped.decision, 1), Network())
+    assert isinstance(net, JobScorer)

@@ -1,0 +1,185 @@
+"""The artefact of a trained policy: the same decisions after a round trip, damage found, old ones kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlsched.errors import BadInputError
+from rlsched.learn.config import Network
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
+
+from .states import met
+
+
+def policy_of(scenario: Scenario, kind: str = "job_scorer", seed: int = 0) -> TrainedPolicy:
+    torch.manual_seed(seed)
+    network = Network(kind=kind, hidden=(16,))
+    net = build_policy(Layout.of(scenario.observation, scenario.decision, 1), network)
+    return TrainedPolicy(scenario, network, net, 1, {"algo": "ppo", "seed": seed})
+
+
+@pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
+def test_it_decides_the_same_after_a_round_trip(small: Scenario, tmp_path: Path, kind: str) -> None:
+    policy = policy_of(small, kind)
+    policy.save(tmp_path / "p")
+    again = load_policy(tmp_path / "p")
+    assert (again.scenario, again.network, again.num_resources) == (small, policy.network, 1)
+    assert again.about == {"algo": "ppo", "seed": 0}
+    obs, mask = (part.numpy() for part in met(small))
+    assert (again.act(obs, mask.astype(np.int8)) == policy.act(obs, mask.astype(np.int8))).all()
+    assert sorted(path.name for path in (tmp_path / "p").iterdir()) == ["policy.json", "weights.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+
+
+def test_it_decides_legally_greedily_and_by_draw(small: Scenario, tmp_path: Path) -> None:
+    policy_of(small).save(tmp_path / "p")
+    obs, mask = (part.numpy() for part in met(small))
+    mask = mask.astype(np.int8)
+    greedy, drawing = load_policy(tmp_path / "p"), load_policy(tmp_path / "p", sample=True)
+    threads = torch.get_num_threads()
+    for policy in (greedy, drawing):
+        actions = policy.act(obs, mask)
+        assert actions.dtype == np.int64
+        assert mask[np.arange(len(mask)), actions].all()
+    assert torch.get_num_threads() == threads
+    assert (greedy.act(obs, mask) == greedy.act(obs, mask)).all()
+    assert (drawing.act(obs, mask) != drawing.act(obs, mask)).any()
+
+
+def test_draws_follow_the_distribution(small: Scenario) -> None:
+    policy = policy_of(small, "mlp")
+    drawing = TrainedPolicy(small, policy.network, policy.net, 1, {}, sample=True)
+    obs, mask = met(small, envs=1, steps=1)
+    expected = torch.softmax(policy.net(obs, mask), 1)[0].detach().numpy()
+    torch.manual_seed(1)
+    many = drawing.act(np.repeat(obs.numpy(), 20_000, 0), np.repeat(mask.numpy(), 20_000, 0).astype(np.int8))
+    found = np.bincount(many, minlength=len(expected)) / 20_000
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("inside", ["", "policy", "best"])
+def test_it_is_found_in_runs_and_checkpoints(small: Scenario, tmp_path: Path, inside: str) -> None:
+    policy_of(small).save(tmp_path / "r" / inside if inside else tmp_path / "r")
+    assert find_policy(tmp_path / "r") == tmp_path / "r" / inside
+    assert load_policy(tmp_path / "r").scenario == small
+
+
+def edited(**changes: object) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        values = json.loads((folder / "policy.json").read_text())
+        (folder / "policy.json").write_text(json.dumps(values | changes))
+
+    return edit
+
+
+def without(key: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        values = json.loads((folder / "policy.json").read_text())
+        del values[key]
+        (folder / "policy.json").write_text(json.dumps(values))
+
+    return edit
+
+
+def text(content: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "policy.json").write_text(content) and None
+
+
+def weights(keep: float, flip: bool = False) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        content = bytearray((folder / "weights.npz").read_bytes())
+        if flip:
+            content[len(content) // 2] ^= 0xFF
+        (folder / "weights.npz").write_bytes(bytes(content[: int(len(content) * keep)]))
+
+    return edit
+
+
+def other_weights(folder: Path) -> None:
+    with np.load(folder / "weights.npz") as arrays:
+        kept = {name: arrays[name] for name in arrays.files[1:]}
+    np.savez(folder / "weights.npz", **kept)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "no settings": lambda folder: (folder / "policy.json").unlink(),
+    "no weights": lambda folder: (folder / "weights.npz").unlink(),
+    "empty settings": text(""),
+    "half the settings": text('{"schema": 1, "scen'),
+    "a list": text("[1, 2]"),
+    "null": text("null"),
+    "binary settings": lambda folder: (folder / "policy.json").write_bytes(b"\xff\xfe\x00"),
+    "no scenario": without("scenario"),
+    "no network": without("network"),
+    "unknown scenario key": edited(scenario={"workload": {"kind": "lublin"}, "clustr": 1}),
+    "unknown network": edited(network={"kind": "transformer"}),
+    "scenario of another kind": edited(scenario=5),
+    "no resources": edited(num_resources=None),
+    "other window": edited(network={"kind": "mlp", "hidden": [16]}),
+    "empty weights": weights(0.0),
+    "half the weights": weights(0.5),
+    "nearly all weights": weights(0.99),
+    "a bit of the weights": weights(1.0, flip=True),
+    "other weights": other_weights,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_said_in_one_line(small: Scenario, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "p"
+    policy_of(small).save(folder)
+    DAMAGE[damage](folder)
+    with pytest.raises(BadInputError) as caught:
+        load_policy(folder)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith(str(folder))
+
+
+def test_weights_are_never_unpickled(small: Scenario, tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    policy_of(small).save(folder)
+    with np.load(folder / "weights.npz") as arrays:
+        names = arrays.files
+    np.savez(folder / "weights.npz", allow_pickle=True, **{name: np.array([{}]) for name in names})
+    with pytest.raises(BadInputError, match="damaged"):
+        load_policy(folder)
+
+
+@pytest.mark.parametrize("step", ["weights", "settings", "put aside", "put in place"])
+def test_an_interrupted_save_leaves_the_old_one(
+    small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    folder = tmp_path / "best"
+    policy_of(small, seed=1).save(folder)
+    before = (folder / "weights.npz").read_bytes()
+    calls = {"weights": (np, "savez", 0), "settings": (json, "dumps", 0)}
+    module, name, fails_at = calls.get(step, (os, "replace", 0 if step == "put aside" else 1))
+    original, called = getattr(module, name), 0
+
+    def fail(*arguments: object, **options: object) -> object:
+        nonlocal called
+        called += 1
+        if called == fails_at + 1:
+            raise OSError("disk full")
+        return original(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, fail)
+        with pytest.raises(OSError, match="disk full"):
+            policy_of(small, seed=2).save(folder)
+    assert (folder / "weights.npz").read_bytes() == before
+    assert load_policy(tmp_path).about["seed"] == 1
+    policy_of(small, seed=3).save(folder)
+    assert load_policy(folder).about["seed"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]

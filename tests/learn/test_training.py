@@ -1,0 +1,360 @@
+"""Training runs, small but whole: the folder, going on after a kill or Ctrl-C, remote runners, evaluation.
+
+Two processes are started at the beginning, one to be killed and one to be interrupted, and go on in this
+process, beside each other and the run that is not disturbed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import ray
+import torch
+import yaml
+from ray.rllib.core.rl_module.rl_module import RLModule
+
+from rlsched import scenario
+from rlsched.cli.main import main
+from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.policy import load_policy
+
+from .conftest import SMALL, TINY
+from .test_sampled_play import STEPS, play_drawing
+
+pytestmark = pytest.mark.slow
+PATIENCE_S = 240
+
+
+def command(out: Path, *more: object, steps: int = 512) -> list[str]:
+    """Arguments of a small training run."""
+    settings = [part for setting in (*SMALL, *TINY) for part in ("--set", setting)]
+    given = ["train", "--scenario", "lublin-256", "--steps", steps, "--out", out, *settings, *more]
+    return [str(part) for part in given]
+
+
+@dataclass
+class Running:
+    """A training run in a process of its own, and what it left of itself."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+
+    def wait_for(self, reached: Callable[[], bool]) -> None:
+        """Until something is so; fails where the process ends before."""
+        end = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < end, "it takes too long"
+            time.sleep(0.1)
+
+
+def start(folder: Path) -> Running:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlsched", *command(folder, steps=1_000_000)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    return Running(process, folder)
+
+
+def children(pid: int) -> set[int]:
+    """Every process below this one."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    found, todo = set(), [pid]
+    while todo:
+        below = parents.get(todo.pop(), [])
+        found.update(below)
+        todo += below
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def started(folders: Path) -> Iterator[dict[str, Running]]:
+    """The two processes; whatever is left of them is ended."""
+    running = {name: start(folders / name) for name in ("killed", "interrupted")}
+    yield running
+    for one in running.values():
+        if one.process.poll() is None:
+            left = children(one.process.pid)
+            one.process.kill()
+            one.process.wait()
+            for pid in filter(alive, left):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def session(started: dict[str, Running]) -> Iterator[None]:
+    """One Ray for everything that trains in this process."""
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def run(folders: Path, session: None) -> Path:
+    """A run that was left alone: two iterations."""
+    folder = folders / "run"
+    assert main(command(folder, "--json", folders / "run.json")) == 0
+    return folder
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def check_unbroken(folder: Path) -> list[dict[str, str]]:
+    """Iterations are 1, 2, 3, ..., and steps and seconds only grow."""
+    found = rows(folder)
+    assert [int(row["iteration"]) for row in found] == list(range(1, len(found) + 1))
+    for column in ("steps", "seconds"):
+        values = [float(row[column]) for row in found]
+        assert values == sorted(set(values)), column
+    for before, after in pairwise(found):
+        assert int(after["steps"]) - int(before["steps"]) >= 256
+    return found
+
+
+def standing(folder: Path) -> Standing:
+    latest = RunFolder(folder).latest()
+    assert latest is not None
+    return latest[1]
+
+
+def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
+    assert {path.name for path in run.iterdir()} == {
+        *("scenario.yaml", "train.yaml", "versions.json", "metrics.csv"),
+        *("tensorboard", "checkpoints", "best"),
+    }
+    simulated, config = RunFolder(run).read()
+    assert simulated == scenario.load("lublin-256", SMALL)
+    assert (config.steps, config.ppo.minibatch) == (512, 64)
+    assert yaml.safe_load((run / "train.yaml").read_text())["sampling"]["fragment"] == 32
+    found = check_unbroken(run)
+    assert len(found) == 2
+    for row in found:
+        for name in ("policy_loss", "vf_loss", "entropy", "validation_bounded_slowdown", "validation_wait"):
+            assert row[name] != "", name
+    assert {path.name for path in (run / "checkpoints").iterdir()} == {"000001", "000002"}
+    last = standing(run)
+    assert (last.iteration, last.steps) == (2, int(found[-1]["steps"]))
+    assert list((run / "tensorboard").glob("events.*"))
+    for checkpoint in (run / "checkpoints").iterdir():
+        assert load_policy(checkpoint).scenario == simulated
+    summary = json.loads((folders / "run.json").read_text())
+    assert (summary["schema"], summary["reason"]) == (1, "steps")
+    assert (summary["steps"], summary["iterations"]) == (last.steps, 2)
+    assert summary["best"] == last.best_value
+    assert summary["within_hoarding_limits"] == (last.best_excess == 0)
+    about = load_policy(run).about
+    assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_value)
+
+
+def test_training_changes_the_policy_that_is_saved(run: Path) -> None:
+    first, second = (
+        load_policy(run / "checkpoints" / name).net.state_dict() for name in ("000001", "000002")
+    )
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.isfinite(value).all() for value in second.values())
+
+
+def test_the_checkpoint_of_rllib_and_the_artefact_are_the_same_policy(run: Path) -> None:
+    path = run / "checkpoints" / "000002"
+    module = RLModule.from_checkpoint(
+        path / "rllib" / "learner_group" / "learner" / "rl_module" / "default_policy"
+    )
+    artefact = load_policy(path).net.state_dict()
+    found = module.unwrapped().policy.state_dict()
+    assert found.keys() == artefact.keys()
+    assert all(torch.equal(found[name], artefact[name]) for name in found)
+
+
+def test_a_trained_policy_never_draws_what_is_illegal(run: Path) -> None:
+    policy = load_policy(run / "checkpoints" / "000002")
+    simulated = scenario.parse(policy.scenario.model_dump(mode="json"), "test", ["episode.jobs=128"])
+    counting = play_drawing(policy, simulated, STEPS)
+    assert counting.steps >= STEPS
+    assert counting.illegal == 0
+
+
+def test_a_run_is_never_written_over(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "metrics.csv").read_bytes()
+    assert main(command(run)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "holds a run already; add --resume" in said
+    assert (run / "metrics.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "ppo.epochs=3"], "cannot change ppo.epochs; only steps and minutes may change"),
+        (["--set", "episode.jobs=3"], "cannot change episode.jobs"),
+        (["--seed", "4"], "cannot change seed"),
+        (["--scenario", "lublin-256"], "goes on with the settings of its run"),
+        (["--set", "steps=none"], "steps: value 'none'"),
+    ],
+)
+def test_a_run_goes_on_with_its_own_settings(
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", str(run), *arguments]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith("error: --resume: ")
+    assert line.count("\n") == 1
+    assert said in line
+
+
+def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--resume", "--out", str(tmp_path / "none")]) == 2
+    assert "none/scenario.yaml: cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("observation.blocks=[queue]", "observation.blocks: value ['queue']: network.kind job_scorer"),
+        ("network.prior={waiting: 1}", "network.prior.waiting: no such job feature"),
+        ("validation.metric=bsld", "validation.metric: value 'bsld'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, said: str
+) -> None:
+    assert main(command(tmp_path / "run", "--set", setting)) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_policy_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    arguments = [str(run), "--episodes", "2", "--against", "sjf,area", "--json", "-"]
+    assert main(["evaluate", *arguments]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {episode["policy"] for episode in values["episodes"]} == {str(run), "sjf", "area"}
+    assert len(values["episodes"]) == 6
+    assert main(["evaluate", *arguments]) == 0
+    assert json.loads(capsys.readouterr().out)["episodes"] == values["episodes"]
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(started: dict[str, Running], session: None) -> None:
+    killed = started["killed"]
+    killed.wait_for(lambda: (killed.folder / "checkpoints" / "000002").is_dir())
+    below = children(killed.process.pid)
+    killed.process.kill()
+    killed.process.communicate()
+    before = standing(killed.folder)
+    settings = {name: (killed.folder / name).read_bytes() for name in ("scenario.yaml", "train.yaml")}
+    # What the kill may leave behind, too: a row after the checkpoint, and half a checkpoint.
+    left = rows(killed.folder)[: before.iteration]
+    with (killed.folder / "metrics.csv").open("a") as file:
+        file.write(f"{before.iteration + 1},99999,1.5,")
+    (killed.folder / "checkpoints" / f".{before.iteration + 1:06d}.new" / "rllib").mkdir(
+        parents=True, exist_ok=True
+    )
+    steps = before.steps + 257  # two iterations
+    assert main(["train", "--resume", "--out", str(killed.folder), "--steps", str(steps)]) == 0
+    found = check_unbroken(killed.folder)
+    assert len(found) == before.iteration + 2
+    assert found[: before.iteration] == left
+    after = standing(killed.folder)
+    assert (after.iteration, after.steps) == (len(found), int(found[-1]["steps"]))
+    assert after.steps >= steps
+    assert {name: (killed.folder / name).read_bytes() for name in settings} == settings
+    assert not list((killed.folder / "checkpoints").glob(".*"))
+    end = time.monotonic() + 60
+    while any(map(alive, below)) and time.monotonic() < end:
+        time.sleep(0.5)
+    survivors = [pid for pid in below if alive(pid)]
+    for pid in survivors:
+        os.kill(pid, signal.SIGKILL)
+    assert not survivors  # Ray goes with the run that started it
+
+
+def test_ctrl_c_saves_and_the_run_goes_on(started: dict[str, Running], session: None) -> None:
+    """Ctrl-C reaches every process of the terminal, those of Ray, too."""
+    stopped = started["interrupted"]
+    stopped.wait_for(lambda: (stopped.folder / "metrics.csv").is_file() and len(rows(stopped.folder)) > 0)
+    os.killpg(stopped.process.pid, signal.SIGINT)
+    said, warned = stopped.process.communicate(timeout=PATIENCE_S)
+    assert stopped.process.returncode == 130, warned
+    assert warned.endswith("interrupted\n")
+    assert "Traceback" not in warned
+    assert "stopped: interrupted" in said
+    assert f"rlsched train --resume --out {stopped.folder}" in said.replace("\n", "")
+    found = check_unbroken(stopped.folder)
+    before = standing(stopped.folder)
+    assert (before.iteration, before.steps) == (len(found), int(found[-1]["steps"]))
+    steps = before.steps + 1
+    assert main(["train", "--resume", "--out", str(stopped.folder), "--steps", str(steps)]) == 0
+    again = check_unbroken(stopped.folder)
+    assert again[: len(found)] == found
+    assert len(again) == len(found) + 1
+
+
+def test_a_run_that_was_long_enough_just_ends(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    assert main(["train", "--resume", "--out", str(copy)]) == 0
+    assert rows(copy) == rows(run)
+
+
+def test_remote_runners_train_the_same_kind_of_policy(run: Path, folders: Path) -> None:
+    folder = folders / "runners"
+    assert main(command(folder, "--set", "sampling.runners=1", steps=200)) == 0
+    assert len(check_unbroken(folder)) == 1
+    remote, local = load_policy(folder), load_policy(run)
+    assert remote.scenario == local.scenario
+    assert remote.network == local.network
+    shapes = [
+        {name: value.shape for name, value in policy.net.state_dict().items()} for policy in (remote, local)
+    ]
+    assert shapes[0] == shapes[1]
+    assert remote.layout == local.layout
+    spaces = [space_of(path) for path in (folder, run)]
+    assert spaces[0] == spaces[1]
+
+
+def space_of(folder: Path) -> tuple[object, object]:
+    """Observation and action space of the module in the last checkpoint."""
+    latest = RunFolder(folder).latest()
+    assert latest is not None
+    path = latest[0] / "rllib" / "learner_group" / "learner" / "rl_module" / "default_policy"
+    module = RLModule.from_checkpoint(path)
+    return module.observation_space, module.action_space
