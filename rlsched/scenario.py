@@ -34,7 +34,7 @@ OBJECTIVE_PRESETS: dict[str, dict[str, float]] = {
 class Frozen(BaseModel):
     """A settings object: never changed after it was made, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Resource(Frozen):
@@ -258,8 +258,9 @@ def _child(node: Any, key: str, override: str) -> Any:
 
 
 def _position(items: list[Any], key: str, override: str) -> int:
-    if not key.isdigit() or int(key) >= len(items):
-        raise BadInputError("--set", f"{override!r}: no element {key!r}", f"use 0..{len(items) - 1}")
+    if not (key.isascii() and key.isdigit()) or int(key) >= len(items):
+        allowed = f"use 0..{len(items) - 1}" if items else "the list is empty: set it as a whole"
+        raise BadInputError("--set", f"{override!r}: no element {key!r}", allowed)
     return int(key)
 
 
@@ -280,7 +281,7 @@ def validate(model: type[Model], values: Mapping[str, Any], where: str) -> Model
                 f"{where}: {path}", "unknown key", f"use one of {', '.join(_siblings(model, first['loc']))}"
             ) from None
         given = first["input"] if not isinstance(first["input"], dict) else "a mapping"
-        raise BadInputError(f"{where}: {path or 'scenario'}", f"value {given!r}", first["msg"]) from None
+        raise BadInputError(f"{where}: {path or 'the whole'}", f"value {given!r}", first["msg"]) from None
 
 
 def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

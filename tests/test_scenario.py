@@ -231,17 +231,14 @@ def test_an_unknown_name() -> None:
     assert all(name in str(caught.value) for name in scenario.names())
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="scenario._position: '²'.isdigit(), int('²') fails")
 def test_a_digit_that_is_no_number() -> None:
     assert "no element '²'" in refused("cluster.resources.²=1")
 
 
-@pytest.mark.xfail(strict=True, reason="scenario._position: says 'use 0..-1' for an empty list")
 def test_an_element_of_an_empty_list() -> None:
     assert "0..-1" not in refused("episode.offsets.0=1")
 
 
-@pytest.mark.xfail(strict=True, reason="scenario.Frozen: allow_inf_nan is not switched off")
 @pytest.mark.parametrize("override", ["objective.reward.slowdown=.nan", "workload.load=.inf"])
 def test_numbers_are_finite(override: str) -> None:
     assert "finite" in refused(override)

@@ -34,13 +34,16 @@ class RichDisplay:
         self.reference = ""
 
     def __enter__(self) -> Self:
-        self.progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.progress.stop()
+
+    def prepare(self) -> None:
+        """All settings are good; Ray and RLlib are about to start."""
+        self.progress.start()
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""

@@ -35,6 +35,9 @@ Reason = Literal["steps", "minutes", "no improvement", "interrupted"]
 class Display(Protocol):
     """Shows how a run is doing."""
 
+    def prepare(self) -> None:
+        """All settings are good; Ray and RLlib are about to start."""
+
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
 
@@ -85,6 +88,7 @@ def train(
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng).jobs for _ in range(config.validation.episodes)]
     validation = Validation.of(scenario, feed.units, episodes, config.validation.metric)
+    display.prepare()
     with ray_session(address), interrupts() as interrupted:
         run = Run(scenario, config, folder, validation, len(feed.units))
         try:
@@ -134,6 +138,8 @@ class Run:
         while True:
             reason = self.reason_to_stop(interrupted)
             if reason is not None:
+                if reason != "interrupted" and self.standing.iteration % self.config.validation.every:
+                    self.validate()  # what was learned since the last time may be the best
                 self.checkpoint()
                 return reason
             began = time.monotonic()

@@ -66,7 +66,7 @@ def save_network(folder: Path) -> Path:
     torch.manual_seed(0)
     scenario, network = load("lublin-256", SMALL), Network(kind="mlp", hidden=(8,))
     layout = Layout.of(scenario.observation, scenario.decision, 1)
-    net = build_policy(layout, network.kind, network.hidden, network.prior)
+    net = build_policy(layout, network)
     artefact.TrainedPolicy(scenario, network, net, 1, {}).save(folder)
     return folder
 

@@ -339,6 +339,19 @@ def test_illegal_actions(model: Scenario, action: int) -> None:
     assert all(np.array_equal(found[0][name], expected[0][name]) for name in found[0])
 
 
+def test_only_the_illegal_actions_of_a_vector_are_replaced(model: Scenario) -> None:
+    envs, same = (SchedulingVectorEnv(model, 2) for _ in range(2))
+    envs.reset(seed=[4, 4])
+    _, info = same.reset(seed=[4, 4])
+    first, last = (int(slot) for slot in np.flatnonzero(info["action_mask"][0])[[0, -1]])
+    assert first < last
+    *_, info = envs.step(np.array([13, last]))
+    assert info["illegal"].tolist() == [True, False]
+    same.step(np.array([first, last]))
+    assert np.array_equal(envs.simulator.obs, same.simulator.obs)
+    assert not np.array_equal(envs.simulator.obs[0], envs.simulator.obs[1])
+
+
 # pictures
 
 

@@ -75,7 +75,6 @@ def test_a_minibatch_is_no_more_than_an_iteration_holds(overrides: list[str], ba
     assert f"ppo.minibatch {batch + 1} is more than an iteration's {batch} decisions" in line
 
 
-@pytest.mark.xfail(strict=True, reason="scenario.validate: calls a whole that does not fit 'scenario'")
 def test_a_training_that_does_not_fit_together_is_no_scenario() -> None:
     assert "scenario" not in refused("ppo.minibatch=100000000")
 
