@@ -1,7 +1,7 @@
 """Training runs, small but whole: the folder, going on after a kill or Ctrl-C, remote runners, evaluation.
 
-Two processes are started at the beginning, one to be killed and one to be interrupted, and go on in this
-process, beside each other and the run that is not disturbed.
+At the beginning two runs in processes of their own are ended, one by a kill and one by Ctrl-C. All others,
+and these two when they go on, train in this process, in one Ray session.
 """
 
 from __future__ import annotations
@@ -45,30 +45,39 @@ def command(out: Path, *more: object, steps: int = 512) -> list[str]:
 
 
 @dataclass
-class Running:
-    """A training run in a process of its own, and what it left of itself."""
+class Stopped:
+    """A training run that a signal ended, and what it left."""
 
-    process: subprocess.Popen[str]
     folder: Path
-
-    def wait_for(self, reached: Callable[[], bool]) -> None:
-        """Until something is so; fails where the process ends before."""
-        end = time.monotonic() + PATIENCE_S
-        while not reached():
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < end, "it takes too long"
-            time.sleep(0.1)
+    code: int
+    out: str
+    err: str
+    processes: set[int]  # that were below it
 
 
-def start(folder: Path) -> Running:
-    process = subprocess.Popen(
+def stop(
+    process: subprocess.Popen[str], folder: Path, ready: Callable[[], bool], end: Callable[[], None]
+) -> Stopped:
+    """End a run once it is so far; fails where it ends before."""
+    patience = time.monotonic() + PATIENCE_S
+    while not ready():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < patience, "it takes too long"
+        time.sleep(0.1)
+    below = children(process.pid)
+    end()
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return Stopped(folder, process.returncode, out, err, below)
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-m", "rlsched", *command(folder, steps=1_000_000)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    return Running(process, folder)
 
 
 def children(pid: int) -> set[int]:
@@ -102,22 +111,33 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def started(folders: Path) -> Iterator[dict[str, Running]]:
-    """The two processes; whatever is left of them is ended."""
-    running = {name: start(folders / name) for name in ("killed", "interrupted")}
-    yield running
-    for one in running.values():
-        if one.process.poll() is None:
-            left = children(one.process.pid)
-            one.process.kill()
-            one.process.wait()
-            for pid in filter(alive, left):
-                os.kill(pid, signal.SIGKILL)
+def stopped(folders: Path) -> Iterator[dict[str, Stopped]]:
+    """Two runs side by side, one killed and one interrupted; whatever is left of them is ended."""
+    killed, interrupted = folders / "killed", folders / "interrupted"
+    first, second = start(killed), start(interrupted)
+    try:
+        yield {
+            "killed": stop(first, killed, (killed / "checkpoints" / "000002").is_dir, first.kill),
+            "interrupted": stop(
+                second,
+                interrupted,
+                lambda: (interrupted / "metrics.csv").is_file() and len(rows(interrupted)) > 0,
+                lambda: os.killpg(second.pid, signal.SIGINT),  # Ctrl-C reaches every process of a terminal
+            ),
+        }
+    finally:
+        for process in (first, second):
+            if process.poll() is None:
+                left = children(process.pid)
+                process.kill()
+                process.wait()
+                for pid in filter(alive, left):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
-def session(started: dict[str, Running]) -> Iterator[None]:
-    """One Ray for everything that trains in this process."""
+def session(stopped: dict[str, Stopped]) -> Iterator[None]:
+    """One Ray for everything that trains in this process, after the others are out of the way."""
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
@@ -277,57 +297,55 @@ def test_the_policy_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out)["episodes"] == values["episodes"]
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(started: dict[str, Running], session: None) -> None:
-    killed = started["killed"]
-    killed.wait_for(lambda: (killed.folder / "checkpoints" / "000002").is_dir())
-    below = children(killed.process.pid)
-    killed.process.kill()
-    killed.process.communicate()
-    before = standing(killed.folder)
-    settings = {name: (killed.folder / name).read_bytes() for name in ("scenario.yaml", "train.yaml")}
+def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stopped], session: None) -> None:
+    killed = stopped["killed"]
+    assert killed.code == -signal.SIGKILL
+    folder = killed.folder
+    before = standing(folder)
+    settings = {name: (folder / name).read_bytes() for name in ("scenario.yaml", "train.yaml")}
     # What the kill may leave behind, too: a row after the checkpoint, and half a checkpoint.
-    left = rows(killed.folder)[: before.iteration]
-    with (killed.folder / "metrics.csv").open("a") as file:
+    left = rows(folder)[: before.iteration]
+    with (folder / "metrics.csv").open("a") as file:
         file.write(f"{before.iteration + 1},99999,1.5,")
-    (killed.folder / "checkpoints" / f".{before.iteration + 1:06d}.new" / "rllib").mkdir(
-        parents=True, exist_ok=True
-    )
+    half = folder / "checkpoints" / f".{before.iteration + 1:06d}.new"
+    (half / "rllib").mkdir(parents=True, exist_ok=True)
     steps = before.steps + 400  # two iterations
-    assert main(["train", "--resume", "--out", str(killed.folder), "--steps", str(steps)]) == 0
-    found = check_unbroken(killed.folder)
+    assert main(["train", "--resume", "--out", str(folder), "--steps", str(steps)]) == 0
+    found = check_unbroken(folder)
     assert len(found) == before.iteration + 2
     assert found[: before.iteration] == left
-    after = standing(killed.folder)
+    after = standing(folder)
     assert (after.iteration, after.steps) == (len(found), int(found[-1]["steps"]))
     assert after.steps >= steps
-    assert {name: (killed.folder / name).read_bytes() for name in settings} == settings
-    assert not list((killed.folder / "checkpoints").glob(".*"))
+    assert {name: (folder / name).read_bytes() for name in settings} == settings
+    assert not list((folder / "checkpoints").glob(".*"))
+
+
+def test_ray_goes_with_the_run_that_was_killed(stopped: dict[str, Stopped]) -> None:
+    below = stopped["killed"].processes
+    assert below
     end = time.monotonic() + 60
     while any(map(alive, below)) and time.monotonic() < end:
         time.sleep(0.5)
     survivors = [pid for pid in below if alive(pid)]
     for pid in survivors:
         os.kill(pid, signal.SIGKILL)
-    assert not survivors  # Ray goes with the run that started it
+    assert not survivors
 
 
-def test_ctrl_c_saves_and_the_run_goes_on(started: dict[str, Running], session: None) -> None:
-    """Ctrl-C reaches every process of the terminal, those of Ray, too."""
-    stopped = started["interrupted"]
-    stopped.wait_for(lambda: (stopped.folder / "metrics.csv").is_file() and len(rows(stopped.folder)) > 0)
-    os.killpg(stopped.process.pid, signal.SIGINT)
-    said, warned = stopped.process.communicate(timeout=PATIENCE_S)
-    assert stopped.process.returncode == 130, warned
-    assert warned.endswith("interrupted\n")
-    assert "Traceback" not in warned
-    assert "stopped: interrupted" in said
-    assert f"rlsched train --resume --out {stopped.folder}" in said.replace("\n", "")
-    found = check_unbroken(stopped.folder)
-    before = standing(stopped.folder)
+def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], session: None) -> None:
+    interrupted = stopped["interrupted"]
+    assert interrupted.code == 130, interrupted.err
+    assert interrupted.err.endswith("interrupted\n")
+    assert "Traceback" not in interrupted.err
+    assert "stopped: interrupted" in interrupted.out
+    assert f"rlsched train --resume --out {interrupted.folder}" in interrupted.out.replace("\n", "")
+    found = check_unbroken(interrupted.folder)
+    before = standing(interrupted.folder)
     assert (before.iteration, before.steps) == (len(found), int(found[-1]["steps"]))
     steps = before.steps + 1
-    assert main(["train", "--resume", "--out", str(stopped.folder), "--steps", str(steps)]) == 0
-    again = check_unbroken(stopped.folder)
+    assert main(["train", "--resume", "--out", str(interrupted.folder), "--steps", str(steps)]) == 0
+    again = check_unbroken(interrupted.folder)
     assert again[: len(found)] == found
     assert len(again) == len(found) + 1
 
