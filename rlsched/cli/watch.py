@@ -39,7 +39,8 @@ class RichDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.progress.stop()
+        if self.progress.live.is_started:  # rich ends even a bar that never was with an empty line
+            self.progress.stop()
 
     def prepare(self) -> None:
         """All settings are good; Ray and RLlib are about to start."""
