@@ -274,12 +274,14 @@ def validate(model: type[Model], values: Mapping[str, Any], where: str) -> Model
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        union_tags = {"lublin", "swf"}
-        path = ".".join(str(part) for part in first["loc"] if part not in union_tags)
+        of_pydantic = {"lublin", "swf", "[key]"}  # its marks of a union's variant, a mapping's key
+        path = ".".join(str(part) for part in first["loc"] if part not in of_pydantic)
         if first["type"] == "extra_forbidden":
             raise BadInputError(
                 f"{where}: {path}", "unknown key", f"use one of {', '.join(_siblings(model, first['loc']))}"
             ) from None
+        if first["type"] == "missing":
+            raise BadInputError(f"{where}: {path}", "is missing", "give it a value") from None
         given = first["input"] if not isinstance(first["input"], dict) else "a mapping"
         raise BadInputError(f"{where}: {path or 'the whole'}", f"value {given!r}", first["msg"]) from None
 

@@ -113,10 +113,12 @@ def draw(session: Session, comparison: Comparison, racing: Sequence[Contestant],
 def write_page(session: Session, comparison: Comparison, racing: Sequence[Contestant], folder: Path) -> Path:
     """The HTML report."""
     from rlsched.report.html import write_report
+    from rlsched.report.runs import learning_of
 
+    runs = [Path(contestant.policy) for contestant in racing if isinstance(contestant, Learned)]
     short = len(session.episodes[0].jobs) <= REPORT_PICTURE_JOBS
     gantts = [_gantt(session, comparison, racing)] if short else []
-    return write_report(folder, comparison.result, gantts)
+    return write_report(folder, comparison.result, gantts, learning_of(runs))
 
 
 def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant]) -> Gantt:

@@ -31,7 +31,6 @@ class RichDisplay:
             console=self.console,
         )
         self.task = self.progress.add_task("", total=1.0, text="starting Ray and RLlib")
-        self.reference = ""
 
     def __enter__(self) -> Self:
         return self
@@ -49,11 +48,11 @@ class RichDisplay:
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
         name, value = validation.best_heuristic
-        self.reference = f"{name} greedy {value:.2f}"
+        so_far = "the best policy so far" if standing.iteration else "the policy before training"
         self.console.print(
             f"{len(validation.episodes)} validation episodes; {self.config.validation.metric}: "
-            f"best greedy order {self.reference}"
-            + (f", the policy before training {standing.best_value:.2f}" if standing.best_value else "")
+            f"best greedy order {name} greedy {value:.2f}"
+            + (f", {so_far} {standing.best_value:.2f}" if standing.best_value is not None else "")
         )
         if standing.iteration:
             self.console.print(f"going on from iteration {standing.iteration}, {standing.steps:,} decisions")

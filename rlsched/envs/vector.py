@@ -136,6 +136,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self, actions: IntArray
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """One transition of every environment; where an episode had ended, the next one begins instead."""
+        self._require_reset("step")
         sim = self.simulator
         idle = self.layout.num_actions - 1
         # An episode without a decision is over when it begins; it ends with the next step, as every other.
@@ -154,11 +155,16 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
 
     def render(self) -> Any:
         """The first cluster as text (ansi) or as a (height, width, 3) uint8 picture (rgb_array)."""
+        self._require_reset("render")
         if self.render_mode == "ansi":
             return to_text(self.simulator, 0, self.episodes[0].jobs)
         if self.render_mode == "rgb_array":
             return draw(self.simulator, 0, self.episodes[0].jobs)
         return None
+
+    def _require_reset(self, method: str) -> None:
+        if not self.episodes:
+            raise gym.error.ResetNeeded(f"call reset() before {method}()")
 
     def _observe(self) -> Arrays:
         sim = self.simulator

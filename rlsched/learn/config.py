@@ -38,22 +38,21 @@ class Network(Frozen):
 class Ppo(Frozen):
     """Hyperparameters of PPO [Schulman et al. 2017]."""
 
-    gamma: float = Field(
-        1.0,
-        gt=0,
+    gae_lambda: float | None = Field(
+        None,
+        ge=0,
         le=1,
-        description="discount per decision, beside objective.gamma per tick; below 1 it rewards a policy for "
-        "taking more decisions, such as idle reservations",
+        description="weight of what was seen against what the critic expects, per tick; left out: as "
+        "objective.gamma",
     )
-    gae_lambda: float = Field(0.97, ge=0, le=1)
     clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(5e-4, gt=0)
+    learning_rate: float = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
     entropy: float = Field(0.0, ge=0)
     value_weight: float = Field(0.5, ge=0)
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(4, ge=1)
-    minibatch: int = Field(1024, ge=1, description="decisions")
+    epochs: int = Field(3, ge=1)
+    minibatch: int = Field(2048, ge=1, description="decisions")
 
 
 class Sampling(Frozen):
@@ -61,14 +60,14 @@ class Sampling(Frozen):
 
     envs_per_runner: int = Field(32, ge=1)
     runners: int = Field(0, ge=0, description="remote runners; 0 plays in the learner's own process")
-    fragment: int = Field(256, ge=1, description="decisions per environment and iteration")
+    fragment: int = Field(1024, ge=1, description="decisions per environment and iteration")
 
 
 class Validation(Frozen):
     """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
 
     episodes: int = Field(64, ge=1)
-    every: int = Field(10, ge=1, description="iterations")
+    every: int = Field(5, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
     metric: str = "bounded_slowdown"
 
@@ -92,6 +91,13 @@ class TrainConfig(Frozen):
     ppo: Ppo = Ppo()
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
+    averaging: float = Field(
+        0.9,
+        ge=0,
+        lt=1,
+        description="share of the old weights kept per iteration in the policy that is validated and kept, "
+        "an average of what was learned [Polyak and Juditsky 1992]; 0: the newest",
+    )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0)
 

@@ -1,6 +1,7 @@
 """The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
     scenario.yaml train.yaml versions.json   what the run is, to run it again
+    validation.json                          metric of the validation, and the heuristics' figures
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
     best/                                    the best policy so far
@@ -52,6 +53,7 @@ class RunFolder:
         self.path = path
         self.best = path / "best"
         self.metrics = path / "metrics.csv"
+        self.validation = path / "validation.json"
         self.checkpoints = path / "checkpoints"
 
     def create(self, scenario: Scenario, config: TrainConfig) -> None:
@@ -128,22 +130,31 @@ class RunFolder:
             if (path / "standing.json").is_file() and path.name.isdigit()
         )
 
+    def rows(self) -> list[dict[str, str]]:
+        """The rows of metrics.csv as they are written; part of a row, left by a killed run, is left out."""
+        if not self.metrics.is_file():
+            return []
+        with self.metrics.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        whole = [row for row in rows if None not in row and None not in row.values()]
+        return [row for row in whole if row["iteration"].isdigit()]
+
     def keep_metrics_up_to(self, iteration: int) -> None:
         """Drop rows after an iteration: a run that goes on from there writes them again."""
         if not self.metrics.is_file():
             return
-        with self.metrics.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        # A run that was killed while it wrote may leave part of a row.
-        whole = [row for row in rows if None not in row and None not in row.values()]
-        kept = [row for row in whole if row["iteration"].isdigit() and int(row["iteration"]) <= iteration]
+        rows = self.rows()
         new = self.metrics.with_suffix(".new")
         with new.open("w", newline="", encoding="utf-8") as file:
             if rows:
                 writer = csv.DictWriter(file, list(rows[0]))
                 writer.writeheader()
-                writer.writerows(kept)
+                writer.writerows(row for row in rows if int(row["iteration"]) <= iteration)
         os.replace(new, self.metrics)
+
+    def save_validation(self, values: Mapping[str, Any]) -> None:
+        """Keep what the policies of this run are held against."""
+        self.validation.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; all rows have the same columns."""

@@ -2,7 +2,11 @@
 
 A discount per decision would be wrong where decisions take no time: starting a job, or reserving one, would
 push all later costs one step further away and be rewarded for nothing but being one more decision. So a
-transition of k ticks is discounted by gamma_tick^k, as rewards are inside it [Cunha 2022, 4.7.3].
+transition of k ticks is discounted by gamma^k, as rewards are inside it [Cunha 2022, 4.7.3].
+
+The same holds for lambda. With a lambda per decision every reservation is judged at once by the value of
+the state it leads to, and there the critic is wrong in the same direction every time: the policy learns to
+reserve and the queue grows. So k ticks weigh lambda^k, and what takes no time is never judged by a guess.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ def advantages(
     terminated: NDArray[np.bool_],
     truncated: NDArray[np.bool_],
     discounts: FloatArray,
-    gae_lambda: float,
+    lambdas: FloatArray,
 ) -> FloatArray:
     """Advantages of rows that hold one episode chunk after the other [Schulman et al. 2016, eq. 16].
 
@@ -40,7 +44,7 @@ def advantages(
         terminated: (row,) nothing follows that transition.
         truncated: (row,) the chunk ends with that transition; the next row is its bootstrap state.
         discounts: (row,) of the transition from s_t.
-        gae_lambda: weight of longer estimates.
+        lambdas: (row,) weight of what follows that transition against V(s_t+1).
 
     Returns:
         (row,) advantages; those of bootstrap rows mean nothing and are masked by RLlib.
@@ -53,7 +57,7 @@ def advantages(
             following = values[t + 1]
         if terminated[t] or truncated[t]:
             running = np.float32(0.0)
-        running = rewards[t] + discounts[t] * following - values[t] + discounts[t] * gae_lambda * running
+        running = rewards[t] + discounts[t] * following - values[t] + discounts[t] * lambdas[t] * running
         result[t] = running
     return result
 
@@ -65,29 +69,27 @@ class TimedAdvantages(ConnectorV2):
     number is the ticks of the transition that led to them.
 
     Args:
-        gamma: discount per decision.
-        gamma_tick: discount per tick.
-        gae_lambda: weight of longer estimates.
+        gamma: discount per tick.
+        gae_lambda: weight of longer estimates per tick.
     """
 
-    def __init__(self, *, gamma: float, gamma_tick: float, gae_lambda: float) -> None:
+    def __init__(self, *, gamma: float, gae_lambda: float) -> None:
         super().__init__()
-        self.gamma, self.gamma_tick, self.gae_lambda = gamma, gamma_tick, gae_lambda
+        self.gamma, self.gae_lambda = gamma, gae_lambda
 
     def __call__(self, *, rl_module: Any, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Add `Postprocessing.ADVANTAGES` (standardised) and `Postprocessing.VALUE_TARGETS`."""
         for module_id, columns in batch.items():
             with torch.no_grad():
                 values = rl_module[module_id].compute_values(columns)
-            elapsed = columns[Columns.OBS][1:, -1].cpu().numpy()
-            discounts = np.append(self.gamma * self.gamma_tick**elapsed, 0.0).astype(np.float32)
+            ticks = np.append(columns[Columns.OBS][1:, -1].cpu().numpy(), 0).astype(np.float64)
             found = advantages(
                 values.cpu().numpy(),
                 columns[Columns.REWARDS].cpu().numpy().astype(np.float32),
                 columns[Columns.TERMINATEDS].cpu().numpy().astype(np.bool_),
                 columns[Columns.TRUNCATEDS].cpu().numpy().astype(np.bool_),
-                discounts,
-                self.gae_lambda,
+                (self.gamma**ticks).astype(np.float32),
+                (self.gae_lambda**ticks).astype(np.float32),
             )
             advantage = torch.from_numpy(found).to(values.device)
             columns[Postprocessing.VALUE_TARGETS] = advantage + values
@@ -99,7 +101,7 @@ class TimedAdvantages(ConnectorV2):
 class TimedPPOLearner(PPOTorchLearner):
     """RLlib's PPO with `TimedAdvantages` in the place of its own estimation.
 
-    `learner_config_dict` holds `gamma_tick`.
+    `learner_config_dict` holds `gamma` and `gae_lambda`, per tick.
     """
 
     def build(self) -> None:
@@ -108,7 +110,6 @@ class TimedPPOLearner(PPOTorchLearner):
         pieces = self._learner_connector.connectors
         at = next(k for k, piece in enumerate(pieces) if isinstance(piece, GeneralAdvantageEstimation))
         pieces[at] = TimedAdvantages(
-            gamma=self.config.gamma,
-            gamma_tick=self.config.learner_config_dict["gamma_tick"],
-            gae_lambda=self.config.lambda_,
+            gamma=self.config.learner_config_dict["gamma"],
+            gae_lambda=self.config.learner_config_dict["gae_lambda"],
         )

@@ -16,6 +16,9 @@ from rlsched.errors import BadInputError
 from rlsched.learn.config import Network
 from rlsched.sim.layout import Layout, job_features
 
+SMALL = 0.1
+"""On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
+
 ILLEGAL = torch.finfo(torch.float32).min
 
 
@@ -95,6 +98,34 @@ class FlatPolicy(nn.Module):
         return masked(self.net(inputs), mask)
 
 
+class JobEncoder(nn.Module):
+    """What a job means in its state: one layer over the job and, through an MLP, all that stands around it.
+
+    Args:
+        layout: with a `jobs` block.
+        width: units.
+        privileged: also sees what only a critic may.
+    """
+
+    def __init__(self, layout: Layout, width: int, *, privileged: bool) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        self.privileged = privileged
+        features = len(job_features(layout.num_resources))
+        self.of_job = nn.Linear(features, width)
+        # The context and the mean of all visible jobs, whichever of them are encoded.
+        self.of_state = mlp([context_size(layout, privileged=privileged) + features, width, width])
+
+    def state(self, vector: Tensor, jobs: Tensor) -> Tensor:
+        """(batch, width) of vectors (batch, size) with their jobs (batch, slot, feature)."""
+        context = self.blocks.context(vector, privileged=self.privileged)
+        return self.of_state(torch.cat([context, mean_job(jobs)], dim=1))
+
+    def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
+        """(n, width) of jobs (n, feature) in states (n, width)."""
+        return torch.relu(self.of_job(chosen) + around)
+
+
 class JobScorer(nn.Module):
     """Scores every legal job of the window alike, from its features and the state around it.
 
@@ -128,9 +159,7 @@ class JobScorer(nn.Module):
         self.blocks = Blocks(layout)
         names = job_features(layout.num_resources)
         width = hidden[0]
-        self.of_job = nn.Linear(len(names), width)
-        # The context and the mean of all visible jobs, whether they may be chosen or not.
-        self.of_state = mlp([context_size(layout, privileged=False) + len(names), width, width])
+        self.encoder = JobEncoder(layout, width, privileged=False)
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
         self.wait = mlp([2 * width, width, 1], last_gain=0.01)
         self.linear = nn.Linear(len(names), 1, bias=False)
@@ -140,11 +169,10 @@ class JobScorer(nn.Module):
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
         jobs = self.blocks(vector, "jobs")
-        context = self.blocks.context(vector, privileged=False)
-        state = self.of_state(torch.cat([context, mean_job(jobs)], dim=1))
+        state = self.encoder.state(vector, jobs)
         env, slot = torch.nonzero(mask[:, :-1] > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
-        hidden = torch.relu(self.of_job(chosen) + state[env])
+        hidden = self.encoder(chosen, state[env])
         scores = self.sharpness * (self.body(hidden) + self.linear(chosen)).squeeze(-1)
         pool = torch.zeros_like(state).index_add(0, env, hidden)
         pool = pool / (mask[:, :-1].sum(1, keepdim=True) + 1)
@@ -156,26 +184,35 @@ class JobScorer(nn.Module):
 
 
 class Critic(nn.Module):
-    """The value of a state, from the context, the outlook and the mean job; apart from the policy [H 5.3].
+    """The value of a state: that of what stands around the jobs, and of each job that waits.
 
-    It learns from what the simulator knows and no scheduler does (`outlook`), which is fair: it is gone
-    once the policy is trained.
+    Costs are sums over waiting jobs, and so is their expectation. The critic is apart from the policy
+    [H 5.3] and learns from what the simulator knows and no scheduler does (`outlook`), which is fair: it is
+    gone once the policy is trained.
     """
 
     def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
         super().__init__()
         self.blocks = Blocks(layout)
         jobs = layout.block("jobs")
-        self.jobs = "jobs" if jobs is not None else None
-        inputs = context_size(layout, privileged=True) + (jobs.shape[1] if jobs is not None else 0)
-        self.net = mlp([inputs, *hidden, 1], last_gain=0.1)
+        features = jobs.shape[1] if jobs is not None else 0
+        self.net = mlp([context_size(layout, privileged=True) + features, *hidden, 1], last_gain=0.1)
+        self.encoder, self.of_job = None, None
+        if jobs is not None:
+            width = max(1, hidden[0] // 2)
+            self.encoder = JobEncoder(layout, width, privileged=True)
+            self.of_job = mlp([width, width, 1], last_gain=0.1)
 
     def forward(self, vector: Tensor) -> Tensor:
         """(batch,) values."""
-        inputs = self.blocks.context(vector, privileged=True)
-        if self.jobs is not None:
-            inputs = torch.cat([inputs, mean_job(self.blocks(vector, self.jobs))], dim=1)
-        return self.net(inputs).squeeze(-1)
+        around = self.blocks.context(vector, privileged=True)
+        if self.encoder is None or self.of_job is None:
+            return self.net(around).squeeze(-1)
+        jobs = self.blocks(vector, "jobs")
+        value = self.net(torch.cat([around, mean_job(jobs)], dim=1)).squeeze(-1)
+        env, slot = torch.nonzero(jobs[..., 0] > 0.5, as_tuple=True)
+        each = self.of_job(self.encoder(jobs[env, slot], self.encoder.state(vector, jobs)[env])).squeeze(-1)
+        return value + SMALL * torch.zeros_like(value).index_add(0, env, each)
 
 
 def build_policy(layout: Layout, network: Network) -> nn.Module:

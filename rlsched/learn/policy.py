@@ -117,10 +117,12 @@ def replace_folder(new: Path, old: Path) -> None:
 def find_policy(path: Path) -> Path:
     """The artefact in a policy folder, a checkpoint or a run folder (its best policy).
 
+    A run killed while it replaced its best policy has left the one before aside.
+
     Raises:
         BadInputError: there is none.
     """
-    for candidate in (path, path / "policy", path / "best"):
+    for candidate in (path, path / "policy", path / "best", path / ".best.old"):
         if (candidate / SETTINGS).is_file():
             return candidate
     raise BadInputError(

@@ -62,11 +62,12 @@ def build_config(scenario: Scenario, config: TrainConfig, num_resources: int) ->
             num_learners=config.learners,
             num_gpus_per_learner=config.gpus_per_learner,
             learner_class=TimedPPOLearner,
-            learner_config_dict={"gamma_tick": scenario.objective.gamma},
+            learner_config_dict={
+                "gamma": scenario.objective.gamma,
+                "gae_lambda": scenario.objective.gamma if ppo.gae_lambda is None else ppo.gae_lambda,
+            },
         )
         .training(
-            gamma=ppo.gamma,
-            lambda_=ppo.gae_lambda,
             clip_param=ppo.clip,
             lr=schedule,
             entropy_coeff=ppo.entropy,

@@ -21,7 +21,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.ppo import REPORTED, build_config
 from rlsched.learn.selection import Score, Validation
 from rlsched.scenario import Scenario
@@ -78,16 +78,18 @@ def train(
     Raises:
         BadInputError: the scenario or the folder cannot be used; before anything long starts.
     """
-    logging.getLogger("ray").setLevel(logging.ERROR)  # its warnings are about its own defaults
+    for name in ("ray", "ray.rllib"):
+        logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
-    if not resume:
-        folder.create(scenario, config)
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng).jobs for _ in range(config.validation.episodes)]
     validation = Validation.of(scenario, feed.units, episodes, config.validation.metric)
+    if not resume:
+        folder.create(scenario, config)
+        folder.save_validation(validation.facts())
     display.prepare()
     with ray_session(address), interrupts() as interrupted:
         run = Run(scenario, config, folder, validation, len(feed.units))
@@ -115,6 +117,9 @@ class Run:
         self.num_resources = num_resources
         self.standing = Standing()
         self.algorithm = build_config(scenario, config, num_resources).build_algo()
+        layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+        self.net = build_policy(layout, config.network).eval()
+        self.net.load_state_dict(self.learned())
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
     def stop(self) -> None:
@@ -131,6 +136,7 @@ class Run:
             return
         path, self.standing = latest
         self.algorithm.restore_from_path(str((path / "rllib").resolve()))
+        self.net.load_state_dict(load_policy(path).net.state_dict())
         self.folder.keep_metrics_up_to(self.standing.iteration)
 
     def loop(self, display: Display, interrupted: Interrupted) -> Reason:
@@ -144,6 +150,7 @@ class Run:
                 return reason
             began = time.monotonic()
             result = self.algorithm.train()
+            self.average()
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -198,24 +205,27 @@ class Run:
         self.standing = standing.model_copy(update=update)
         return metrics
 
-    def policy(self) -> TrainedPolicy:
-        """A copy of the policy as it is now, on the CPU."""
-        module = self.algorithm.learner_group.get_state(components="learner/rl_module/default_policy")
-        weights = module["learner"]["rl_module"]["default_policy"]
-        network = self.config.network
-        layout = Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
-        net = build_policy(layout, network)
+    def learned(self) -> dict[str, torch.Tensor]:
+        """The policy network's weights as the learner has them now, on the CPU."""
+        state = self.algorithm.learner_group.get_state(components="learner/rl_module/default_policy")
+        weights = state["learner"]["rl_module"]["default_policy"]
         prefix = "policy."
-        net.load_state_dict(
-            {
-                name.removeprefix(prefix): torch.as_tensor(np.asarray(value))
-                for name, value in weights.items()
-                if name.startswith(prefix)
-            }
-        )
-        net.eval()
+        return {
+            name.removeprefix(prefix): torch.as_tensor(np.asarray(value))
+            for name, value in weights.items()
+            if name.startswith(prefix)
+        }
+
+    def average(self) -> None:
+        """Move the policy that is validated and kept towards what was learned last."""
+        newest = self.learned()
+        for name, value in self.net.state_dict().items():
+            value.lerp_(newest[name], 1.0 - self.config.averaging)
+
+    def policy(self) -> TrainedPolicy:
+        """The policy as it stands: the average of what was learned."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
-        return TrainedPolicy(self.scenario, network, net, self.num_resources, about)
+        return TrainedPolicy(self.scenario, self.config.network, self.net, self.num_resources, about)
 
     def checkpoint(self) -> None:
         """Write the state of everything."""

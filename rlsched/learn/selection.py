@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -82,6 +83,11 @@ class Validation:
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
         name = min(self.heuristics, key=lambda name: sign * self.heuristics[name][self.metric])
         return name, self.heuristics[name][self.metric]
+
+    def facts(self) -> dict[str, Any]:
+        """For the record: metric, number of episodes, and what the heuristics reached on them."""
+        heuristics = {name: dict(values) for name, values in self.heuristics.items()}
+        return {"metric": self.metric, "episodes": len(self.episodes), "heuristics": heuristics}
 
     def run(self, policy: Policy) -> dict[str, float]:
         """Mean metrics of a policy, deciding greedily."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
 
-BSLD_THRESHOLD_S = 10.0
+BOUND_S = 10.0
 """Shorter runtimes count as this long in bounded slowdown (simulator.md section 6, rule 4)."""
 
 PRICE = 0.5
@@ -63,7 +63,7 @@ class JobOutcome:
             wait=wait,
             response=response,
             slowdown=response / runtime,
-            bounded_slowdown=np.maximum(1.0, response / np.maximum(runtime, BSLD_THRESHOLD_S)),
+            bounded_slowdown=np.maximum(1.0, response / np.maximum(runtime, BOUND_S)),
         )
 
 

@@ -16,11 +16,10 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, JobTable
 from rlsched.sim.compiled import step
+from rlsched.sim.metrics import PRICE
 from rlsched.sim.state import State
 
 STATIC, XFACTOR, WFP3, UNICEP, PACKING = range(5)
-
-PRICE = 0.5  # per unit and tick of every resource type [G table B.1]
 
 Key = Callable[[JobTable, FloatArray], FloatArray]
 

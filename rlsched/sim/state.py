@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.jobs import DemandArray, FloatArray, IntArray, JobTable
 from rlsched.sim.compiled import kernel
+from rlsched.sim.metrics import BOUND_S
 
 JOB_BITS = 20
 JOB_MASK = (1 << JOB_BITS) - 1
 NEVER = np.int64(1) << 42  # ticks; later than anything that can happen, and codes still fit
 BLOCK = 256  # expected releases in a block
-BOUND_S = 10  # seconds; shorter runtimes count as this long in bounded slowdown [Feitelson 2001]
 
 
 def _record(fields: list[tuple[str, str]]) -> np.dtype[np.void]:

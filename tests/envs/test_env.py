@@ -1,4 +1,4 @@
-"""The Gymnasium face: names, checkers, spaces, seeds, resets, masks, rewards and pictures."""
+"""The Gymnasium face: names, checkers, spaces, seeds, masks and rewards."""
 
 from __future__ import annotations
 
@@ -11,30 +11,15 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-from rlsched import scenario
 from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.jobs import JobTable
 from rlsched.scenario import ObservationBlock, Scenario, names
-from rlsched.sim.metrics import job_metrics
+from tests.envs.examples import changed, legal
 
 BLOCKS = get_args(ObservationBlock)
 COMBINATIONS = [chosen for size in range(1, 5) for chosen in combinations(BLOCKS, size)]
-
-
-def changed(values: Scenario, *overrides: str) -> Scenario:
-    return scenario.parse(values.model_dump(mode="json"), "test", overrides)
-
-
-def legal(masks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A random legal action per row."""
-    return (rng.random(masks.shape) * masks).argmax(axis=1)
-
-
-def one_job(jobs: int = 1) -> JobTable:
-    """Jobs that come one after the other, when the last is gone: nothing is ever to be decided."""
-    return JobTable.build(submit=10 * np.arange(jobs), runtime=[5] * jobs, demand=[1] * jobs)
 
 
 # names
@@ -198,82 +183,6 @@ def test_seeds_may_be_listed(model: Scenario) -> None:
     assert np.array_equal(vector.episodes[0].jobs.submit, first.jobs.submit)
 
 
-def test_the_step_after_an_end_begins_the_next_episode_whatever_the_action(model: Scenario) -> None:
-    envs = SchedulingVectorEnv(model, 1, on_illegal="raise")
-    _, info = envs.reset(seed=0)
-    rng = np.random.default_rng(1)
-    ended = np.array([False])
-    for _ in range(500):
-        begins = ended
-        before = envs.episodes[0]
-        action = np.array([0]) if begins[0] else legal(info["action_mask"], rng)  # 0 is illegal at an end
-        _, reward, terminated, truncated, info = envs.step(action)
-        ended = terminated | truncated
-        assert (envs.episodes[0] is not before) == begins[0]
-        if begins[0]:
-            assert reward[0] == info["elapsed"][0] == 0
-            assert not any(terms.any() for terms in info["reward_terms"].values())
-            assert not info["illegal"].any()
-        if ended[0]:
-            assert info["action_mask"][0].tolist() == [0] * 12 + [1]
-            expected = job_metrics(before.jobs, envs.simulator.starts(0), envs.feed.units, 1)
-            assert info["metrics"][0] == expected
-        else:
-            assert "metrics" not in info
-
-
-@pytest.mark.parametrize("flat", [False, True])
-@pytest.mark.parametrize("jobs", [1, 5])
-def test_an_episode_without_a_decision_ends_with_its_first_step(
-    model: Scenario, jobs: int, flat: bool
-) -> None:
-    env = SchedulingEnv(model, flat=flat, on_illegal="raise")
-    obs, _ = env.reset(seed=0, options={"episodes": [Episode(one_job(jobs), -1, 1.0)]})
-    assert env.observation_space.contains(obs)
-    assert env.action_masks().tolist() == [False] * 12 + [True]
-    obs, reward, terminated, truncated, info = env.step(12)
-    assert env.observation_space.contains(obs)
-    assert (reward, terminated, truncated) == (0.0, True, False)
-    assert info["metrics"]["completion_ratio"] == 1.0
-    assert info["metrics"]["wait"] == 0.0
-    _, info = env.reset()
-    assert len(env._vector.episodes[0].jobs) == 40
-
-
-def test_episodes_without_a_decision_within_a_vector(model: Scenario) -> None:
-    """One of two is over at once: its end is told once, and the other does not notice."""
-    envs = SchedulingVectorEnv(model, 2)
-    usual = envs.feed.training(np.random.default_rng(0))
-    envs.reset(seed=0, options={"episodes": [usual, Episode(one_job(), -1, 1.0)]})
-    told = []
-    for _ in range(4):
-        _, _, terminated, _, info = envs.step(envs.simulator.mask.argmax(axis=1))
-        told.append(bool(terminated[1]))
-        assert bool(info.get("_metrics", np.zeros(2))[1]) == bool(terminated[1])
-        assert not terminated[0]
-    assert told[:2] == [True, False]
-
-
-def test_given_episodes_are_played(small: Scenario) -> None:
-    env = SchedulingEnv(small)
-    episode = env._vector.feed.evaluation(3, seed=9)
-    env.reset(seed=1, options={"episodes": [episode]})
-    assert env._vector.episodes == [episode]
-
-
-@pytest.mark.parametrize("max_ticks", [1, 500])
-def test_an_end_by_ticks_is_a_truncation(model: Scenario, max_ticks: int) -> None:
-    cut = changed(model, f"episode={{jobs: 40, end: max_ticks, max_ticks: {max_ticks}}}")
-    envs = SchedulingVectorEnv(cut, 4)
-    _, info = envs.reset(seed=0)
-    rng, ends = np.random.default_rng(0), 0
-    for _ in range(50):
-        _, _, terminated, truncated, info = envs.step(legal(info["action_mask"], rng))
-        assert not terminated.any()
-        ends += int(truncated.sum())
-    assert ends >= 4
-
-
 # rewards
 
 
@@ -350,64 +259,3 @@ def test_only_the_illegal_actions_of_a_vector_are_replaced(model: Scenario) -> N
     same.step(np.array([first, last]))
     assert np.array_equal(envs.simulator.obs, same.simulator.obs)
     assert not np.array_equal(envs.simulator.obs[0], envs.simulator.obs[1])
-
-
-# pictures
-
-
-def busy(scenario: Scenario, render_mode: str | None) -> SchedulingEnv:
-    env = SchedulingEnv(scenario, render_mode=render_mode)
-    _, info = env.reset(seed=0)
-    for _ in range(40):
-        _, _, done, _, info = env.step(int(info["action_mask"].argmax()))
-        if done:
-            _, info = env.reset()
-    return env
-
-
-def test_a_picture(small: Scenario) -> None:
-    env = busy(small, "rgb_array")
-    picture = env.render()
-    assert picture.shape == (360, 640, 3)
-    assert picture.dtype == np.uint8
-    colours = np.unique(picture.reshape(-1, 3), axis=0)
-    assert len(colours) >= 4  # paper, lines and jobs
-    left, right = picture[:, :160], picture[:, 164:]
-    for panel, rows in ((left, env._vector.simulator.queue(0)), (right, running(env))):
-        assert (np.ptp(panel.reshape(-1, 3), axis=0) > 0).any() == bool(len(rows))
-    env.step(int(env.action_masks().argmax()))
-    assert not np.array_equal(env.render(), picture)
-
-
-def running(env: SchedulingEnv) -> np.ndarray:
-    jobs, starts = env._vector.episodes[0].jobs, env._vector.simulator.starts(0)
-    return np.flatnonzero((starts >= 0) & (starts + jobs.runtime > env._vector.simulator.now[0]))
-
-
-def test_a_text(small: Scenario) -> None:
-    env = busy(small, "ansi")
-    lines = env.render().split("\n")
-    assert f"running {len(running(env))}, waiting {len(env._vector.simulator.queue(0))}" == lines[1]
-    used = env._vector.simulator.units[0] - env._vector.simulator.free[0, 0]
-    assert f"{used} of {env._vector.simulator.units[0]} in use" in lines[0]
-    assert len(lines) == 4 + min(8, len(running(env))) + min(8, len(env._vector.simulator.queue(0)))
-
-
-@pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
-def test_every_moment_can_be_rendered(small: Scenario, render_mode: str) -> None:
-    """Also an empty cluster, an end, an episode without a decision."""
-    env = SchedulingEnv(small, render_mode=render_mode)
-    _, info = env.reset(seed=0)
-    rng = np.random.default_rng(0)
-    for _ in range(150):
-        assert env.render() is not None
-        _, _, done, _, info = env.step(int(legal(info["action_mask"][None], rng)[0]))
-        if done:
-            assert env.render() is not None
-            _, info = env.reset()
-    env.reset(options={"episodes": [Episode(one_job(), -1, 1.0)]})
-    assert env.render() is not None
-
-
-def test_without_a_mode_nothing_is_rendered(model: Scenario) -> None:
-    assert busy(model, None).render() is None

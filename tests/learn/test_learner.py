@@ -24,7 +24,7 @@ from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
 from .conftest import TINY
-from .test_gae import Chunk, reference
+from .test_gae import Chunk, powers, reference
 
 pytestmark = pytest.mark.slow
 MODULE = "default_policy"
@@ -45,7 +45,7 @@ class Setting:
 
     def __init__(self, simulated: Scenario, config: TrainConfig) -> None:
         self.config = build_config(simulated, config, 1)
-        self.gamma_tick: float = self.config.learner_config_dict["gamma_tick"]
+        self.gamma: float = self.config.learner_config_dict["gamma"]
         self.runner = SingleAgentEnvRunner(config=self.config)
         episodes = self.runner.sample(num_timesteps=256, random_actions=False)
         self.sampled = [
@@ -81,8 +81,7 @@ def test_rllibs_estimation_is_replaced_in_place(setting: Setting) -> None:
     assert not any(isinstance(piece, GeneralAdvantageEstimation) for piece in pieces)
     ours = [piece for piece in pieces if isinstance(piece, TimedAdvantages)]
     assert len(ours) == 1
-    assert ours[0].gamma_tick == setting.gamma_tick
-    assert (ours[0].gamma, ours[0].gae_lambda) == (1.0, 0.97)
+    assert (ours[0].gamma, ours[0].gae_lambda) == (setting.gamma, setting.gamma)
 
 
 def test_runner_and_learner_use_our_module_and_mask(setting: Setting) -> None:
@@ -101,7 +100,7 @@ def test_targets_are_discounted_by_the_ticks_of_the_environment(setting: Setting
         values = setting.values({Columns.OBS: torch.from_numpy(episode.states)})
         ticks = episode.states[1:, -1].astype(int).tolist()
         chunk = Chunk(values.tolist(), episode.rewards.tolist(), ticks, episode.terminated)
-        gained = reference(chunk, [setting.gamma_tick**tick for tick in ticks], 0.97)
+        gained = reference(chunk, powers(setting.gamma, ticks), powers(setting.gamma, ticks))
         expected += (np.array(gained) + values[:-1]).tolist()
     assert any(not episode.terminated for episode in setting.sampled)
     assert any(episode.terminated and len(episode.actions) > 2 for episode in setting.sampled)
@@ -112,7 +111,7 @@ def test_targets_are_discounted_by_the_ticks_of_the_environment(setting: Setting
 
 
 def test_where_time_does_not_count_the_targets_are_rllibs(setting: Setting) -> None:
-    if setting.gamma_tick != 1.0:
+    if setting.gamma != 1.0:
         pytest.skip("RLlib knows a discount per decision only")
     batch = setting.batch
     values = setting.values(batch)
@@ -122,7 +121,7 @@ def test_where_time_does_not_count_the_targets_are_rllibs(setting: Setting) -> N
         batch[Columns.TERMINATEDS].numpy().astype(np.float32),
         batch[Columns.TRUNCATEDS].numpy().astype(np.float32),
         1.0,
-        0.97,
+        1.0,
     )
     real = batch[Columns.LOSS_MASK].numpy()
     assert batch[Postprocessing.VALUE_TARGETS].numpy()[real] == pytest.approx(targets[real], abs=1e-4)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.config import Network
-from rlsched.learn.networks import ILLEGAL, Critic, JobScorer, build_policy, masked, mean_job
+from rlsched.learn.networks import ILLEGAL, SMALL, Critic, JobScorer, build_policy, masked, mean_job
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
 from rlsched.sim.layout import Layout, job_features
 
@@ -194,6 +194,39 @@ def test_a_policy_never_looks_at_the_outlook_and_the_critic_does(kind: str) -> N
     assert torch.equal(net(vectors, mask), net(other, mask))
     critic = Critic(layout, (16,))
     assert not torch.equal(critic(vectors), critic(other))
+
+
+def test_the_value_is_a_sum_over_the_jobs_that_are_there() -> None:
+    """Where they stand in the window does not matter, and every further one counts."""
+    torch.manual_seed(0)
+    layout = layout_of("jobs", "queue")
+    vectors, _ = made_up(layout, 6)
+    block = layout.block("jobs")
+    assert block is not None
+    part = slice(block.offset, block.offset + block.size)
+    jobs = vectors[:, part].view(6, *block.shape).clone()
+    jobs[:, :, 0] = 0.0
+    jobs[:, :3, 0] = 1.0  # three are there
+    jobs *= jobs[:, :, :1]
+
+    def with_jobs(changed: torch.Tensor) -> torch.Tensor:
+        result = vectors.clone()
+        result[:, part] = changed.flatten(1)
+        return result
+
+    critic = shaken(Critic(layout, (16, 16)))
+    value = critic(with_jobs(jobs))
+    torch.testing.assert_close(critic(with_jobs(jobs.flip(1))), value)
+    fewer = jobs.clone()
+    fewer[:, 2] = 0.0
+    assert not torch.isclose(critic(with_jobs(fewer)), value).any()
+    # With the state around them held still, every job adds its own part.
+    assert critic.encoder is not None
+    assert critic.of_job is not None
+    state = critic.encoder.state(with_jobs(jobs), jobs)
+    parts = torch.stack([critic.of_job(critic.encoder(jobs[:, k], state)).squeeze(-1) for k in range(3)])
+    around = torch.cat([critic.blocks.context(with_jobs(jobs), privileged=True), mean_job(jobs)], dim=1)
+    torch.testing.assert_close(value, critic.net(around).squeeze(-1) + SMALL * parts.sum(0))
 
 
 def test_the_mean_job_counts_only_those_that_are_there() -> None:
