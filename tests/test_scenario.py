@@ -132,10 +132,10 @@ def test_the_allowed_values_are_said(override: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        ({}, "mine: workload: value 'a mapping'; Field required"),
+        ({}, "mine: workload: is missing; give it a value"),
         ({"workload": None}, "mine: workload: value None"),
         ({"workload": {}}, "mine: workload: value 'a mapping'; Unable to extract tag using discriminator 'k"),
-        ({"workload": {"kind": "swf"}}, "mine: workload.file: value 'a mapping'; Field required"),
+        ({"workload": {"kind": "swf"}}, "mine: workload.file: is missing; give it a value"),
         (
             {"workload": {"kind": "swf", "file": "a", "rules": "x"}},
             "mine: workload.rules: value 'x'; Input should be 'standard' or 'rlscheduler'",
@@ -146,7 +146,7 @@ def test_the_allowed_values_are_said(override: str, said: str) -> None:
         ),
         (
             {"workload": {"kind": "swf", "file": "a", "training_jobs": [1]}},
-            "mine: workload.training_jobs.1: value [1]; Field required",
+            "mine: workload.training_jobs.1: is missing; give it a value",
         ),
         ({**MODEL, 1: 2}, "mine: 1: value 1; Keys should be strings"),
     ],

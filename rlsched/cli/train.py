@@ -135,9 +135,6 @@ def settings_of_run(folder: RunFolder, overrides: Sequence[str]) -> tuple[Scenar
 
 def summary_values(summary: Summary) -> dict[str, Any]:
     """The summary as plain values."""
-    from rlsched.evaluate.measures import measure
-
-    sign = 1.0 if measure(summary.metric).lower_is_better else -1.0
     return {
         "schema": 1,
         "folder": str(summary.folder),
@@ -146,7 +143,7 @@ def summary_values(summary: Summary) -> dict[str, Any]:
         "iterations": summary.standing.iteration,
         "seconds": summary.standing.seconds,
         "metric": summary.metric,
-        "best": sign * (summary.standing.best_value or 0.0),
+        "best": summary.standing.best_metric,
         "within_hoarding_limits": summary.standing.best_excess == 0,
         "best_heuristic": {"policy": summary.best_heuristic[0], "value": summary.best_heuristic[1]},
     }

@@ -52,7 +52,7 @@ class RichDisplay:
         self.console.print(
             f"{len(validation.episodes)} validation episodes; {self.config.validation.metric}: "
             f"best greedy order {name} greedy {value:.2f}"
-            + (f", {so_far} {standing.best_value:.2f}" if standing.best_value is not None else "")
+            + (f", {so_far} {standing.best_metric:.2f}" if standing.best_metric is not None else "")
         )
         if standing.iteration:
             self.console.print(f"going on from iteration {standing.iteration}, {standing.steps:,} decisions")
@@ -73,5 +73,6 @@ class RichDisplay:
             kept = " (kept)" if standing.since_best == 0 else ""
             self.console.print(
                 f"{standing.steps:>10,} decisions: validation {metric} {found:.2f}, "
-                f"span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s{kept}"
+                f"{row['validation_relative']:.3f} of the best order's, span "
+                f"{row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s{kept}"
             )

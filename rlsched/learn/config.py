@@ -27,7 +27,8 @@ class Network(Frozen):
         {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05},
         description="initial weights from job features straight to the score (job_scorer); learned further",
     )
-    sharpness: float = Field(60.0, gt=0, description="logits per unit of score (job_scorer)")
+    sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
+    gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float = Field(
         -4.0,
         description="initial logits of waiting over the best job (job_scorer); above 0 where keeping "
@@ -51,7 +52,7 @@ class Ppo(Frozen):
     entropy: float = Field(0.0, ge=0)
     value_weight: float = Field(0.5, ge=0)
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(3, ge=1)
+    epochs: int = Field(2, ge=1)
     minibatch: int = Field(2048, ge=1, description="decisions")
 
 

@@ -4,6 +4,7 @@
     validation.json                          metric of the validation, and the heuristics' figures
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
+    start/                                   the policy before training
     best/                                    the best policy so far
 
 A checkpoint is written under a temporary name and renamed, so that one that is there is whole.
@@ -39,6 +40,7 @@ class Standing(Frozen):
     seconds: float = 0.0
     best_excess: float | None = None
     best_value: float | None = None
+    best_metric: float | None = None
     since_best: int = 0
 
 
@@ -51,6 +53,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.start = path / "start"
         self.best = path / "best"
         self.metrics = path / "metrics.csv"
         self.validation = path / "validation.json"

@@ -133,15 +133,17 @@ class JobScorer(nn.Module):
     Jobs that may not be chosen are not scored: on real queues that saves most of the work.
 
     A linear path from the job's features to its score starts at a given prior: the network learns what to
-    change about an order that is sensible to begin with, instead of finding it from random starts. Scores are
-    multiplied by `sharpness`, so that the stochastic policy is close to the greedy one from the start, and
-    a step of the optimiser moves the linear path as easily as the network.
+    change about an order that is sensible to begin with, instead of finding it from random starts. The linear
+    score is multiplied by `sharpness`, so that the stochastic policy is close to the greedy one from the
+    start. What the network adds is multiplied by `gain`, which is smaller: little data can tell few weights,
+    and so the order is learned fast and the network moves it slowly.
 
     Args:
         layout: with a `jobs` block.
         hidden: units per layer.
         prior: job feature -> initial weight.
-        sharpness: logits per unit of score.
+        sharpness: logits per unit of the linear score.
+        gain: logits per unit of the network's score.
         waiting: initial logits of the no-op over the best job.
     """
 
@@ -151,10 +153,12 @@ class JobScorer(nn.Module):
         hidden: Sequence[int],
         prior: Mapping[str, float],
         sharpness: float,
+        gain: float,
         waiting: float,
     ) -> None:
         super().__init__()
         self.sharpness = sharpness
+        self.gain = gain
         self.waiting = waiting
         self.blocks = Blocks(layout)
         names = job_features(layout.num_resources)
@@ -173,13 +177,13 @@ class JobScorer(nn.Module):
         env, slot = torch.nonzero(mask[:, :-1] > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
         hidden = self.encoder(chosen, state[env])
-        scores = self.sharpness * (self.body(hidden) + self.linear(chosen)).squeeze(-1)
+        scores = (self.sharpness * self.linear(chosen) + self.gain * self.body(hidden)).squeeze(-1)
         pool = torch.zeros_like(state).index_add(0, env, hidden)
         pool = pool / (mask[:, :-1].sum(1, keepdim=True) + 1)
         logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)[:, :-1]
         # Waiting competes with the best job, whatever the level of the scores.
         level = logits.detach().max(dim=1, keepdim=True).values.clamp(min=-1e6)
-        wait = level + self.waiting + self.sharpness * self.wait(torch.cat([state, pool], dim=1))
+        wait = level + self.waiting + self.gain * self.wait(torch.cat([state, pool], dim=1))
         return masked(torch.cat([logits, wait], dim=1), mask)
 
 
@@ -240,4 +244,4 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         raise BadInputError(
             f"network.prior.{unknown[0]}", "no such job feature", f"use some of {', '.join(features)}"
         )
-    return JobScorer(layout, network.hidden, network.prior, network.sharpness, network.waiting)
+    return JobScorer(layout, network.hidden, network.prior, network.sharpness, network.gain, network.waiting)

@@ -94,7 +94,7 @@ def train(
     with ray_session(address), interrupts() as interrupted:
         run = Run(scenario, config, folder, validation, len(feed.units))
         try:
-            run.restore() if resume else run.validate()
+            run.restore() if resume else run.begin()
             display.begin(run.standing, validation)
             reason = run.loop(display, interrupted)
         finally:
@@ -127,12 +127,17 @@ class Run:
         self.writer.close()
         self.algorithm.stop()
 
+    def begin(self) -> None:
+        """Keep and validate the policy as it is before training, to tell what training adds."""
+        self.policy().save(self.folder.start)
+        self.validate()
+
     def restore(self) -> None:
         """Go on from the last whole checkpoint; without one the run begins again."""
         latest = self.folder.latest()
         if latest is None:
             self.folder.keep_metrics_up_to(-1)
-            self.validate()
+            self.begin()
             return
         path, self.standing = latest
         self.algorithm.restore_from_path(str((path / "rllib").resolve()))
@@ -197,7 +202,11 @@ class Run:
             "since_best": 0 if better else standing.since_best + 1,
         }
         if better:
-            update |= {"best_excess": score.excess, "best_value": score.value}
+            update |= {
+                "best_excess": score.excess,
+                "best_value": score.value,
+                "best_metric": metrics[self.validation.metric],
+            }
             about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}
             TrainedPolicy(
                 policy.scenario, policy.network, policy.net, self.num_resources, policy.about | about
@@ -250,7 +259,8 @@ class Run:
             "episode_return_mean": _number(played.get("episode_return_mean")),
         }
         row |= {name: _number(played.get(name)) for name in REPORTED}
-        row |= {f"validation_{name}": _number(found.get(name)) for name in REPORTED}
+        checked = dict.fromkeys((*REPORTED, self.validation.metric, "relative"))
+        row |= {f"validation_{name}": _number(found.get(name)) for name in checked}
         row |= {name: _number(learned.get(name)) for name in LEARNER_REPORTS}
         self.folder.append_metrics(row)
         for name, value in row.items():

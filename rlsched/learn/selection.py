@@ -13,7 +13,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
-from rlsched.jobs import IntArray, JobTable
+from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import job_metrics
 from rlsched.sim.replay import replay
@@ -22,13 +22,17 @@ MARGIN = 0.95
 """Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
 
 
+LEAST = 0.01
+"""Share of the mean reference that is added to both sides of a ratio."""
+
+
 @dataclass(frozen=True, order=True)
 class Score:
     """How good a policy was; the smallest is the best.
 
     Attributes:
         excess: largest of span and wait over greedy sjf's, as a share of the limit; 0 within the limits.
-        value: the metric, negated where higher is better.
+        value: the metric as a share of the best order's, negated where higher is better.
     """
 
     excess: float = inf
@@ -45,6 +49,7 @@ class Validation:
         episodes: jobs of each.
         metric: that is to be best.
         heuristics: order -> metric -> mean under greedy backfilling, on the same episodes.
+        best: (episode,) the metric under the best of these orders in each episode.
     """
 
     scenario: Scenario
@@ -52,6 +57,7 @@ class Validation:
     episodes: Sequence[JobTable]
     metric: str
     heuristics: Mapping[str, Mapping[str, float]]
+    best: FloatArray
 
     @classmethod
     def of(
@@ -63,19 +69,28 @@ class Validation:
             BadInputError: the metric is not one of those that are measured.
         """
         names = dict.fromkeys(("sjf", *scenario.objective.baseline))
-        heuristics = {
-            name: _means(
+        measured = {
+            name: _measure(
                 scenario, units, episodes, [replay(jobs, units, name, "greedy") for jobs in episodes]
             )
             for name in names
         }
+        heuristics = {name: _means(values) for name, values in measured.items()}
         if metric not in heuristics["sjf"]:
             raise BadInputError(
                 "validation.metric",
                 f"{metric!r} is not measured",
                 f"use one of {', '.join(heuristics['sjf'])}",
             )
-        return cls(scenario, units, episodes, metric, heuristics)
+        best = np.minimum if measure(metric).lower_is_better else np.maximum
+        return cls(
+            scenario,
+            units,
+            episodes,
+            metric,
+            heuristics,
+            best.reduce([values[metric] for values in measured.values()]),
+        )
 
     @property
     def best_heuristic(self) -> tuple[str, float]:
@@ -90,23 +105,35 @@ class Validation:
         return {"metric": self.metric, "episodes": len(self.episodes), "heuristics": heuristics}
 
     def run(self, policy: Policy) -> dict[str, float]:
-        """Mean metrics of a policy, deciding greedily."""
+        """Mean metrics of a policy, deciding greedily; `relative`: the metric as a share of `best`.
+
+        The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
+        have a hundred times the slowdown of the others, and a plain mean would look at those alone.
+        """
         starts = play(self.scenario, self.units, self.episodes, policy)
-        return _means(self.scenario, self.units, self.episodes, starts)
+        values = _measure(self.scenario, self.units, self.episodes, starts)
+        least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
+        relative = (values[self.metric] + least) / (self.best + least)
+        return _means(values) | {"relative": float(relative.mean())}
 
     def score(self, metrics: Mapping[str, float]) -> Score:
-        """What these means are worth."""
+        """What the result of `run` is worth."""
         reference = self.heuristics["sjf"]
         span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
         wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
         excess = max(0.0, max(span, wait) - 1.0)
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        return Score(excess, sign * metrics[self.metric])
+        return Score(excess, sign * metrics["relative"])
 
 
-def _means(
+def _measure(
     scenario: Scenario, units: Sequence[int], episodes: Sequence[JobTable], starts: Sequence[IntArray]
-) -> dict[str, float]:
+) -> dict[str, FloatArray]:
+    """Metric -> (episode,) values."""
     tick_s = scenario.cluster.tick_s
     results = [job_metrics(jobs, start, units, tick_s) for jobs, start in zip(episodes, starts, strict=True)]
-    return {name: float(np.mean([result[name] for result in results])) for name in results[0]}
+    return {name: np.array([result[name] for result in results]) for name in results[0]}
+
+
+def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:
+    return {name: float(each.mean()) for name, each in values.items()}

@@ -8,17 +8,23 @@ import pytest
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
+from rlsched.evaluate.play import play
+from rlsched.jobs import JobTable
 from rlsched.learn.selection import MARGIN, Score, Validation
 from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout, job_features
 from rlsched.sim.metrics import job_metrics
 from rlsched.sim.replay import replay
 
-REFERENCE = {"bounded_slowdown": 10.0, "schedule_span": 2.0, "wait": 1000.0, "utilization": 0.5}
+HEURISTIC = {"bounded_slowdown": 10.0, "schedule_span": 2.0, "wait": 1000.0, "utilization": 0.5}
+REFERENCE = {"relative": 1.0, **HEURISTIC}
 
 
 def validation(scenario: Scenario, metric: str = "bounded_slowdown", **sjf: float) -> Validation:
-    area = {**REFERENCE, "bounded_slowdown": 9.0, "utilization": 0.4}
-    return Validation(scenario, [256], [], metric, {"sjf": {**REFERENCE, **sjf}, "area": area})
+    area = {**HEURISTIC, "bounded_slowdown": 9.0, "utilization": 0.4}
+    return Validation(
+        scenario, [256], [], metric, {"sjf": {**HEURISTIC, **sjf}, "area": area}, np.array([9.0])
+    )
 
 
 def test_scores_are_ordered_by_excess_then_value() -> None:
@@ -30,15 +36,15 @@ def test_scores_are_ordered_by_excess_then_value() -> None:
 def test_within_the_limits_the_metric_decides(small: Scenario) -> None:
     chosen = validation(small)
     at_limit = {**REFERENCE, "schedule_span": 2.0 * SPAN_LIMIT * MARGIN, "wait": 1000 * WAIT_LIMIT * MARGIN}
-    assert chosen.score(at_limit) == Score(pytest.approx(0.0), 10.0)
-    assert chosen.score({**at_limit, "bounded_slowdown": 8.0}) < chosen.score(REFERENCE)
+    assert chosen.score(at_limit) == Score(pytest.approx(0.0), 1.0)
+    assert chosen.score({**at_limit, "relative": 0.8}) < chosen.score(REFERENCE)
 
 
 def test_a_hoarder_loses_against_anybody_who_does_not(small: Scenario) -> None:
     chosen = validation(small)
-    honest = chosen.score({**REFERENCE, "bounded_slowdown": 500.0})
-    span = chosen.score({**REFERENCE, "bounded_slowdown": 1.0, "schedule_span": 2.0 * SPAN_LIMIT})
-    wait = chosen.score({**REFERENCE, "bounded_slowdown": 1.0, "wait": 1000.0 * WAIT_LIMIT})
+    honest = chosen.score({**REFERENCE, "relative": 50.0})
+    span = chosen.score({**REFERENCE, "relative": 0.1, "schedule_span": 2.0 * SPAN_LIMIT})
+    wait = chosen.score({**REFERENCE, "relative": 0.1, "wait": 1000.0 * WAIT_LIMIT})
     assert honest < span
     assert honest < wait
     assert span.excess == pytest.approx(1 / MARGIN - 1)
@@ -55,7 +61,7 @@ def test_less_hoarding_is_better_than_more(small: Scenario) -> None:
 
 def test_more_is_better_where_it_is(small: Scenario) -> None:
     chosen = validation(small, "utilization")
-    assert chosen.score({**REFERENCE, "utilization": 0.9}) < chosen.score({**REFERENCE, "utilization": 0.8})
+    assert chosen.score({**REFERENCE, "relative": 1.2}) < chosen.score({**REFERENCE, "relative": 1.1})
     assert chosen.best_heuristic == ("sjf", 0.5)
     assert validation(small).best_heuristic == ("area", 9.0)
 
@@ -80,12 +86,53 @@ def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None
     assert list(chosen.heuristics) == ["sjf", "area", "smallest"]
     for name, means in chosen.heuristics.items():
         each = [job_metrics(jobs, replay(jobs, feed.units, name, "greedy"), feed.units) for jobs in episodes]
-        for metric in REFERENCE:
+        for metric in HEURISTIC:
             assert means[metric] == pytest.approx(np.mean([one[metric] for one in each]))
     first = chosen.run(First())
     assert first == chosen.run(First())
     assert first["completion_ratio"] == 1.0
-    assert chosen.score(chosen.heuristics["sjf"]) == Score(0.0, chosen.heuristics["sjf"]["bounded_slowdown"])
+    assert chosen.score({**first, "schedule_span": 1.0, "wait": 0.0}) == Score(0.0, first["relative"])
+
+
+class Always:
+    """Plays a queue order: at every decision the job it would start first."""
+
+    def __init__(self, layout: Layout, feature: str) -> None:
+        self.layout, self.column = layout, job_features(1).index(feature)
+
+    def act(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        keys = self.layout.view(obs, "jobs")[..., self.column]
+        return np.where(mask[:, :-1] == 1, keys, np.inf).argmin(axis=1)
+
+
+@pytest.mark.parametrize("metric", ["bounded_slowdown", "utilization", "wait"])
+def test_the_share_is_taken_in_every_episode(small: Scenario, metric: str) -> None:
+    """Of the order that is best there, whatever is best on the whole."""
+    feed, rng = EpisodeFeed(small), np.random.default_rng(1)
+    episodes = [feed.training(rng).jobs for _ in range(4)]
+    chosen = Validation.of(small, feed.units, episodes, metric)
+    policy = Always(Layout.of(small.observation, small.decision, 1), "requested")
+    starts = play(small, feed.units, episodes, policy)
+    shares = []
+    names = ("sjf", "area", "smallest")
+    best = []
+    for jobs in episodes:
+        each = [
+            job_metrics(jobs, replay(jobs, feed.units, name, "greedy"), feed.units)[metric] for name in names
+        ]
+        best.append(max(each) if metric == "utilization" else min(each))
+    least = 0.01 * np.mean(best)
+    for jobs, start, reference in zip(episodes, starts, best, strict=True):
+        own = job_metrics(jobs, start, feed.units)[metric]
+        shares.append((own + least) / (reference + least))
+    assert chosen.run(policy)["relative"] == pytest.approx(np.mean(shares))
+
+
+def test_where_nobody_ever_waits_all_are_equal(small: Scenario) -> None:
+    feed = EpisodeFeed(small)
+    idle = JobTable.build(submit=1000 * np.arange(5), runtime=[5] * 5, demand=[1] * 5)
+    chosen = Validation.of(small, feed.units, [idle], "wait")
+    assert chosen.run(First())["relative"] == pytest.approx(1.0)
 
 
 def test_a_metric_that_is_not_measured(small: Scenario) -> None:

@@ -181,7 +181,14 @@ def standing(folder: Path) -> Standing:
 
 def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
-        *("scenario.yaml", "train.yaml", "versions.json", "metrics.csv"),
+        *(
+            "scenario.yaml",
+            "train.yaml",
+            "versions.json",
+            "metrics.csv",
+            "validation.json",
+            "start/policy.json",
+        ),
         *("tensorboard", "checkpoints", "best"),
     }
     simulated, config = RunFolder(run).read()
@@ -202,10 +209,11 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     summary = json.loads((folders / "run.json").read_text())
     assert (summary["schema"], summary["reason"]) == (1, "steps")
     assert (summary["steps"], summary["iterations"]) == (last.steps, 2)
-    assert summary["best"] == last.best_value
+    assert summary["best"] == last.best_metric
     assert summary["within_hoarding_limits"] == (last.best_excess == 0)
     about = load_policy(run).about
-    assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_value)
+    assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_metric)
+    assert about["validation"]["relative"] == pytest.approx(last.best_value)
 
 
 def test_training_changes_the_policy_that_is_saved(run: Path) -> None:

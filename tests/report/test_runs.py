@@ -1,0 +1,54 @@
+"""Learning curves read back from run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlsched.evaluate.results import Result
+from rlsched.learn.folder import RunFolder
+from rlsched.report.html import write_report
+from rlsched.report.runs import learning_of
+
+HEURISTICS = {"sjf": {"bounded_slowdown": 7.0, "wait": 90.0}, "area": {"bounded_slowdown": 6.5, "wait": 80.0}}
+
+
+def run(path: Path, heuristics: dict[str, dict[str, float]] = HEURISTICS, rows: int = 4) -> Path:
+    folder = RunFolder(path)
+    path.mkdir()
+    folder.save_validation({"metric": "bounded_slowdown", "episodes": 8, "heuristics": heuristics})
+    for k in range(rows):
+        checked = 6.0 - 0.1 * k if k % 2 else None
+        values = {"bounded_slowdown": 9.0 - k if k else None, "validation_bounded_slowdown": checked}
+        folder.append_metrics({"iteration": k + 1, "steps": 100 * (k + 1), **values})
+    return path
+
+
+def test_a_curve_has_the_points_that_were_measured(tmp_path: Path) -> None:
+    (picture,) = learning_of([run(tmp_path / "one")])
+    assert picture.metric == "bounded_slowdown"
+    assert picture.heuristics == {"sjf greedy": 7.0, "area greedy": 6.5}
+    (curve,) = picture.curves
+    assert curve.name == "one"
+    assert curve.steps.tolist() == [200, 300, 400]
+    assert curve.values.tolist() == [8.0, 7.0, 6.0]
+    assert curve.validation_steps.tolist() == [200, 400]
+    assert curve.validation_values.tolist() == [5.9, 5.7]
+
+
+def test_runs_share_a_picture_only_where_they_were_validated_alike(tmp_path: Path) -> None:
+    other = {"sjf": {"bounded_slowdown": 3.0, "wait": 90.0}}
+    folders = [run(tmp_path / "a"), run(tmp_path / "b"), run(tmp_path / "c", other)]
+    pictures = learning_of(folders)
+    assert [[curve.name for curve in picture.curves] for picture in pictures] == [["a", "b"], ["c"]]
+    assert pictures[1].heuristics == {"sjf greedy": 3.0}
+
+
+def test_folders_without_a_curve_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "policy").mkdir()
+    assert learning_of([tmp_path / "policy", tmp_path / "nowhere", run(tmp_path / "new", rows=0)]) == []
+
+
+def test_the_page_shows_them(tmp_path: Path, result: Result) -> None:
+    page = write_report(tmp_path / "report", result, learning=learning_of([run(tmp_path / "one")]))
+    assert "Learning curve: bounded slowdown" in page.read_text("utf-8")
+    assert (tmp_path / "report" / "learning-1.png").read_bytes().startswith(b"\x89PNG")
