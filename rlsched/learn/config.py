@@ -67,7 +67,7 @@ class Sampling(Frozen):
 class Validation(Frozen):
     """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
 
-    episodes: int = Field(64, ge=1)
+    episodes: int = Field(128, ge=1)
     every: int = Field(5, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
     metric: str = "bounded_slowdown"
@@ -93,7 +93,7 @@ class TrainConfig(Frozen):
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
     averaging: float = Field(
-        0.9,
+        0.8,
         ge=0,
         lt=1,
         description="share of the old weights kept per iteration in the policy that is validated and kept, "

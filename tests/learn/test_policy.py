@@ -67,7 +67,7 @@ def test_draws_follow_the_distribution(small: Scenario) -> None:
     assert found == pytest.approx(expected, abs=0.02)
 
 
-@pytest.mark.parametrize("inside", ["", "policy", "best"])
+@pytest.mark.parametrize("inside", ["", "policy", "best", ".best.old"])
 def test_it_is_found_in_runs_and_checkpoints(small: Scenario, tmp_path: Path, inside: str) -> None:
     policy_of(small).save(tmp_path / "r" / inside if inside else tmp_path / "r")
     assert find_policy(tmp_path / "r") == tmp_path / "r" / inside
