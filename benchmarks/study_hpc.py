@@ -51,7 +51,7 @@ def rlsched(*words: str, log: Path, threads: int) -> None:
             check=False,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+            env={"OMP_NUM_THREADS": str(threads)} | os.environ,
         )
     if done.returncode:
         raise SystemExit(f"exit {done.returncode}, see {log}")
