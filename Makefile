@@ -33,7 +33,7 @@ lint: setup
 bench: setup  ## speed of the core, against the slow twin
 	$(BIN)/rlsched bench core
 
-study: setup  ## the learned policies of the README: three traces, three seeds each, about 90 minutes
+study: setup  ## the learned policies of the README: three traces, three seeds each, about 45 minutes
 	$(BIN)/python benchmarks/study_hpc.py
 
 clean:

@@ -27,7 +27,6 @@ def play(
     policy: Policy,
     *,
     batch: int = 64,
-    scales: Sequence[float] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[IntArray]:
     """Play every episode to its end.
@@ -38,7 +37,6 @@ def play(
         episodes: jobs of each, in submit order.
         policy: who decides.
         batch: episodes that are played side by side.
-        scales: reward scale per episode, which only a policy that looks at `outlook` could see.
         progress: called with 1 whenever an episode has ended.
 
     Returns:
@@ -51,7 +49,7 @@ def play(
     idle = sim.layout.num_actions - 1
     for env in range(sim.num_envs):
         playing[env] = waiting.pop()
-        sim.load(env, episodes[playing[env]], scales[playing[env]] if scales else 1.0)
+        sim.load(env, episodes[playing[env]])
     while True:
         for env in np.flatnonzero((sim.terminated | sim.truncated) & (playing >= 0)).tolist():
             results[playing[env]] = sim.starts(env)
@@ -59,7 +57,7 @@ def play(
                 progress(1)
             playing[env] = waiting.pop() if waiting else -1
             if playing[env] >= 0:
-                sim.load(env, episodes[playing[env]], scales[playing[env]] if scales else 1.0)
+                sim.load(env, episodes[playing[env]])
         asked = np.flatnonzero(~(sim.terminated | sim.truncated))
         if len(asked) == 0 and (playing < 0).all():
             return results

@@ -59,20 +59,28 @@ class RunFolder:
         self.validation = path / "validation.json"
         self.checkpoints = path / "checkpoints"
 
+    def check_free(self) -> None:
+        """Refuse a folder with a run in it.
+
+        Raises:
+            BadInputError: there is one already.
+        """
+        if (self.path / "train.yaml").exists():
+            raise BadInputError(
+                str(self.path), "holds a run already", "add --resume, or name another --out folder"
+            )
+
     def create(self, scenario: Scenario, config: TrainConfig) -> None:
         """Begin a run.
 
         Raises:
             BadInputError: there is a run already, or the folder cannot be written.
         """
-        if (self.path / "train.yaml").exists():
-            raise BadInputError(
-                str(self.path), "holds a run already", "add --resume, or name another --out folder"
-            )
+        self.check_free()
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
-            self._write("scenario.yaml", scenario.model_dump(mode="json"))
-            self._write("train.yaml", config.model_dump(mode="json"))
+            write_whole(self.path / "scenario.yaml", as_yaml(scenario))
+            write_whole(self.path / "train.yaml", as_yaml(config))
             found = {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
             (self.path / "versions.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
         except OSError as error:
@@ -91,9 +99,6 @@ class RunFolder:
             parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
             make_config(read_yaml(read_text(train), str(train)), str(train)),
         )
-
-    def _write(self, name: str, values: Mapping[str, Any]) -> None:
-        (self.path / name).write_text(yaml.safe_dump(dict(values), sort_keys=False), "utf-8")
 
     def save(self, standing: Standing, write: Callable[[Path], None]) -> Path:
         """Write a checkpoint and let go of old ones.
@@ -157,7 +162,11 @@ class RunFolder:
 
     def save_validation(self, values: Mapping[str, Any]) -> None:
         """Keep what the policies of this run are held against."""
-        self.validation.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+        write_whole(self.validation, json.dumps(values, indent=2) + "\n")
+
+    def save_config(self, config: TrainConfig) -> None:
+        """Keep the settings of a run that goes on longer than it was to."""
+        write_whole(self.path / "train.yaml", as_yaml(config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; all rows have the same columns."""
@@ -167,3 +176,15 @@ class RunFolder:
             if fresh:
                 writer.writeheader()
             writer.writerow({key: "" if value is None else value for key, value in row.items()})
+
+
+def as_yaml(settings: Frozen) -> str:
+    """Settings as they are read again."""
+    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """A file that is there whole or not at all."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, "utf-8")
+    os.replace(new, path)

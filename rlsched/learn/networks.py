@@ -182,7 +182,7 @@ class JobScorer(nn.Module):
         pool = pool / (mask[:, :-1].sum(1, keepdim=True) + 1)
         logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)[:, :-1]
         # Waiting competes with the best job, whatever the level of the scores.
-        level = logits.detach().max(dim=1, keepdim=True).values.clamp(min=-1e6)
+        level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6)
         wait = level + self.waiting + self.gain * self.wait(torch.cat([state, pool], dim=1))
         return masked(torch.cat([logits, wait], dim=1), mask)
 

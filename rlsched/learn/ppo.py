@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
 
-from rlsched.envs.vector import SchedulingVectorEnv
+from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.gae import TimedPPOLearner
 from rlsched.learn.module import MaskedModule, module_config
@@ -20,10 +22,28 @@ ENV_NAME = "rlsched-vector"
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
 
-def make_vector_env(context: Any) -> SchedulingVectorEnv:
-    """RLlib's environment creator; asked for one environment it also makes a vector, of one."""
-    scenario = Scenario.model_validate(context["scenario"])
-    return SchedulingVectorEnv(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
+class TrainingVectorEnv(SchedulingVectorEnv):
+    """Environments whose streams of episodes no other runner, seed or part of a resumed run has.
+
+    RLlib seeds neighbouring runners with neighbouring numbers, and Gymnasium neighbouring environments; both
+    at once would have most episodes drawn twice.
+    """
+
+    def __init__(self, context: Any) -> None:
+        scenario = Scenario.model_validate(context["scenario"])
+        super().__init__(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
+        self.stream = (*context["stream"], getattr(context, "worker_index", 0))
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Begin a new episode in every environment, in the streams of this runner where a seed is given."""
+        if seed is not None:
+            seed = np.random.SeedSequence(self.stream).generate_state(self.num_envs).tolist()
+        return super().reset(seed=seed, options=options)
 
 
 class DomainMetrics(RLlibCallback):
@@ -37,21 +57,27 @@ class DomainMetrics(RLlibCallback):
                 metrics_logger.log_value(name, values[name], reduce="mean", window=100)
 
 
-def build_config(scenario: Scenario, config: TrainConfig, num_resources: int) -> PPOConfig:
+def build_config(
+    scenario: Scenario, config: TrainConfig, num_resources: int, iteration: int = 0
+) -> PPOConfig:
     """RLlib's configuration of a training run.
 
     Args:
         scenario: with the units of every resource known.
         config: how to train.
         num_resources: resource types of the cluster.
+        iteration: at which the run begins or goes on.
     """
-    register_env(ENV_NAME, make_vector_env)
+    register_env(ENV_NAME, TrainingVectorEnv)
     ppo, sampling = config.ppo, config.sampling
     batch = sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners)
     schedule = [[0, ppo.learning_rate], [config.steps, ppo.final_learning_rate]]
     return (
         PPOConfig()
-        .environment(ENV_NAME, env_config={"scenario": scenario.model_dump(mode="json")})
+        .environment(
+            ENV_NAME,
+            env_config={"scenario": scenario.model_dump(mode="json"), "stream": (config.seed, iteration)},
+        )
         .env_runners(
             num_env_runners=sampling.runners,
             num_envs_per_env_runner=sampling.envs_per_runner,

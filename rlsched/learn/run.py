@@ -18,13 +18,14 @@ import torch
 from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.ppo import REPORTED, build_config
 from rlsched.learn.selection import Score, Validation
-from rlsched.scenario import Scenario
+from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
 
 VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run so that runs compare
@@ -80,26 +81,43 @@ def train(
     """
     for name in ("ray", "ray.rllib"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
+    scenario = placed(scenario)
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng).jobs for _ in range(config.validation.episodes)]
-    validation = Validation.of(scenario, feed.units, episodes, config.validation.metric)
+    # A policy that may leave jobs unfinished is judged as if it might not.
+    settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
+    validation = Validation.of(settled, feed.units, episodes, config.validation.metric)
     if not resume:
-        folder.create(scenario, config)
-        folder.save_validation(validation.facts())
+        folder.check_free()
     display.prepare()
     with ray_session(address), interrupts() as interrupted:
-        run = Run(scenario, config, folder, validation, len(feed.units))
+        if resume:
+            folder.save_config(config)
+        else:
+            folder.create(scenario, config)
+        folder.save_validation(validation.facts())
+        run = Run(scenario, config, folder, validation, len(feed.units), folder.latest() if resume else None)
         try:
-            run.restore() if resume else run.begin()
+            run.begin()
             display.begin(run.standing, validation)
             reason = run.loop(display, interrupted)
         finally:
             run.stop()
     return Summary(folder.path, reason, run.standing, config.validation.metric, validation.best_heuristic)
+
+
+def placed(scenario: Scenario) -> Scenario:
+    """The scenario with its trace named from the root, so that a run can go on from any folder."""
+    workload = scenario.workload
+    if not isinstance(workload, SwfWorkload):
+        return scenario
+    return scenario.model_copy(
+        update={"workload": workload.model_copy(update={"file": workload.file.resolve()})}
+    )
 
 
 class Run:
@@ -112,11 +130,13 @@ class Run:
         folder: RunFolder,
         validation: Validation,
         num_resources: int,
+        latest: tuple[Path, Standing] | None,
     ) -> None:
         self.scenario, self.config, self.folder, self.validation = scenario, config, folder, validation
         self.num_resources = num_resources
-        self.standing = Standing()
-        self.algorithm = build_config(scenario, config, num_resources).build_algo()
+        self.latest = latest
+        self.standing = Standing() if latest is None else latest[1]
+        self.algorithm = build_config(scenario, config, num_resources, self.standing.iteration).build_algo()
         layout = Layout.of(scenario.observation, scenario.decision, num_resources)
         self.net = build_policy(layout, config.network).eval()
         self.net.load_state_dict(self.learned())
@@ -128,20 +148,17 @@ class Run:
         self.algorithm.stop()
 
     def begin(self) -> None:
-        """Keep and validate the policy as it is before training, to tell what training adds."""
-        self.policy().save(self.folder.start)
-        self.validate()
+        """Go on from the last whole checkpoint; without one, begin.
 
-    def restore(self) -> None:
-        """Go on from the last whole checkpoint; without one the run begins again."""
-        latest = self.folder.latest()
-        if latest is None:
+        The policy before training is kept and validated, to tell what training adds.
+        """
+        if self.latest is None:
             self.folder.keep_metrics_up_to(-1)
-            self.begin()
+            self.policy().save(self.folder.start)
+            self.record({}, self.validate(), 0.0)
             return
-        path, self.standing = latest
-        self.algorithm.restore_from_path(str((path / "rllib").resolve()))
-        self.net.load_state_dict(load_policy(path).net.state_dict())
+        self.algorithm.restore_from_path(str((self.latest[0] / "rllib").resolve()))
+        self.net.load_state_dict(load_policy(self.latest[0]).net.state_dict())
         self.folder.keep_metrics_up_to(self.standing.iteration)
 
     def loop(self, display: Display, interrupted: Interrupted) -> Reason:
@@ -149,8 +166,6 @@ class Run:
         while True:
             reason = self.reason_to_stop(interrupted)
             if reason is not None:
-                if reason != "interrupted" and self.standing.iteration % self.config.validation.every:
-                    self.validate()  # what was learned since the last time may be the best
                 self.checkpoint()
                 return reason
             began = time.monotonic()
@@ -164,7 +179,9 @@ class Run:
                     "seconds": self.standing.seconds + seconds,
                 }
             )
-            due = self.standing.iteration % self.config.validation.every == 0
+            # What was learned since the last validation may be the best.
+            last = self.reason_to_stop(interrupted) in ("steps", "minutes")
+            due = last or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
             row = self.record(result, found, seconds)
             if due:
@@ -248,19 +265,20 @@ class Run:
     def record(
         self, result: dict[str, Any], found: dict[str, float], seconds: float
     ) -> dict[str, float | int | None]:
-        """Put an iteration into metrics.csv and TensorBoard."""
+        """Put an iteration, or what was there before the first, into metrics.csv and TensorBoard."""
         played = result.get("env_runners", {})
         learned = result.get("learners", {}).get("default_policy", {})
         row: dict[str, float | int | None] = {
             "iteration": self.standing.iteration,
             "steps": self.standing.steps,
             "seconds": round(self.standing.seconds, 3),
-            "steps_per_second": round(float(played.get("num_env_steps_sampled", 0)) / seconds, 1),
+            "steps_per_second": round(float(played.get("num_env_steps_sampled", 0)) / max(seconds, 1e-9), 1),
             "episode_return_mean": _number(played.get("episode_return_mean")),
         }
         row |= {name: _number(played.get(name)) for name in REPORTED}
         checked = dict.fromkeys((*REPORTED, self.validation.metric, "relative"))
         row |= {f"validation_{name}": _number(found.get(name)) for name in checked}
+        row["kept"] = int(self.standing.since_best == 0) if found else None
         row |= {name: _number(learned.get(name)) for name in LEARNER_REPORTS}
         self.folder.append_metrics(row)
         for name, value in row.items():
@@ -281,12 +299,19 @@ def ray_session(address: str | None) -> Iterator[None]:
     """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
     started = not ray.is_initialized()
     if started:
-        ray.init(
-            address=address or "local",
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        try:
+            ray.init(
+                address=address or "local",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            if address is None:
+                raise
+            raise BadInputError(
+                "--address", f"no Ray cluster answers at {address} ({error})", "start one, or leave it out"
+            ) from None
     try:
         yield
     finally:

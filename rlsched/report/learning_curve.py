@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
 
 from rlsched.evaluate.measures import measure
 from rlsched.jobs import FloatArray
@@ -39,6 +40,7 @@ class Curve:
         values: (points,) the metric on training episodes.
         validation_steps: (checks,) environment steps at which the policy was validated.
         validation_values: (checks,) the metric on validation episodes.
+        kept: (checks,) True where the policy was the best so far, hoarding considered; the last is marked.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Curve:
     values: FloatArray
     validation_steps: FloatArray
     validation_values: FloatArray
+    kept: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +118,12 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, scale: Scale, lower_is_be
             curve.validation_steps, checks, "o-", color=colour, markersize=4.5, linewidth=1.6,
             label=f"{name}, validation",
         )  # fmt: skip
-    if np.isfinite(checks).any():
-        best = int(np.nanargmin(checks) if lower_is_better else np.nanargmax(checks))
+    if curve.kept.any():
+        best = int(np.flatnonzero(curve.kept)[-1])
         at = (float(curve.validation_steps[best]), float(checks[best]))
         axes.plot(*at, "o", color=colour, markersize=9, markerfacecolor="white", markeredgewidth=2, zorder=5)
         axes.annotate(
-            f"best {number(at[1])}",
+            f"kept {number(at[1])}",
             at,
             xytext=(0, -12 if lower_is_better else 9),
             textcoords="offset points",

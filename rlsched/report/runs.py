@@ -42,5 +42,9 @@ def curve_of(folder: RunFolder, metric: str) -> Curve:
         points = [(float(row["steps"]), float(row[name])) for row in rows if row.get(name)]
         return [step for step, _ in points], [value for _, value in points]
 
-    played, checked = column(metric), column(f"validation_{metric}")
-    return Curve(folder.path.name, *(np.array(numbers, dtype=np.float64) for numbers in (*played, *checked)))
+    steps, values = column(metric)
+    checked_at, checked = column(f"validation_{metric}")
+    kept = np.array([float(row["kept"]) > 0 for row in rows if row.get(f"validation_{metric}")], np.bool_)
+    return Curve(
+        folder.path.name, np.array(steps), np.array(values), np.array(checked_at), np.array(checked), kept
+    )

@@ -94,7 +94,8 @@ class TraceSource:
         cluster: the machine.
         trace: jobs in loaded order, those over the machine left out.
         name: what errors call the trace.
-        episode_jobs: jobs in an episode; None is the whole trace, in training and evaluation alike.
+        episode_jobs: jobs in an episode; None is all there are: the training rows in training, the whole
+            trace in evaluation.
         training_rows: rows [from, to) that training sees.
         offsets: rows at which evaluation episodes start; may lie in the training rows, since published
             figures are for such ones. Empty: random rows outside the training rows.
@@ -119,6 +120,8 @@ class TraceSource:
     def training(self, rng: np.random.Generator) -> EpisodeJobs:
         """A random window that lies wholly in the training rows."""
         first, end = self.training_rows
+        if self.episode_jobs is None:
+            return EpisodeJobs(self.rows(first, end - first).in_submit_order(), first)
         return self._random_window(rng, [(first, end)], "training")
 
     def evaluation(self, index: int, seed: int) -> EpisodeJobs:
@@ -140,14 +143,13 @@ class TraceSource:
     def _random_window(
         self, rng: np.random.Generator, spans: list[tuple[int, int]], purpose: str
     ) -> EpisodeJobs:
-        if self.episode_jobs is None:
-            return self._window(0)
-        starts = [max(0, end - first - self.episode_jobs + 1) for first, end in spans]
+        length = self.episode_jobs or 1
+        starts = [max(0, end - first - length + 1) for first, end in spans]
         if not sum(starts):
             raise BadInputError(
                 self.name,
                 f"{max(end - first for first, end in spans)} jobs in a row for {purpose} are less than an "
-                f"episode of {self.episode_jobs}",
+                f"episode of {length}",
                 "set a smaller episode.jobs or other workload.training_jobs",
             )
         place = int(rng.integers(sum(starts)))

@@ -71,6 +71,14 @@ def test_the_whole_trace_is_one_episode(trace: Scenario) -> None:
     assert EpisodeFeed(whole).max_jobs == 300
 
 
+def test_training_on_the_whole_trace_keeps_to_its_rows(trace: Scenario) -> None:
+    changes = ["episode.jobs=null", "workload.training_jobs=[100, 250]"]
+    feed = EpisodeFeed(scenario.parse(trace.model_dump(mode="json"), "test", changes))
+    episode = feed.training(np.random.default_rng(0))
+    assert (episode.offset, len(episode.jobs)) == (100, 150)
+    assert len(feed.evaluation(0, 0).jobs) == 300
+
+
 def test_terms_are_the_same_in_registry_scenario_and_core() -> None:
     assert tuple(REWARD_TERMS) == get_args(RewardTerm) == TERMS
     for term in REWARD_TERMS.values():

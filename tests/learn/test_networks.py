@@ -196,6 +196,43 @@ def test_a_policy_never_looks_at_the_outlook_and_the_critic_does(kind: str) -> N
     assert not torch.equal(critic(vectors), critic(other))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_probabilities(kind: str) -> None:
+    """Of every log-probability, in a random direction of all weights, against central differences.
+
+    Waiting competes with the best job, so its logit moves with that job's score; a gradient that leaves this
+    out pushes the scores of jobs in states where only waiting was to be judged.
+    """
+    torch.manual_seed(3)
+    layout = layout_of()
+    vectors, mask = made_up(layout, 12)
+    vectors, mask = vectors.double(), mask.double()
+    mask[:, -1] = 1.0
+    net = shaken(build_policy(layout, Network(kind=kind, sharpness=3.0, waiting=-0.5))).double()
+    weights = list(net.parameters())
+    direction = [torch.randn_like(weight) for weight in weights]
+    rows, actions = torch.nonzero(mask > 0.5, as_tuple=True)
+
+    def log_probabilities() -> torch.Tensor:
+        return torch.log_softmax(net(vectors, mask), 1)[rows, actions]
+
+    def moved(step: float) -> torch.Tensor:
+        with torch.no_grad():
+            for weight, along in zip(weights, direction, strict=True):
+                weight += step * along
+            result = log_probabilities()
+            for weight, along in zip(weights, direction, strict=True):
+                weight -= step * along
+        return result
+
+    slopes = []
+    for one in log_probabilities():
+        gradients = torch.autograd.grad(one, weights, retain_graph=True)
+        slopes.append(sum((g * along).sum() for g, along in zip(gradients, direction, strict=True)))
+    found = torch.stack([torch.as_tensor(slope) for slope in slopes])
+    torch.testing.assert_close(found, (moved(1e-6) - moved(-1e-6)) / 2e-6, rtol=1e-4, atol=1e-5)
+
+
 def test_the_value_is_a_sum_over_the_jobs_that_are_there() -> None:
     """Where they stand in the window does not matter, and every further one counts."""
     torch.manual_seed(0)

@@ -162,15 +162,17 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 
 def check_unbroken(folder: Path) -> list[dict[str, str]]:
-    """Iterations are 1, 2, 3, ..., and steps and seconds only grow."""
+    """Iterations are 0 (before training), 1, 2, 3, ..., and steps and seconds only grow."""
     found = rows(folder)
-    assert [int(row["iteration"]) for row in found] == list(range(1, len(found) + 1))
+    assert [int(row["iteration"]) for row in found] == list(range(len(found)))
     for column in ("steps", "seconds"):
         values = [float(row[column]) for row in found]
         assert values == sorted(set(values)), column
     for before, after in pairwise(found):
         assert int(after["steps"]) - int(before["steps"]) >= 256
-    return found
+    for name in ("validation_bounded_slowdown", "validation_relative", "kept"):
+        assert found[0][name] != "", name
+    return found[1:]
 
 
 def standing(folder: Path) -> Standing:
@@ -181,15 +183,8 @@ def standing(folder: Path) -> Standing:
 
 def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
-        *(
-            "scenario.yaml",
-            "train.yaml",
-            "versions.json",
-            "metrics.csv",
-            "validation.json",
-            "start/policy.json",
-        ),
-        *("tensorboard", "checkpoints", "best"),
+        *("scenario.yaml", "train.yaml", "versions.json", "validation.json", "metrics.csv"),
+        *("tensorboard", "checkpoints", "start", "best"),
     }
     simulated, config = RunFolder(run).read()
     assert simulated == scenario.load("lublin-256", SMALL)
@@ -224,15 +219,30 @@ def test_training_changes_the_policy_that_is_saved(run: Path) -> None:
     assert all(torch.isfinite(value).all() for value in second.values())
 
 
-def test_the_checkpoint_of_rllib_and_the_artefact_are_the_same_policy(run: Path) -> None:
-    path = run / "checkpoints" / "000002"
+def learned(checkpoint: Path) -> dict[str, torch.Tensor]:
+    """The weights in RLlib's own part of a checkpoint."""
     module = RLModule.from_checkpoint(
-        path / "rllib" / "learner_group" / "learner" / "rl_module" / "default_policy"
+        checkpoint / "rllib" / "learner_group" / "learner" / "rl_module" / "default_policy"
     )
-    artefact = load_policy(path).net.state_dict()
-    found = module.unwrapped().policy.state_dict()
-    assert found.keys() == artefact.keys()
-    assert all(torch.equal(found[name], artefact[name]) for name in found)
+    return module.unwrapped().policy.state_dict()
+
+
+def check_average(before: Path, after: Path, kept: float = 0.8) -> None:
+    """The policy in a checkpoint is the average of the one before and of what was learned since."""
+    old, newest, found = (
+        load_policy(before).net.state_dict(),
+        learned(after),
+        load_policy(after).net.state_dict(),
+    )
+    assert found.keys() == newest.keys()
+    for name, value in found.items():
+        torch.testing.assert_close(value, kept * old[name] + (1 - kept) * newest[name])
+    assert any(not torch.equal(found[name], newest[name]) for name in found)
+
+
+def test_the_policy_is_an_average_of_what_was_learned(run: Path) -> None:
+    check_average(run / "start", run / "checkpoints" / "000001")
+    check_average(run / "checkpoints" / "000001", run / "checkpoints" / "000002")
 
 
 def test_a_trained_policy_never_draws_what_is_illegal(run: Path) -> None:
@@ -317,20 +327,24 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
     before = standing(folder)
     settings = {name: (folder / name).read_bytes() for name in ("scenario.yaml", "train.yaml")}
     # What the kill may leave behind, too: a row after the checkpoint, and half a checkpoint.
-    left = rows(folder)[: before.iteration]
+    left = rows(folder)[1 : before.iteration + 1]
     with (folder / "metrics.csv").open("a") as file:
         file.write(f"{before.iteration + 1},99999,1.5,")
     half = folder / "checkpoints" / f".{before.iteration + 1:06d}.new"
     (half / "rllib").mkdir(parents=True, exist_ok=True)
     steps = before.steps + 400  # two iterations
     assert main(["train", "--resume", "--out", str(folder), "--steps", str(steps)]) == 0
+    last = before.iteration + 2
+    check_average(folder / "checkpoints" / f"{last - 1:06d}", folder / "checkpoints" / f"{last:06d}")
     found = check_unbroken(folder)
     assert len(found) == before.iteration + 2
     assert found[: before.iteration] == left
     after = standing(folder)
     assert (after.iteration, after.steps) == (len(found), int(found[-1]["steps"]))
     assert after.steps >= steps
-    assert {name: (folder / name).read_bytes() for name in settings} == settings
+    assert (folder / "scenario.yaml").read_bytes() == settings["scenario.yaml"]
+    kept = yaml.safe_load(settings["train.yaml"])
+    assert yaml.safe_load((folder / "train.yaml").read_text()) == kept | {"steps": steps}
     assert not list((folder / "checkpoints").glob(".*"))
 
 

@@ -122,19 +122,20 @@ def test_comparison_of_nothing_is_refused() -> None:
 def test_learning_curve_with_a_heuristic_far_off() -> None:
     steps = np.arange(1, 50) * 8192.0
     values = 20 + 60 * np.exp(-steps / 1e5)
-    curve = Curve("ppo", steps, values, steps[::10], values[::10])
+    kept = np.array([True, False, True, True, False])  # the last one was lower, but hoarded
+    curve = Curve("ppo", steps, values, steps[::10], values[::10], kept)
     learning = LearningCurves("bounded_slowdown", [curve], {"sjf + greedy": 36.0, "fcfs + none": 7273.0})
     figure = draw_learning(learning)
     assert figure.axes[0].get_ylim()[1] < 200
     assert "beyond this axis: fcfs + none 7,273" in texts(figure)
-    assert f"best {number(values[40])}" in texts(figure)
+    assert f"kept {number(values[30])}" in texts(figure)
     assert opened(figure).size == (9 * DPI, 5 * DPI)
 
 
 def test_learning_curve_with_one_point_and_gaps() -> None:
     nothing = np.array([])
-    one = LearningCurves("utilization", [Curve("a", np.array([0.0]), np.array([nan]), nothing, nothing)], {})
-    assert opened(draw_learning(one))
+    curve = Curve("a", np.array([0.0]), np.array([nan]), nothing, nothing, nothing > 0)
+    assert opened(draw_learning(LearningCurves("utilization", [curve], {})))
     with pytest.raises(ValueError, match="no curve has a point"):
         draw_learning(LearningCurves("wait", [], {}))
 

@@ -19,7 +19,8 @@ def run(path: Path, heuristics: dict[str, dict[str, float]] = HEURISTICS, rows: 
     for k in range(rows):
         checked = 6.0 - 0.1 * k if k % 2 else None
         values = {"bounded_slowdown": 9.0 - k if k else None, "validation_bounded_slowdown": checked}
-        folder.append_metrics({"iteration": k + 1, "steps": 100 * (k + 1), **values})
+        kept = None if checked is None else int(k < 2)
+        folder.append_metrics({"iteration": k + 1, "steps": 100 * (k + 1), **values, "kept": kept})
     return path
 
 
@@ -33,6 +34,7 @@ def test_a_curve_has_the_points_that_were_measured(tmp_path: Path) -> None:
     assert curve.values.tolist() == [8.0, 7.0, 6.0]
     assert curve.validation_steps.tolist() == [200, 400]
     assert curve.validation_values.tolist() == [5.9, 5.7]
+    assert curve.kept.tolist() == [True, False]
 
 
 def test_runs_share_a_picture_only_where_they_were_validated_alike(tmp_path: Path) -> None:
