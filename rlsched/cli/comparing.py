@@ -86,6 +86,10 @@ def write(
     console: Console,
 ) -> None:
     """Write what was asked for, and say where it is and what may come next."""
+    if targets.json is not None:
+        output.write_json(targets.json, to_json(comparison.result))
+        if targets.json != output.STDOUT:
+            console.print(f"figures: {targets.json}", markup=False)
     if targets.render is not None:
         with output.busy("drawing"):
             draw(session, comparison, racing, targets.render)
@@ -94,10 +98,6 @@ def write(
         with output.busy("writing the report"):
             page = write_page(session, comparison, racing, targets.report)
         console.print(f"report:  {page}", markup=False)
-    if targets.json is not None:
-        output.write_json(targets.json, to_json(comparison.result))
-        if targets.json != output.STDOUT:
-            console.print(f"figures: {targets.json}", markup=False)
     if targets.report is None:
         console.print("next: --report DIR makes a page of it with pictures", style=tables.FAINT)
 

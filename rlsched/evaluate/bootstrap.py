@@ -25,16 +25,6 @@ class Interval(NamedTuple):
     high: float
 
 
-def bootstrap(values: FloatArray, seed: int = 0) -> Interval:
-    """The interval of one sample's mean; see `bootstrap_columns`.
-
-    Args:
-        values: (n,) finite numbers; NaN stands for "not measured" and is left out.
-        seed: of the resampling.
-    """
-    return bootstrap_columns([values], seed)[0]
-
-
 def bootstrap_columns(columns: list[FloatArray], seed: int = 0) -> list[Interval]:
     """95 % percentile bootstrap intervals of the means of several samples.
 

@@ -8,21 +8,31 @@ from pathlib import Path
 
 import numpy as np
 
+from rlsched.errors import BadInputError
 from rlsched.learn.folder import RunFolder
 from rlsched.report.learning_curve import Curve, LearningCurves
 
 
 def learning_of(folders: Sequence[Path]) -> list[LearningCurves]:
-    """The run folders among these that have trained, those validated on the same episodes in one picture."""
+    """The run folders among these that have trained, those validated on the same episodes in one picture.
+
+    Raises:
+        BadInputError: what a run has written about itself is damaged.
+    """
     pictures: list[LearningCurves] = []
     for path in folders:
         folder = RunFolder(path)
         if not folder.validation.is_file():
             continue
-        facts = json.loads(folder.validation.read_text("utf-8"))
-        metric = facts["metric"]
-        heuristics = {f"{name} greedy": values[metric] for name, values in facts["heuristics"].items()}
-        curve = curve_of(folder, metric)
+        try:
+            facts = json.loads(folder.validation.read_text("utf-8"))
+            metric = facts["metric"]
+            heuristics = {f"{name} greedy": values[metric] for name, values in facts["heuristics"].items()}
+            curve = curve_of(folder, metric)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInputError(
+                str(path), f"its validation.json or metrics.csv is damaged ({error!r})", "restore or move it"
+            ) from None
         if not len(curve.steps) + len(curve.validation_steps):
             continue
         for k, picture in enumerate(pictures):

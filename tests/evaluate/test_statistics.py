@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlsched.evaluate.bootstrap import RESAMPLES, bootstrap, bootstrap_columns
+from rlsched.evaluate.bootstrap import RESAMPLES, Interval, bootstrap_columns
 from rlsched.evaluate.hoarding import hoarding
 from rlsched.evaluate.measures import HEADLINE, METRICS, measure
 from rlsched.evaluate.results import Result, to_json
@@ -34,6 +34,10 @@ def episodes(
         EpisodeResult(policy, backfill, k, seed=k, offset=100 * k, metrics={metric: value}, learned=learned)
         for k, value in enumerate(values)
     ]
+
+
+def bootstrap(values: np.ndarray, seed: int = 0) -> Interval:
+    return bootstrap_columns([values], seed)[0]
 
 
 def row_of(rows: list[SummaryRow], policy: str, metric: str = "wait", backfill: str = "greedy") -> SummaryRow:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from rlsched.errors import BadInputError
 from rlsched.evaluate.results import Result
 from rlsched.learn.folder import RunFolder
 from rlsched.report.html import write_report
@@ -54,3 +57,12 @@ def test_the_page_shows_them(tmp_path: Path, result: Result) -> None:
     page = write_report(tmp_path / "report", result, learning=learning_of([run(tmp_path / "one")]))
     assert "Learning curve: bounded slowdown" in page.read_text("utf-8")
     assert (tmp_path / "report" / "learning-1.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("file", ["validation.json", "metrics.csv"])
+def test_what_is_damaged_is_said(tmp_path: Path, file: str) -> None:
+    path = run(tmp_path / "one")
+    text = (path / file).read_text()
+    (path / file).write_text(text[:40] if file == "validation.json" else text.replace("8.0", "eight"))
+    with pytest.raises(BadInputError, match=r"one: its validation\.json or metrics\.csv is damaged"):
+        learning_of([path])
