@@ -22,7 +22,14 @@ from typing import Any
 DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data")) / "swf"
 UNSEEN = ["--set", "workload.training_jobs=[12000,null]"]
 # On an overloaded machine it pays to keep processors for short jobs to come: begin by waiting.
-RESERVING = ["--set", "network.waiting=2", "--set", "network.prior={requested: -1, log_demand_0: -0.33}"]
+RESERVING = [
+    "--set",
+    "validation.every=3",
+    "--set",
+    "network.waiting=2",
+    "--set",
+    "network.prior={requested: -1, log_demand_0: -0.33}",
+]
 
 
 @dataclass(frozen=True)
