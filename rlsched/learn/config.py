@@ -37,7 +37,7 @@ class Network(Frozen):
 
 
 class Ppo(Frozen):
-    """Hyperparameters of PPO [Schulman et al. 2017]."""
+    """Proximal policy optimisation from live rollouts [Schulman et al. 2017]."""
 
     gae_lambda: float | None = Field(
         None,
