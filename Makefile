@@ -14,6 +14,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --disable-pip-version-check torch==$(TORCH)
 	$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "compiling the simulator, once: about half a minute"
+	$(BIN)/rlsched simulate --trace datasets/sample.swf.gz --policy fcfs --backfill easy > /dev/null
+	$(BIN)/python -c "import gymnasium, rlsched; env = gymnasium.make('rlsched/lublin-256'); \
+		env.step(int(env.reset(seed=0)[1]['action_mask'].argmax()))"
 	touch $@
 
 demo: setup  ## train on the shipped sample trace and compare with the heuristics

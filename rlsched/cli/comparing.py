@@ -30,6 +30,7 @@ def compare_and_show(session: Session, racing: Sequence[Contestant], targets: ou
     console = output.people(targets.json)
     show_setting(console, session)
     warn_of_training(console, session, racing)
+    output.announce_compiling()
     clock = output.Clock()
     with output.progress("simulating", len(racing) * len(session.episodes)) as step:
         comparison = session.run(racing, step)

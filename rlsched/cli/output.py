@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 
+import rlsched
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -93,6 +94,13 @@ class Targets:
             check_folder("--report", self.report)
         if self.render is not None:
             check_file("--render", self.render, (".png",))
+
+
+def announce_compiling() -> None:
+    """Say why a first run begins with a silence; what numba compiles then, it keeps beside the source."""
+    folder = Path(rlsched.__file__).parent / "sim"
+    if os.access(folder, os.W_OK) and not any(folder.glob("__pycache__/*.nbi")):
+        console(stderr=True).print("compiling the simulator, once: about half a minute")
 
 
 def write_json(target: str, values: Mapping[str, Any]) -> None:

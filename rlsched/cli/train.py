@@ -29,8 +29,11 @@ def train(
     scenario: ScenarioOption = None,
     trace: TraceOption = None,
     algo: Annotated[str | None, typer.Option(metavar="NAME", help="See 'rlsched algorithms'.")] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Decisions to train for.")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="M", help="Stop after so many minutes.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Decisions to train for, in all.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="M", help="Minutes to train for, in all; those before --resume count."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of the training (0).")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run folder.")] = Path("runs/train"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
@@ -50,13 +53,16 @@ def train(
     Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
     from rlsched.cli.output import Targets, people, write_json
+    from rlsched.learn.config import TrainConfig
     from rlsched.learn.folder import RunFolder
+    from rlsched.scenario import validate
 
     Targets(json=json_file).check()
     folder = RunFolder(out)
     overrides = list(settings or [])
     for name, value in {"algo": algo, "steps": steps, "minutes": minutes, "seed": seed}.items():
         if value is not None:
+            validate(TrainConfig, {name: value}, f"--{name}")
             overrides.append(f"{name}={value}")
     if resume:
         if config or scenario or trace:

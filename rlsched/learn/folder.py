@@ -95,6 +95,8 @@ class RunFolder:
             BadInputError: there is none.
         """
         scenario, train = self.path / "scenario.yaml", self.path / "train.yaml"
+        if not train.exists():
+            raise BadInputError(str(self.path), "holds no run", "leave out --resume to begin one")
         return (
             parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
             make_config(read_yaml(read_text(train), str(train)), str(train)),

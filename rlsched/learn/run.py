@@ -155,7 +155,9 @@ class Run:
         if self.latest is None:
             self.folder.keep_metrics_up_to(-1)
             self.policy().save(self.folder.start)
-            self.record({}, self.validate(), 0.0)
+            found = self.validate()
+            self.standing = self.standing.model_copy(update={"seconds": 0.0})  # training begins here
+            self.record({}, found, 0.0)
             return
         self.algorithm.restore_from_path(str((self.latest[0] / "rllib").resolve()))
         self.net.load_state_dict(load_policy(self.latest[0]).net.state_dict())

@@ -272,6 +272,8 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--set", "ppo.epochs=3"], "cannot change ppo.epochs; only steps and minutes may change"),
         (["--set", "episode.jobs=3"], "cannot change episode.jobs"),
         (["--seed", "4"], "cannot change seed"),
+        (["--algo", "pppo"], "--algo: algo: value 'pppo'"),
+        (["--minutes", "0"], "--minutes: minutes: value 0.0"),
         (["--scenario", "lublin-256"], "goes on with the settings of its run"),
         (["--set", "steps=none"], "steps: value 'none'"),
     ],
@@ -289,7 +291,7 @@ def test_a_run_goes_on_with_its_own_settings(
 
 def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--resume", "--out", str(tmp_path / "none")]) == 2
-    assert "none/scenario.yaml: cannot be read" in capsys.readouterr().err
+    assert "none: holds no run; leave out --resume to begin one" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
