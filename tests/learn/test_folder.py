@@ -51,7 +51,7 @@ def test_folders_that_cannot_be(tmp_path: Path, small: Scenario, tiny: TrainConf
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(BadInputError, match="cannot be written"):
             RunFolder(path).create(small, tiny)
-    with pytest.raises(BadInputError, match="cannot be read"):
+    with pytest.raises(BadInputError, match="holds no run; leave out --resume"):
         RunFolder(tmp_path / "none").read()
     folder = RunFolder(tmp_path / "run")
     folder.create(small, tiny)
