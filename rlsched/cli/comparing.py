@@ -13,6 +13,7 @@ from rlsched.evaluate.compare import Comparison, Contestant, Learned
 from rlsched.evaluate.contestants import seen_in_training
 from rlsched.evaluate.results import to_json
 from rlsched.evaluate.session import Session
+from rlsched.files import write_whole
 from rlsched.scenario import SwfWorkload
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def draw(session: Session, comparison: Comparison, racing: Sequence[Contestant],
     from rlsched.report.gantt import draw_gantt
     from rlsched.report.style import to_png
 
-    output.write_bytes(path, to_png(draw_gantt(_gantt(session, comparison, racing))))
+    write_whole(path, to_png(draw_gantt(_gantt(session, comparison, racing))))
 
 
 def write_page(session: Session, comparison: Comparison, racing: Sequence[Contestant], folder: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import rlsched
 from rlsched.errors import BadInputError
+from rlsched.files import unfinished_name, write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +52,7 @@ def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
         raise BadInputError(option, f"{str(path)!r} is a folder", "name a file in it")
     if path.exists() and not path.is_file():
         return  # a pipe or a device: found out when it is written to
-    probe = _beside(path)
+    probe = unfinished_name(path)
     try:
         probe.touch()
     except OSError as error:
@@ -110,7 +111,7 @@ def write_json(target: str, values: Mapping[str, Any]) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        write_bytes(Path(target), text.encode())
+        write_whole(Path(target), text.encode())
 
 
 def list_json(target: str, name: str, rows: Sequence[Mapping[str, Any]], **more: object) -> None:
@@ -121,24 +122,6 @@ def list_json(target: str, name: str, rows: Sequence[Mapping[str, Any]], **more:
     """
     Targets(json=target).check()
     write_json(target, {"schema": 1, name: list(rows), **more})
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all; pipes and devices are written through."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)
-        return
-    path = path.resolve()  # of a link, what it points to is replaced
-    partial = _beside(path)
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
 @contextmanager

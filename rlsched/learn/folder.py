@@ -19,12 +19,14 @@ import platform
 import shutil
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from rlsched.errors import BadInputError
+from rlsched.files import write_whole
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.scenario import Frozen, Scenario, parse, read_text, read_yaml
 
@@ -82,7 +84,7 @@ class RunFolder:
             write_whole(self.path / "scenario.yaml", as_yaml(scenario))
             write_whole(self.path / "train.yaml", as_yaml(config))
             found = {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
-            (self.path / "versions.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+            write_whole(self.path / "versions.json", as_json(found))
         except OSError as error:
             raise BadInputError(
                 str(self.path), f"cannot be written ({error})", "name another --out"
@@ -154,17 +156,16 @@ class RunFolder:
         if not self.metrics.is_file():
             return
         rows = self.rows()
-        new = self.metrics.with_suffix(".new")
-        with new.open("w", newline="", encoding="utf-8") as file:
-            if rows:
-                writer = csv.DictWriter(file, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(row for row in rows if int(row["iteration"]) <= iteration)
-        os.replace(new, self.metrics)
+        kept = StringIO(newline="")
+        if rows:
+            writer = csv.DictWriter(kept, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(row for row in rows if int(row["iteration"]) <= iteration)
+        write_whole(self.metrics, kept.getvalue().encode())
 
     def save_validation(self, values: Mapping[str, Any]) -> None:
         """Keep what the policies of this run are held against."""
-        write_whole(self.validation, json.dumps(values, indent=2) + "\n")
+        write_whole(self.validation, as_json(values))
 
     def save_config(self, config: TrainConfig) -> None:
         """Keep the settings of a run that goes on longer than it was to."""
@@ -180,13 +181,11 @@ class RunFolder:
             writer.writerow({key: "" if value is None else value for key, value in row.items()})
 
 
-def as_yaml(settings: Frozen) -> str:
+def as_yaml(settings: Frozen) -> bytes:
     """Settings as they are read again."""
-    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False)
+    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, encoding="utf-8")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """A file that is there whole or not at all."""
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text, "utf-8")
-    os.replace(new, path)
+def as_json(values: Mapping[str, Any]) -> bytes:
+    """Values as people can read them, too."""
+    return (json.dumps(values, indent=2) + "\n").encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.measures import HEADLINE, measure
 from rlsched.evaluate.results import Result, to_json
 from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
+from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
 from rlsched.report.plots import draw_comparison
@@ -71,24 +71,14 @@ def write_report(
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name, (_, png) in pictures.items():
-            _write(target / name, png)
-        _write(target / "results.json", figures.encode())
-        _write(target / "report.html", page.encode())
+            write_whole(target / name, png)
+        write_whole(target / "results.json", figures.encode())
+        write_whole(target / "report.html", page.encode())
     except OSError as error:
         raise BadInputError(
             "--report", f"cannot write to {target} ({error})", "name another folder"
         ) from None
     return target / "report.html"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A file that is there whole or not at all, also when we are killed."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:

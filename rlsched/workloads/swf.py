@@ -6,7 +6,6 @@ Whatever is left out or put right on the way is counted, and the counts come wit
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
+from rlsched.files import write_whole
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.workloads.swf_text import FIELDS, OPTIONAL, load
 from rlsched.workloads.ticks import in_ticks
@@ -236,15 +236,11 @@ def write(
 
 
 def _replace(path: Path, data: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
+        write_whole(path, data)
     except OSError as error:
         raise BadInputError(
             str(path),
             f"cannot be written ({error.strerror})",
             "give a folder that exists and is yours",
         ) from None
-    finally:
-        unfinished.unlink(missing_ok=True)

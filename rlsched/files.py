@@ -1,0 +1,29 @@
+"""Files that are there whole or not at all, also when the process is killed or the disk is full."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name and rename it; pipes and devices are written through.
+
+    Raises:
+        OSError: it cannot be written; what was there is untouched.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    path = path.resolve()  # of a link, what it points to is replaced
+    unfinished = unfinished_name(path)
+    try:
+        unfinished.write_bytes(content)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def unfinished_name(path: Path) -> Path:
+    """What a file is called until it is whole: beside it, and this process's own."""
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
