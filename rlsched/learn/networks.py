@@ -109,17 +109,10 @@ class JobEncoder(nn.Module):
 
     def __init__(self, layout: Layout, width: int, *, privileged: bool) -> None:
         super().__init__()
-        self.blocks = Blocks(layout)
-        self.privileged = privileged
         features = len(job_features(layout.num_resources))
         self.of_job = nn.Linear(features, width)
         # The context and the mean of all visible jobs, whichever of them are encoded.
         self.of_state = mlp([context_size(layout, privileged=privileged) + features, width, width])
-
-    def state(self, vector: Tensor, jobs: Tensor) -> Tensor:
-        """(batch, width) of vectors (batch, size) with their jobs (batch, slot, feature)."""
-        context = self.blocks.context(vector, privileged=self.privileged)
-        return self.of_state(torch.cat([context, mean_job(jobs)], dim=1))
 
     def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
         """(n, width) of jobs (n, feature) in states (n, width)."""
@@ -173,7 +166,8 @@ class JobScorer(nn.Module):
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
         jobs = self.blocks(vector, "jobs")
-        state = self.encoder.state(vector, jobs)
+        context = self.blocks.context(vector, privileged=False)
+        state = self.encoder.of_state(torch.cat([context, mean_job(jobs)], dim=1))
         env, slot = torch.nonzero(mask[:, :-1] > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
         hidden = self.encoder(chosen, state[env])
@@ -213,9 +207,11 @@ class Critic(nn.Module):
         if self.encoder is None or self.of_job is None:
             return self.net(around).squeeze(-1)
         jobs = self.blocks(vector, "jobs")
-        value = self.net(torch.cat([around, mean_job(jobs)], dim=1)).squeeze(-1)
+        around = torch.cat([around, mean_job(jobs)], dim=1)
+        value = self.net(around).squeeze(-1)
         env, slot = torch.nonzero(jobs[..., 0] > 0.5, as_tuple=True)
-        each = self.of_job(self.encoder(jobs[env, slot], self.encoder.state(vector, jobs)[env])).squeeze(-1)
+        hidden = self.encoder(jobs[env, slot], self.encoder.of_state(around)[env])
+        each = self.of_job(hidden).squeeze(-1)
         return value + SMALL * torch.zeros_like(value).index_add(0, env, each)
 
 

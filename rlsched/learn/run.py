@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, Protocol
@@ -81,6 +81,8 @@ def train(
     """
     for name in ("ray", "ray.rllib"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
+    if not resume:
+        folder.check_free()
     scenario = placed(scenario)
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
@@ -91,8 +93,6 @@ def train(
     # A policy that may leave jobs unfinished is judged as if it might not.
     settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     validation = Validation.of(settled, feed.units, episodes, config.validation.metric)
-    if not resume:
-        folder.check_free()
     display.prepare()
     with ray_session(address), interrupts() as interrupted:
         if resume:
@@ -227,9 +227,7 @@ class Run:
                 "best_metric": metrics[self.validation.metric],
             }
             about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}
-            TrainedPolicy(
-                policy.scenario, policy.network, policy.net, self.num_resources, policy.about | about
-            ).save(self.folder.best)
+            replace(policy, about=policy.about | about).save(self.folder.best)
         self.standing = standing.model_copy(update=update)
         return metrics
 

@@ -21,7 +21,6 @@ from rlsched.sim.replay import replay
 MARGIN = 0.95
 """Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
 
-
 LEAST = 0.01
 """Share of the mean reference that is added to both sides of a ratio."""
 
