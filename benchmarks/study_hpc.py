@@ -34,7 +34,7 @@ RESERVING = [
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace, how its policy is trained, and what was published (results.md)."""
+    """A trace, and how its policy is trained."""
 
     file: str
     training: list[str]
@@ -50,7 +50,11 @@ TRACES = {
 
 
 def rlsched(*words: str, log: Path, threads: int) -> None:
-    """Run a command; stop everything when it fails."""
+    """Run a command.
+
+    Raises:
+        SystemExit: it failed.
+    """
     print("rlsched", *words, flush=True)
     with log.open("a", encoding="utf-8") as file:
         done = subprocess.run(
@@ -131,7 +135,7 @@ def main() -> None:
         try:
             for run in started:
                 run.result()
-        except BaseException:
+        except BaseException:  # SystemExit of a run and Ctrl-C, too: what waits must not begin
             pool.shutdown(cancel_futures=True)
             raise
     lines = []

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
 # Less of everything a training does, and nothing else: the commands themselves stay as they are.
 SHORTER = (
@@ -26,6 +25,9 @@ def commands(page: Path) -> list[str]:
     """The lines of the page's sh blocks."""
     blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
     return [line for block in blocks for line in block.splitlines() if line.strip()]
+
+
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if commands(page)]
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -51,11 +53,8 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    lines = commands(page)
-    if not lines:
-        pytest.skip("no commands on this page")
     shutil.copytree(ROOT / "datasets", tmp_path / "datasets")
-    for line in lines:
+    for line in commands(page):
         if ARCHIVE.search(line):
             for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
                 if not (tmp_path / file.name).exists():
