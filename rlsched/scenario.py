@@ -9,32 +9,71 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, get_args
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlsched.errors import BadInputError
+from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
 
-Model = TypeVar("Model", bound=BaseModel)
-
-RewardTerm = Literal[
-    "slowdown", "bounded_slowdown", "wait_time", "utilization", "makespan", "throughput", "terminal_bsld"
+Term = Literal[
+    "slowdown",
+    "bounded_slowdown",
+    "wait_time",
+    "utilization",
+    "makespan",
+    "throughput",
+    "terminal_bsld",
+    "finished_value",
+    "on_time_value",
+    "running_value",
+    "qos_violation",
+    "ready_waiting",
+    "wait_waiting",
+    "long_running",
+    "suspension",
+    "energy",
+    "brown_energy",
+    "carbon",
+    "curtailment",
+    "rejected",
+    "delayed_jobs",
+    "waiting_value",
+    "lost_value",
+    "job_starvation",
 ]
-ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook"]
+CostTerm = Literal[
+    "delayed_jobs",
+    "qos_violation",
+    "waiting_value",
+    "suspension",
+    "rejected",
+    "lost_value",
+    "energy",
+    "brown_energy",
+    "carbon",
+    "job_starvation",
+]
+EVENT_TERMS = frozenset(get_args(Term)[:7])
+"""Terms that are counted without a horizon, too."""
+ENERGY_TERMS = frozenset({"energy", "brown_energy", "carbon", "curtailment"})
+"""Terms that need `power`."""
+ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook", "image", "profile"]
+Admission = Literal["fcfs", "sjf", "qos", "hvf"]
 
-OBJECTIVE_PRESETS: dict[str, dict[str, float]] = {
-    "slowdown": {"slowdown": 1.0},
-    "bounded_slowdown": {"bounded_slowdown": 1.0},
-    "utilization": {"utilization": 1.0},
-    "makespan": {"makespan": 1.0},
+OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
+    "slowdown": {"reward": {"slowdown": 1.0}},
+    "bounded_slowdown": {"reward": {"bounded_slowdown": 1.0}},
+    "utilization": {"reward": {"utilization": 1.0}},
+    "makespan": {"reward": {"makespan": 1.0}},
+    "total_value": {"reward": {"finished_value": 1.0}},
+    "total_value_dense": {"reward": {"running_value": 1.0}},
+    "value_under_delay": {"reward": {"finished_value": 1.0}, "costs": {"delayed_jobs": None}},
+    "value_under_delay_and_carbon": {
+        "reward": {"finished_value": 1.0},
+        "costs": {"delayed_jobs": None, "carbon": None},
+    },
 }
-
-
-class Frozen(BaseModel):
-    """A settings object: never changed after it was made, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Resource(Frozen):
@@ -45,6 +84,15 @@ class Resource(Frozen):
     units_per_node: int | None = Field(
         None, ge=1, description="demand is rounded up to whole nodes of this size; left out: one unit"
     )
+    price: float = Field(0.5, ge=0, description="value of one unit for one tick")
+    idle_w: float = Field(100.0, ge=0, description="watts of a unit that is on and idle")
+    full_w: float = Field(200.0, gt=0, description="watts of a unit at full load")
+
+    @model_validator(mode="after")
+    def _watts(self) -> Resource:
+        if self.idle_w > self.full_w:
+            raise ValueError(f"idle_w {self.idle_w:g} is more than full_w {self.full_w:g}")
+        return self
 
 
 class Cluster(Frozen):
@@ -52,6 +100,71 @@ class Cluster(Frozen):
 
     tick_s: int = Field(1, ge=1, description="seconds per tick")
     resources: tuple[Resource, ...] = Field((Resource(),), min_length=1)
+
+
+class PowerColumns(Frozen):
+    """What the columns of a power file are called."""
+
+    time: str = "timestamp"
+    wind: str = "WND"
+    solar: str = "SUN"
+    carbon: str | None = Field("avg_CI", description="gCO2 per kWh of the grid; null: `carbon_g_per_kwh`")
+
+
+FASTEST_BATTERY = 10.0
+"""Highest power over capacity, 1/h: no battery that is sold does more."""
+
+
+class Battery(Frozen):
+    """Storage between the supply and the cluster."""
+
+    capacity_kwh: float = Field(gt=0)
+    charge_kw: float = Field(gt=0, description="most that goes in")
+    discharge_kw: float = Field(gt=0, description="most that comes out")
+    efficiency: float = Field(0.9, gt=0, le=1, description="share of what goes in that is stored")
+    initial: float = Field(0.5, ge=0, le=1, description="share of the capacity at the start of an episode")
+
+    @model_validator(mode="after")
+    def _physics(self) -> Battery:
+        for name in ("charge_kw", "discharge_kw"):
+            rate = getattr(self, name)
+            if rate > FASTEST_BATTERY * self.capacity_kwh:
+                raise ValueError(
+                    f"{name} {rate:g} would fill or empty {self.capacity_kwh:g} kWh in less than "
+                    f"{60 / FASTEST_BATTERY:g} minutes; use at most {FASTEST_BATTERY * self.capacity_kwh:g}"
+                )
+        return self
+
+
+class Power(Frozen):
+    """What feeds the cluster, and what is known of it beforehand."""
+
+    kind: Literal["constant", "synthetic", "series"] = Field(
+        "constant",
+        description="constant: `level` of the full draw, always; synthetic: `level` in the share "
+        "`probability` of the time, all otherwise, drawn per `block`; series: wind and sun of a file",
+    )
+    level: float = Field(1.0, ge=0, le=1, description="share of the full draw (constant, synthetic)")
+    probability: float = Field(1.0, ge=0, le=1, description="share of the time at `level` (synthetic)")
+    block: int = Field(6, ge=1, description="ticks between draws (synthetic)")
+    file: Path | None = Field(
+        None, description="CSV of the series, one row per hour; null: the generated year that is shipped"
+    )
+    columns: PowerColumns = PowerColumns()
+    wind_kw: float | None = Field(
+        None, ge=0, description="the site's wind peak, to which the column is scaled; null: the full draw"
+    )
+    solar_kw: float | None = Field(None, ge=0, description="likewise for sun")
+    utilization: float = Field(1.0, ge=0, le=1, description="load of a unit that runs a job")
+    battery: Battery | None = None
+    grid_kw: float = Field(0.0, ge=0, description="most that may be drawn from the grid, after the battery")
+    carbon_g_per_kwh: float = Field(400.0, ge=0, description="of the grid, where the series does not say")
+    forecast_error: float = Field(
+        0.0,
+        ge=0,
+        description="standard deviation, as a share of the units, of the forecast of the next tick; grows "
+        "with the square root of the lead time. 0: perfect",
+    )
 
 
 class LublinWorkload(Frozen):
@@ -66,6 +179,67 @@ class LublinWorkload(Frozen):
     max_runtime_s: int | None = Field(None, ge=1, description="longer jobs are drawn again")
 
 
+Ticks = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
+    """A range whose ends are in order.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if value[0] > value[1]:
+        raise ValueError(f"is a range that ends at {value[1]} before it begins at {value[0]}")
+    return value
+
+
+class PoissonWorkload(Frozen):
+    """Poisson arrivals of short and long jobs with qos [G 4.4.1]."""
+
+    kind: Literal["poisson"]
+    load: float = Field(1.0, gt=0, description="offered work / capacity of the most loaded resource")
+    short: Ticks = Field((1, 10), description="ticks, uniform, both ends included")
+    long: Ticks = Field((10, 30), description="ticks, likewise")
+    long_share: Share = 0.3
+    max_demand: float = Field(0.5, gt=0, le=1, description="share of a resource's units a job may ask for")
+    high_qos: tuple[Share, Share] = Field((0.6, 1.0), description="uniform")
+    low_qos: tuple[Share, Share] = Field((0.1, 0.6), description="uniform")
+    high_qos_share: Share = 0.6
+    value_scale: float = Field(1.0, gt=0, description="factor on every job's value")
+
+    _ordered = field_validator("short", "long", "high_qos", "low_qos")(ordered)
+
+
+class MaoWorkload(Frozen):
+    """Bernoulli arrivals of jobs with one dominant resource [Mao et al. 2016, 4.1]."""
+
+    kind: Literal["mao"]
+    rate: float = Field(0.7, gt=0, le=1, description="probability of an arrival per tick")
+    short: Ticks = Field((1, 3), description="ticks, uniform, both ends included")
+    long: Ticks = Field((10, 15), description="ticks, likewise")
+    long_share: Share = 0.2
+    dominant: tuple[Share, Share] = Field((0.5, 1.0), description="share of `max_demand`, uniform")
+    other: tuple[Share, Share] = Field((0.1, 0.2), description="share of `max_demand`, uniform")
+    max_demand: float = Field(0.5, gt=0, le=1, description="share of a resource's units")
+
+    _ordered = field_validator("short", "long", "dominant", "other")(ordered)
+
+
+class Enrichment(Frozen):
+    """What traces lack, drawn from a seed of its own: the same for a job in every episode [G 4.4.2]."""
+
+    seed: int = Field(0, ge=0)
+    max_demand: float = Field(
+        0.5, gt=0, le=1, description="share of the units of each further resource that a job may ask for"
+    )
+    high_qos: tuple[Share, Share] = Field((0.6, 1.0), description="uniform")
+    low_qos: tuple[Share, Share] = Field((0.1, 0.6), description="uniform")
+    high_qos_share: Share = 0.6
+
+    _ordered = field_validator("high_qos", "low_qos")(ordered)
+
+
 class SwfWorkload(Frozen):
     """Jobs read from a trace in the Standard Workload Format."""
 
@@ -77,9 +251,20 @@ class SwfWorkload(Frozen):
     training_jobs: tuple[int, int | None] | None = Field(
         None, description="rows [from, to) that training may see; left out: the first 80 %"
     )
+    enrich: Enrichment | None = Field(None, description="add further resources and qos")
+    max_job_duration: int | None = Field(None, ge=1, description="ticks; longer jobs are `oversized`")
+    max_job_demand: float = Field(
+        1.0, gt=0, le=1, description="share of the units; larger jobs are `oversized`"
+    )
+    oversized: Literal["reject", "scale"] = Field(
+        "reject", description="reject: left out and counted; scale: cut down to what is allowed, and counted"
+    )
+    value_scale: float = Field(1.0, gt=0, description="factor on every job's value")
 
 
-Workload = Annotated[LublinWorkload | SwfWorkload, Field(discriminator="kind")]
+Workload = Annotated[
+    LublinWorkload | SwfWorkload | PoissonWorkload | MaoWorkload, Field(discriminator="kind")
+]
 
 
 class Decision(Frozen):
@@ -87,18 +272,54 @@ class Decision(Frozen):
 
     action_rule: Literal["commit", "fit"] = Field(
         "commit",
-        description="commit: a job that does not fit gets a reservation; fit: only jobs that fit now",
+        description="commit: a job that does not fit gets a reservation; fit: only jobs that fit",
     )
     time_rule: Literal["smdp", "sparse", "tick"] = "smdp"
-    placement: Literal["now"] = "now"
-    window: int = Field(128, ge=1, description="waiting jobs that the agent sees, oldest first")
+    placement: Literal["now", "horizon"] = Field(
+        "now",
+        description="now: a job starts at this tick, if it fits until its expected end; horizon: it is "
+        "planned at the first tick of the horizon from which it does",
+    )
+    horizon: int | None = Field(
+        None, ge=1, description="ticks that are planned and forecast; null: events only, power always there"
+    )
+    window: int = Field(128, ge=1, description="slots of the ready pool: waiting jobs that the agent sees")
+    wait_pool: int | None = Field(None, ge=0, description="jobs behind the ready pool; null: any number")
+    admission: Admission = Field("fcfs", description="who enters the ready pool first")
+    suspend: bool = Field(False, description="whether the agent may suspend running jobs")
+    suspend_pool: int = Field(48, ge=1, description="suspended jobs at most, by the agent's choice")
+    expiry: int | None = Field(
+        None, ge=0, description="ticks after its qos violation time at which a waiting job is given up"
+    )
     skip_forced: bool = Field(True, description="take a decision with one legal action without asking")
+
+    @property
+    def num_actions(self) -> int:
+        """One per slot, with a horizon one that suspends, and the no-op, which is last."""
+        return self.window + (1 if self.horizon is None else 2)
+
+    @model_validator(mode="after")
+    def _together(self) -> Decision:
+        if self.horizon is None:
+            for name, value in (
+                ("placement", "now"),
+                ("wait_pool", None),
+                ("admission", "fcfs"),
+                ("suspend", False),
+                ("expiry", None),
+            ):
+                if getattr(self, name) != value:
+                    raise ValueError(f"{name}: {getattr(self, name)} needs a horizon; set decision.horizon")
+        elif self.action_rule != "fit":
+            raise ValueError("a horizon goes with action_rule: fit (plans are reservations already)")
+        return self
 
 
 class Observation(Frozen):
     """What the agent sees."""
 
     blocks: tuple[ObservationBlock, ...] = Field(("jobs", "event_horizon", "queue"), min_length=1)
+    classic: bool = Field(False, description="image: ready jobs and backlog are drawn, too [Mao et al. 2016]")
     event_horizon: int = Field(60, ge=1, description="expected releases that are shown")
     time_scale_s: int = Field(5_000_000, ge=2, description="times are log-scaled against this and clipped")
 
@@ -111,15 +332,19 @@ class Observation(Frozen):
 
 
 class Objective(Frozen):
-    """What is rewarded: a weighted sum of named terms."""
+    """What is rewarded, a weighted sum of named terms, and what must stay within limits."""
 
-    reward: dict[RewardTerm, float] = Field({"bounded_slowdown": 1.0}, min_length=1)
+    reward: dict[Term, float] = Field({"bounded_slowdown": 1.0}, min_length=1)
+    costs: dict[CostTerm, float | None] = Field(
+        {}, description="cost -> its limit per episode; null: none yet"
+    )
     scope: Literal["all", "window"] = Field("all", description="which waiting jobs count")
     gamma: float = Field(1.0, gt=0, le=1, description="discount per tick inside a decision (smdp)")
     baseline: tuple[str, ...] = Field(
         (),
         description="greedy orders; an episode's reward is divided by jobs x the best one's bounded slowdown",
     )
+    starvation_s: int = Field(86_400, ge=1, description="a job that waits longer counts for job_starvation")
 
     @model_validator(mode="before")
     @classmethod
@@ -127,14 +352,16 @@ class Objective(Frozen):
         if isinstance(value, str):
             if value not in OBJECTIVE_PRESETS:
                 raise ValueError(f"unknown preset {value!r}; one of {', '.join(OBJECTIVE_PRESETS)}")
-            return {"reward": OBJECTIVE_PRESETS[value]}
+            return OBJECTIVE_PRESETS[value]
         return value
 
 
 class Episode(Frozen):
     """How long an episode is and where it is cut from."""
 
-    jobs: int | None = Field(1024, ge=1, description="jobs in an episode; null: the whole trace")
+    jobs: int | None = Field(
+        1024, ge=1, description="jobs in an episode; null: the whole trace, or a model's max_ticks"
+    )
     end: Literal["all_finished", "no_new_job", "max_ticks"] = "all_finished"
     max_ticks: int | None = Field(None, ge=1)
     offsets: tuple[int, ...] = Field((), description="trace rows at which evaluation episodes start")
@@ -153,11 +380,40 @@ class Scenario(Frozen):
     name: str = "custom"
     description: str = ""
     cluster: Cluster = Cluster()
+    power: Power | None = Field(None, description="null: all units are always on, and energy is not counted")
     workload: Workload
     decision: Decision = Decision()
     observation: Observation = Observation()
     objective: Objective = Objective()
     episode: Episode = Episode()
+
+    @model_validator(mode="after")
+    def _together(self) -> Scenario:
+        horizon = self.decision.horizon
+        if horizon is None:
+            if self.power is not None:
+                raise ValueError("power needs decision.horizon: N, the ticks that are forecast")
+            for block in ("image", "profile"):
+                if block in self.observation.blocks:
+                    raise ValueError(f"observation.blocks {block} needs decision.horizon: N")
+        elif isinstance(self.workload, PoissonWorkload | MaoWorkload):
+            longest = max(self.workload.short[1], self.workload.long[1])
+            if longest > horizon:
+                raise ValueError(
+                    f"decision.horizon {horizon} is shorter than the longest job, {longest} ticks, which "
+                    "could never be planned; set a longer horizon or shorter workload.short and .long"
+                )
+        for term in (*self.objective.reward, *self.objective.costs):
+            if horizon is None and term not in EVENT_TERMS:
+                raise ValueError(f"objective: {term} is counted only with decision.horizon: N")
+            if self.power is None and term in ENERGY_TERMS:
+                raise ValueError(f"objective: {term} is counted only with power")
+        varies = self.power is not None and (self.power.kind != "constant" or self.power.level < 1)
+        if varies and self.episode.end != "max_ticks":
+            raise ValueError(
+                "power that may fail needs episode.end: max_ticks, since a job may never get what it asks for"
+            )
+        return self
 
 
 def names() -> list[str]:
@@ -198,118 +454,3 @@ def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) 
     if not assignments:
         return scenario
     return validate(Scenario, apply_overrides(scenario.model_dump(mode="json"), assignments), "--set")
-
-
-def read_text(path: Path) -> str:
-    """The text of a settings file.
-
-    Raises:
-        BadInputError: the file is missing or not text.
-    """
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(str(path), f"cannot be read ({error})", "give a YAML file in UTF-8") from None
-
-
-def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """A YAML document that must be a mapping."""
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadInputError(where, f"is not YAML ({error})", "mend the syntax") from None
-    if not isinstance(values, dict):
-        raise BadInputError(where, f"holds {type(values).__name__}", "give a mapping of keys to values")
-    return values
-
-
-def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Set `a.b.0.c=value` paths in nested mappings and lists, without touching the original."""
-    result = yaml.safe_load(yaml.safe_dump(dict(values)))
-    for override in overrides:
-        path, equals, text = override.partition("=")
-        if not equals or not path:
-            raise BadInputError("--set", f"{override!r} is no assignment", "write --set key.path=value")
-        *parents, last = path.split(".")
-        node: Any = result
-        for key in parents:
-            node = _child(node, key, override)
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise BadInputError("--set", f"{override!r} has no YAML value", "quote the value") from None
-        if isinstance(node, list):
-            node[_position(node, last, override)] = value
-        elif isinstance(node, dict):
-            node[last] = value
-        else:
-            raise BadInputError("--set", f"{override!r} goes through a plain value", "shorten the path")
-    return result
-
-
-def _child(node: Any, key: str, override: str) -> Any:
-    if isinstance(node, list):
-        return node[_position(node, key, override)]
-    if isinstance(node, dict):
-        if not isinstance(node.get(key), dict | list):
-            node[key] = {}  # a key that does not belong there is refused when the whole is checked
-        return node[key]
-    raise BadInputError("--set", f"{override!r} goes through a plain value", "shorten the path")
-
-
-def _position(items: list[Any], key: str, override: str) -> int:
-    if not (key.isascii() and key.isdigit()) or int(key) >= len(items):
-        allowed = f"use 0..{len(items) - 1}" if items else "the list is empty: set it as a whole"
-        raise BadInputError("--set", f"{override!r}: no element {key!r}", allowed)
-    return int(key)
-
-
-def validate(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
-    """Check values against a settings model; the first error becomes one line.
-
-    Raises:
-        BadInputError: with the path of the key, the value, and what is allowed there.
-    """
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        of_pydantic = {"lublin", "swf", "[key]"}  # its marks of a union's variant, a mapping's key
-        path = ".".join(str(part) for part in first["loc"] if part not in of_pydantic)
-        if first["type"] == "extra_forbidden":
-            raise BadInputError(
-                f"{where}: {path}", "unknown key", f"use one of {', '.join(_siblings(model, first['loc']))}"
-            ) from None
-        if first["type"] == "missing":
-            raise BadInputError(f"{where}: {path}", "is missing", "give it a value") from None
-        given = first["input"] if not isinstance(first["input"], dict) else "a mapping"
-        raise BadInputError(f"{where}: {path or 'the whole'}", f"value {given!r}", first["msg"]) from None
-
-
-def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """The keys that are allowed where an unknown one was given."""
-    choices: list[type[BaseModel]] = [model]
-    for part in path[:-1]:
-        if isinstance(part, int):
-            continue
-        nested = [inner for choice in choices for inner in _models_in(choice, part)]
-        if nested:
-            choices = nested
-        else:  # the tag of a union: keep the member of that name
-            choices = [c for c in choices if "kind" in c.model_fields and part in str(c.model_fields["kind"])]
-    return sorted({name for choice in choices for name in choice.model_fields})
-
-
-def _models_in(model: type[BaseModel], name: str) -> list[type[BaseModel]]:
-    found: list[type[BaseModel]] = []
-
-    def walk(annotation: Any) -> None:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            found.append(annotation)
-        for part in getattr(annotation, "__args__", ()):
-            if part is not Ellipsis:
-                walk(part)
-
-    if name in model.model_fields:
-        walk(model.model_fields[name].annotation)
-    return found

@@ -14,13 +14,15 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from rlsched.jobs import JobTable
-from rlsched.scenario import RewardTerm, Scenario
+from rlsched.scenario import EVENT_TERMS, Scenario, Term
 
 ACTION_RULES = ("commit", "fit")
 TIME_RULES = ("smdp", "sparse", "tick")
 SCOPES = ("all", "window")
 GAMMAS = (1.0, 0.99)
-WEIGHTS = {term: weight for term, weight in zip(get_args(RewardTerm), count(1), strict=False)}
+WEIGHTS = {
+    term: weight for term, weight in zip(get_args(Term), count(1), strict=False) if term in EVENT_TERMS
+}
 QOS = (1.0, 0.75, 0.5, 0.25)  # binary fractions: no rounding may decide between equal keys
 
 Pick = Callable[[int, int], int]  # a whole number between two bounds, both included

@@ -129,8 +129,8 @@ def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant
     first = session.episodes[0]
     schedules = []
     for contestant in racing[:PICTURED]:
-        jobs, starts = comparison.runs[contestant.policy, contestant.backfill][0]
-        schedules.append(Schedule(f"{contestant.policy} + {contestant.backfill}", jobs, starts))
+        played = comparison.runs[contestant.policy, contestant.backfill][0]
+        schedules.append(Schedule(f"{contestant.policy} + {contestant.backfill}", played.jobs, played.start))
     workload = session.scenario.workload
     name = workload.file.name if isinstance(workload, SwfWorkload) else session.scenario.name
     place = "" if first.offset is None else f" from row {first.offset:,} on"

@@ -28,6 +28,13 @@ AGAINST = (
 )
 """The best orders known (results.md): who does not beat these has not learned anything."""
 
+AGAINST_WITH_HORIZON = tuple(
+    f"{order}:{rule}"
+    for order in ("packing", "sjf", "qos", "hvf", "fcfs", "random")
+    for rule in ("now", "horizon")
+)
+"""The same where there is a horizon."""
+
 
 def evaluate(
     checkpoint: Annotated[
@@ -70,7 +77,6 @@ def evaluate(
     overrides = set_ or []
     if scenario is not None and trace is not None:
         raise BadInputError("--scenario, --trace", "both are given", "give one, or none for the policy's own")
-    options.check_overrides(overrides, protocol)
     choice = options.choice(
         episodes=episodes, jobs=jobs, offsets=offsets, seed=seed, protocol=protocol, whole=False
     )
@@ -79,19 +85,28 @@ def evaluate(
 
     from rlsched.cli.checkpoints import check_exists, loader
     from rlsched.cli.comparing import compare_and_show
-    from rlsched.evaluate.contestants import Entry, contestants, entries, with_reference
+    from rlsched.evaluate.contestants import Entry, contestants, entries, rules_of, with_reference
     from rlsched.evaluate.hoarding import REFERENCE
     from rlsched.evaluate.session import open_session
 
-    rivals = entries("--against", options.items(against) or AGAINST, ["greedy"])
     for path in checkpoint:
         check_exists(path)
     load = loader(sample=sample, seed=seed or 0)
     trained = {path.rstrip("/") or path: load(path) for path in checkpoint}
     chosen = _scenario(trained, scenario, trace, overrides)
+    options.check_overrides(overrides, chosen, protocol)
+    horizon = chosen.decision.horizon is not None
+    rivals = entries(
+        "--against",
+        options.items(against) or (AGAINST_WITH_HORIZON if horizon else AGAINST),
+        ["now" if horizon else "greedy"],
+        rules_of(chosen),
+    )
     session = open_session(chosen, choice)
     rivals = [entry for entry in rivals if entry.policy not in trained]
-    picked = [Entry(path, None) for path in trained] + with_reference(rivals, Entry(*REFERENCE))
+    if not horizon:
+        rivals = with_reference(rivals, Entry(*REFERENCE))
+    picked = [Entry(path, None) for path in trained] + rivals
     racing = contestants("--against", picked, session, load)
     compare_and_show(session, racing, targets)
 

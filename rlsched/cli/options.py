@@ -132,10 +132,12 @@ def choose_scenario(
             "neither is given" if scenario is None else "both are given",
             "give one: a scenario by its name or file, or a job trace",
         )
-    check_overrides(overrides, protocol)
     if trace is not None:
-        return trace_scenario(trace, overrides)
-    return named_scenario("--scenario", scenario or "", overrides)
+        chosen = trace_scenario(trace, overrides)
+    else:
+        chosen = named_scenario("--scenario", scenario or "", overrides)
+    check_overrides(overrides, chosen, protocol)
+    return chosen
 
 
 def named_scenario(where: str, name: str, overrides: Sequence[str] = ()) -> Scenario:
@@ -179,13 +181,15 @@ def check_trace(scenario: Scenario) -> None:
         )
 
 
-def check_overrides(overrides: Sequence[str], protocol: Protocol | None) -> None:
+def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Protocol | None) -> None:
     """Refuse `--set` assignments that the command would have to ignore.
 
     Raises:
         BadInputError: a key that a protocol or the command fixes.
     """
-    fixed = dict.fromkeys(("episode.end", "episode.max_ticks"), "every job is run to its end here")
+    fixed = {}
+    if scenario.decision.horizon is None:
+        fixed = dict.fromkeys(("episode.end", "episode.max_ticks"), "every job is run to its end here")
     if protocol:
         protocols = ("episode", "workload.rules", "cluster.tick_s")
         fixed |= {key: f"--protocol {protocol.value} fixes {key}" for key in protocols}

@@ -21,18 +21,24 @@ def policies(json: options.JsonOption = None) -> None:
     Example: rlsched simulate --scenario lublin-256 --policy sjf,area --backfill greedy,easy
     """
     from rlsched.evaluate.compare import BACKFILL_RULES
+    from rlsched.sim.orders import PLACEMENTS
     from rlsched.sim.priorities import PRIORITIES
 
     rules = [{"name": name, "doc": BACKFILL_DOCS.get(name, "")} for name in BACKFILL_RULES]
+    placements = [{"name": name, "doc": doc} for name, doc in PLACEMENTS.items()]
     orders = [{"name": order.name, "doc": order.doc} for order in PRIORITIES.values()]
     if json is not None:
-        output.list_json(json, "policies", orders, backfills=rules)
+        output.list_json(json, "policies", orders, backfills=rules, placements=placements)
         return
     from rlsched.cli.tables import plain_table
 
     console = output.console()
-    for title, rows in (("policy", orders), ("backfill", rules)):
-        table = plain_table(None, [title, "who goes first" if title == "policy" else "who may start"])
+    for title, what, rows in (
+        ("policy", "who goes first", orders),
+        ("backfill", "who may start", rules),
+        ("backfill with a horizon", "who may start", placements),
+    ):
+        table = plain_table(None, [title, what])
         for row in rows:
             table.add_row(row["name"], row["doc"])
         console.print(table)

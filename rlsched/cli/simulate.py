@@ -28,7 +28,8 @@ def simulate(
             "--backfill",
             "-b",
             metavar="A,B",
-            help="none, greedy, easy, conservative (rlscheduler under that protocol), with every order.",
+            help="none, greedy, easy, conservative (rlscheduler under that protocol), with every order; in "
+            "scenarios with a horizon now, horizon, none (their own placement).",
         ),
     ] = None,
     episodes: options.EpisodesOption = None,
@@ -73,16 +74,16 @@ def simulate(
         whole=trace is not None and not options.says_episodes(overrides),
     )
     names = options.items(policy) or ["fcfs"]
-    rules = options.items(backfill) or ["none"]
     targets = output.Targets(json=json, report=report, render=render)
     targets.check()
 
     from rlsched.cli.checkpoints import loader
     from rlsched.cli.comparing import compare_and_show
-    from rlsched.evaluate.contestants import contestants, entries
+    from rlsched.evaluate.contestants import contestants, entries, rules_of
     from rlsched.evaluate.session import open_session
 
-    picked = entries("--policy", names, rules)
+    default = "none" if chosen.decision.horizon is None else chosen.decision.placement
+    picked = entries("--policy", names, options.items(backfill) or [default], rules_of(chosen))
     if trace is None:
         options.check_trace(chosen)
     session = open_session(chosen, choice)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
-from rlsched.evaluate.measures import HEADLINE, measure
+from rlsched.evaluate.measures import headline, measure
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, order_by
 from rlsched.report.words import Scale, judgement, number, scale_for, verdict, written
@@ -19,6 +19,8 @@ from rlsched.workloads.swf import REPAIRS
 
 WIDE = 125
 """Columns from which on every mean is shown with its interval."""
+
+NARROW_METRICS = 3
 
 INTERVAL_WIDTH = len("[3,447, 8,483]")
 
@@ -54,7 +56,8 @@ def show_result(console: Console, result: Result) -> None:
     hoarders = {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
     console.print()
     console.print(comparison(result.summary, hoarders, wide=console.width >= WIDE))
-    learned = [row for row in result.summary if row.learned and row.metric in HEADLINE]
+    first = headline({row.metric for row in result.summary})
+    learned = [row for row in result.summary if row.learned and row.metric in first]
     if learned and any(row.best_heuristic for row in learned):
         console.print()
         console.print(against_heuristics(learned, result.summary))
@@ -65,9 +68,10 @@ def show_result(console: Console, result: Result) -> None:
 
 
 def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, wide: bool) -> Table:
-    """All policies by bounded slowdown, best first; a narrow table shows less of the other metrics."""
-    headline = HEADLINE if wide else HEADLINE[:3]
-    metrics = [name for name in headline if any(row.metric == name for row in rows)]
+    """All policies by the first metric, best first; a narrow table shows less of the others."""
+    metrics = headline({row.metric for row in rows})
+    if not wide:
+        metrics = metrics[:NARROW_METRICS]
     scales = {name: _scale(rows, name) for name in metrics}
     heads = [f"{name.replace('_', ' ')}{_unit(scales[name])}" for name in metrics]
     best = next((row.best_heuristic for row in rows if row.metric == metrics[0]), None)
@@ -146,8 +150,9 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
     columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
     table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
     cells = {(str(contender), metric): row for (contender, metric), row in by_cell(rows).items()}
+    order = headline({row.metric for row in rows})
     previous = None
-    for row in sorted(learned, key=lambda row: (row.policy, HEADLINE.index(row.metric))):
+    for row in sorted(learned, key=lambda row: (row.policy, order.index(row.metric))):
         scale = _scale(rows, row.metric)
         rival = cells[row.best_heuristic or "", row.metric]
         table.add_row(

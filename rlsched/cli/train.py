@@ -55,7 +55,7 @@ def train(
     from rlsched.cli.output import Targets, people, write_json
     from rlsched.learn.config import TrainConfig
     from rlsched.learn.folder import RunFolder
-    from rlsched.scenario import validate
+    from rlsched.settings import validate
 
     Targets(json=json_file).check()
     folder = RunFolder(out)

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlsched.jobs import IntArray, JobTable
+from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
-from rlsched.sim.metrics import JobOutcome
+from rlsched.sim.metrics import JobOutcome, Played
 from rlsched.sim.replay import Replayer, make_order
 from rlsched.workloads.source import EpisodeJobs, Source, open_source
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One episode: its jobs, where in the trace they begin, and the factor on its rewards."""
+    """One episode: its jobs, where in the trace they begin, the factor on its rewards, and its power."""
 
     jobs: JobTable
     offset: int
     scale: float
+    power: PowerSeries | None = None
 
 
 class EpisodeFeed:
@@ -48,8 +50,7 @@ class EpisodeFeed:
     @property
     def max_jobs(self) -> int:
         """The longest episode, in jobs."""
-        longest = self.scenario.episode.jobs
-        return len(self.source.evaluation(0, 0).jobs) if longest is None else longest
+        return self.source.max_jobs
 
     def training(self, rng: np.random.Generator) -> Episode:
         """A random episode to train on."""
@@ -61,7 +62,7 @@ class EpisodeFeed:
 
     def scaled(self, episode: EpisodeJobs) -> Episode:
         """The episode with the scale its baseline gives it."""
-        return Episode(episode.jobs, episode.offset, self._scale(episode.jobs))
+        return Episode(episode.jobs, episode.offset, self._scale(episode.jobs), episode.power)
 
     def _scale(self, jobs: JobTable) -> float:
         names = self.scenario.objective.baseline
@@ -80,4 +81,4 @@ class EpisodeFeed:
 
 
 def _mean_bounded_slowdown(jobs: JobTable, starts: IntArray, tick_s: int) -> float:
-    return float(JobOutcome.of(jobs, starts, tick_s).bounded_slowdown.mean())
+    return float(JobOutcome.of(Played.of_starts(jobs, starts), tick_s).bounded_slowdown.mean())

@@ -1,37 +1,66 @@
-"""The registry of reward terms: formula, unit and source of each. The core computes them."""
+"""The registry of reward and cost terms: formula, unit and source of each. The core computes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlsched.sim.metrics import COSTS
+
 
 @dataclass(frozen=True)
-class Term:
-    """One reward term; its value is summed, discounted, over the ticks of a transition.
+class Note:
+    """What a term means; its value is summed, discounted, over the ticks of a transition.
 
     Attributes:
         formula: what is added at each tick, or at an event.
         unit: of one tick's contribution.
         source: where it comes from.
+        horizon: whether it is counted only in scenarios with a horizon.
     """
 
     formula: str
     unit: str
     source: str
+    horizon: bool = False
 
 
-REWARD_TERMS: dict[str, Term] = {
-    "slowdown": Term("-sum of 1 / runtime over waiting and running jobs", "slowdown", "Mao et al. 2016"),
-    "bounded_slowdown": Term(
+_G5 = "Venkataswamy 2023, 5"
+_G6 = "Venkataswamy 2023, 6"
+
+TERM_NOTES: dict[str, Note] = {
+    "slowdown": Note("-sum of 1 / runtime over waiting and running jobs", "slowdown", "Mao et al. 2016"),
+    "bounded_slowdown": Note(
         "-sum of 1 / max(runtime, 10 s) over waiting jobs", "bounded slowdown", "Feitelson 2001"
     ),
-    "wait_time": Term("-waiting jobs", "job ticks", "Cunha 2022, 4.6.3"),
-    "utilization": Term("mean over resources of used / units", "share x ticks", "Cunha 2022, 4.6.3"),
-    "makespan": Term("-1 while a job is unfinished", "ticks", "Cunha 2022, 4.6.3"),
-    "throughput": Term("+1 when a job finishes", "jobs", "simulator.md 5"),
-    "terminal_bsld": Term(
+    "wait_time": Note("-waiting jobs", "job ticks", "Cunha 2022, 4.6.3"),
+    "utilization": Note("mean over resources of used / units", "share x ticks", "Cunha 2022, 4.6.3"),
+    "makespan": Note("-1 while a job is unfinished", "ticks", "Cunha 2022, 4.6.3"),
+    "throughput": Note("+1 when a job finishes", "jobs", "simulator.md 5"),
+    "terminal_bsld": Note(
         "-mean bounded slowdown of all jobs, once all have finished",
         "bounded slowdown",
         "Zhang et al. 2020",
     ),
+    "finished_value": Note("+value when a job finishes", "value", _G5, True),
+    "on_time_value": Note("+value when a job finishes by its qos violation time", "value", _G5, True),
+    "running_value": Note("+value / runtime of every running job", "value", "dense finished_value", True),
+    "qos_violation": Note("-unfinished jobs past their qos violation time", "job ticks", _G5, True),
+    "ready_waiting": Note("-jobs in the ready pool", "job ticks", _G5, True),
+    "wait_waiting": Note("-jobs in the wait pool", "job ticks", _G5, True),
+    "long_running": Note("-running jobs", "job ticks", _G5, True),
+    "suspension": Note("-1 when a job is suspended", "suspensions", _G5, True),
+    "energy": Note("-energy drawn", "kWh", "simulator.md 2", True),
+    "brown_energy": Note("-energy drawn from the grid", "kWh", "simulator.md 2", True),
+    "carbon": Note("-carbon of that energy", "kg", "simulator.md 2", True),
+    "curtailment": Note("-renewable energy that nobody used", "kWh", "simulator.md 2", True),
+    "rejected": Note("-1 when a job is turned away or given up", "jobs", "simulator.md 3", True),
+    "delayed_jobs": Note("-jobs that wait: ready, wait pool, planned, suspended", "job ticks", _G6, True),
+    "waiting_value": Note("-value of the jobs that wait", "value x ticks", _G6, True),
+    "lost_value": Note("-value when a job is turned away or given up", "value", "simulator.md 3", True),
+    "job_starvation": Note(
+        "-jobs that have waited for more than objective.starvation_s", "job ticks", "simulator.md 5", True
+    ),
 }
+
+COST_NAMES = COSTS
+"""The terms that may be costs (`objective.costs`): their sign is turned, so that less is better."""

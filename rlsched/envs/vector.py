@@ -17,30 +17,37 @@ from rlsched.envs.render import draw, to_text
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.scenario import load as load_scenario
-from rlsched.sim.decide import TERMS
 from rlsched.sim.layout import Layout
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import NEVER
 
 Arrays = NDArray[Any] | dict[str, NDArray[Any]]
 
 
-def observation_space(layout: Layout, flat: bool) -> gym.Space[Any]:
+def observation_space(
+    layout: Layout, flat: bool, named: Sequence[str] | None = None, image: tuple[int, ...] | None = None
+) -> gym.Space[Any]:
     """What one environment shows.
 
     Args:
         layout: of the observation vector.
         flat: one Box, as trainers like it: the whole vector, the mask, and the ticks of the transition
             that led here (which discounting needs); else a Dict of the blocks and `action_mask`.
+        named: blocks that the Dict holds; all of the vector where left out.
+        image: (rows, columns) where the Dict holds an image.
     """
     if flat:
         high = np.ones(layout.size + layout.num_actions + 1, np.float32)
         high[-1] = NEVER  # ticks
         return gym.spaces.Box(np.zeros_like(high), high)
     spaces: dict[str, gym.Space[Any]] = {
-        block.name: gym.spaces.Box(0.0, 1.0, block.shape, np.float32) for block in layout.blocks
+        block.name: gym.spaces.Box(0.0, 1.0, block.shape, np.float32)
+        for block in layout.blocks
+        if named is None or block.name in named
     }
+    if image is not None:
+        spaces["image"] = gym.spaces.Box(-1, 1, image, np.int8)
     spaces["action_mask"] = gym.spaces.Box(0, 1, (layout.num_actions,), np.int8)
     return gym.spaces.Dict(spaces)
 
@@ -95,10 +102,15 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.on_illegal = on_illegal
-        self.simulator = VectorSimulator(self.scenario, self.feed.units, num_envs, self.feed.max_jobs)
+        named = self.scenario.observation.blocks
+        self.shows_image = "image" in named and not flat
+        self.simulator = VectorSimulator(
+            self.scenario, self.feed.units, num_envs, self.feed.max_jobs, draw_images=self.shows_image
+        )
         self.layout = self.simulator.layout
         self.flat = flat
-        self.single_observation_space = observation_space(self.layout, flat)
+        image = self.simulator.images.shape[1:] if self.shows_image else None
+        self.single_observation_space = observation_space(self.layout, flat, named, image)
         self.single_action_space = gym.spaces.Discrete(self.layout.num_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -128,7 +140,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             self.feed.training(rng) if given is None else given[k] for k, rng in enumerate(self._rngs)
         ]
         for k, episode in enumerate(self.episodes):
-            self.simulator.load(k, episode.jobs, episode.scale)
+            self.simulator.load(k, episode.jobs, episode.scale, episode.power)
         self._ended = nowhere = np.zeros(self.num_envs, np.bool_)
         return self._observe(), self._info(nowhere, nowhere)
 
@@ -147,8 +159,8 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
         sim.step(chosen)
         for k in np.flatnonzero(self._ended):
-            self.episodes[k] = self.feed.training(self._rngs[k])
-            sim.load(int(k), self.episodes[k].jobs, self.episodes[k].scale)
+            episode = self.episodes[k] = self.feed.training(self._rngs[k])
+            sim.load(int(k), episode.jobs, episode.scale, episode.power)
         terminated, truncated = sim.terminated & ~self._ended, sim.truncated & ~self._ended
         self._ended = terminated | truncated
         return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self._ended, illegal)
@@ -170,28 +182,31 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         sim = self.simulator
         if self.flat:
             return np.concatenate([sim.obs, sim.mask, sim.elapsed[:, None]], axis=1, dtype=np.float32)
-        blocks = {block.name: self.layout.view(sim.obs, block.name).copy() for block in self.layout.blocks}
+        named = self.scenario.observation.blocks
+        blocks: dict[str, NDArray[Any]] = {
+            name: self.layout.view(sim.obs, name).copy() for name in named if name != "image"
+        }
+        if self.shows_image:
+            blocks["image"] = sim.images.copy()
         return {**blocks, "action_mask": sim.mask.copy()}
 
     def _info(self, ended: NDArray[np.bool_], illegal: NDArray[np.bool_]) -> dict[str, Any]:
         info: dict[str, Any] = {}
         if not self.flat:  # trainers read the mask from the vector and pay for every entry of info
             sim = self.simulator
-            terms = {name: sim.terms[:, TERMS.index(name)].copy() for name in self.scenario.objective.reward}
+            objective = self.scenario.objective
+            terms = {name: sim.terms[:, TERMS.index(name)].copy() for name in objective.reward}
+            costs = {name: -sim.terms[:, TERMS.index(name)] for name in objective.costs}
             info = {
                 "action_mask": sim.mask.copy(),
                 "elapsed": sim.elapsed.copy(),
                 "illegal": illegal,
                 "reward_terms": terms,
+                "costs": costs,
             }
         if ended.any():
             metrics = np.full(self.num_envs, None, dtype=object)
             for k in np.flatnonzero(ended):
-                metrics[k] = job_metrics(
-                    self.episodes[k].jobs,
-                    self.simulator.starts(int(k)),
-                    self.feed.units,
-                    self.scenario.cluster.tick_s,
-                )
+                metrics[k] = self.simulator.metrics(int(k), self.episodes[k].jobs)
             info |= {"metrics": metrics, "_metrics": ended}
         return info

@@ -10,13 +10,16 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.play import Policy, play
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
-from rlsched.jobs import IntArray, JobTable
+from rlsched.jobs import JobTable
+from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import BACKFILLS
 from rlsched.sim.compat import committed_keys, replay_rlscheduler
-from rlsched.sim.metrics import job_metrics, rlscheduler_metrics
+from rlsched.sim.metrics import Played, job_metrics, rlscheduler_metrics
+from rlsched.sim.orders import placed_by, play_order
 from rlsched.sim.priorities import priority
 from rlsched.sim.replay import replay
+from rlsched.sim.simulator import effective_prices
 
 COMMITTED = "rlscheduler"  # the backfilling rule, and the protocol, of that simulator
 BACKFILL_RULES = (*BACKFILLS, COMMITTED)
@@ -37,6 +40,7 @@ class EvaluationEpisode:
         offset: trace row at which it begins, None where jobs are drawn.
         jobs: in submit order.
         rows: the same jobs as loaded, for the replay that keeps trace order; `jobs` where there is no other.
+        power: what feeds the cluster, where the scenario has power.
     """
 
     number: int
@@ -44,6 +48,7 @@ class EvaluationEpisode:
     offset: int | None
     jobs: JobTable
     rows: JobTable
+    power: PowerSeries | None = None
 
 
 class Contestant(Protocol):
@@ -63,8 +68,8 @@ class Contestant(Protocol):
 
     def run(
         self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
-    ) -> list[tuple[JobTable, IntArray]]:
-        """For each episode the jobs, in the order they were run in, and their start ticks."""
+    ) -> list[Played]:
+        """How each episode went."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,22 @@ class Heuristic:
         backfill: a name in `BACKFILL_RULES`.
         committed: follow the semantics of the rlscheduler simulator (protocol, none and rlscheduler only).
         window: only so many of the oldest waiting jobs are looked at; None: all.
+        scenario: where it has a horizon, its pools and plans are part of the rules, and `backfill` is one of
+            `orders.PLACEMENTS`.
     """
 
     policy: str
     backfill: str
     committed: bool = False
     window: int | None = None
+    scenario: Scenario | None = None
     learned: Literal[False] = False
+
+    @property
+    def planned(self) -> Scenario | None:
+        """The scenario, where it has a horizon."""
+        has_horizon = self.scenario is not None and self.scenario.decision.horizon is not None
+        return self.scenario if has_horizon else None
 
     def check(self, units: Sequence[int]) -> None:
         """Refuse unknown names before anything runs.
@@ -91,7 +105,9 @@ class Heuristic:
             BadInputError: an unknown order or rule.
         """
         priority(self.policy)
-        if self.backfill not in BACKFILL_RULES:
+        if self.planned is not None:
+            placed_by(self.planned, self.backfill)
+        elif self.backfill not in BACKFILL_RULES:
             raise BadInputError(
                 "--backfill", f"unknown rule {self.backfill!r}", f"use one of {', '.join(BACKFILL_RULES)}"
             )
@@ -100,18 +116,21 @@ class Heuristic:
 
     def run(
         self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
-    ) -> list[tuple[JobTable, IntArray]]:
+    ) -> list[Played]:
         """Replay each episode."""
+        if self.planned is not None:
+            seeds = [episode.seed for episode in episodes]
+            return play_order(self.planned, units, episodes, self.policy, self.backfill, seeds, progress)
         runs = []
         for episode in episodes:
             if self.committed:
                 starts = replay_rlscheduler(episode.rows, units[0], self.policy, self.backfill == COMMITTED)
-                runs.append((episode.rows, starts))
+                runs.append(Played.of_starts(episode.rows, starts))
             else:
                 starts = replay(
                     episode.jobs, units, self.policy, self.backfill, window=self.window, seed=episode.seed
                 )
-                runs.append((episode.jobs, starts))
+                runs.append(Played.of_starts(episode.jobs, starts))
             progress(1)
         return runs
 
@@ -134,23 +153,22 @@ class Learned:
 
     def run(
         self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
-    ) -> list[tuple[JobTable, IntArray]]:
+    ) -> list[Played]:
         """Play all episodes side by side."""
-        jobs = [episode.jobs for episode in episodes]
-        return list(zip(jobs, play(self.scenario, units, jobs, self.acts, progress=progress), strict=True))
+        return play(self.scenario, units, episodes, self.acts, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What came out: the result, and the start ticks that pictures are drawn from.
+    """What came out: the result, and how the episodes went, which pictures are drawn from.
 
     Attributes:
         result: metrics per episode and their summary.
-        runs: contestant's (policy, backfill) -> per episode the jobs and their start ticks.
+        runs: contestant's (policy, backfill) -> how each episode went.
     """
 
     result: Result
-    runs: dict[tuple[str, str], list[tuple[JobTable, IntArray]]]
+    runs: dict[tuple[str, str], list[Played]]
 
 
 def compare(
@@ -178,14 +196,15 @@ def compare(
     """
     tick_s = scenario.cluster.tick_s
     results: list[EpisodeResult] = []
-    runs: dict[tuple[str, str], list[tuple[JobTable, IntArray]]] = {}
+    prices = effective_prices(scenario)
+    runs: dict[tuple[str, str], list[Played]] = {}
     for contestant in contestants:
         run = contestant.run(episodes, units, progress)
         runs[contestant.policy, contestant.backfill] = run
-        for episode, (jobs, starts) in zip(episodes, run, strict=True):
-            metrics = job_metrics(jobs, starts, units, tick_s)
+        for episode, played in zip(episodes, run, strict=True):
+            metrics = job_metrics(played, units, tick_s, prices)
             if protocol == COMMITTED:
-                metrics |= rlscheduler_metrics(jobs, starts, units[0])
+                metrics |= rlscheduler_metrics(played, units[0])
             results.append(
                 EpisodeResult(
                     contestant.policy,

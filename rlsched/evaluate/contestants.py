@@ -12,6 +12,7 @@ from rlsched.evaluate.compare import BACKFILL_RULES, COMMITTED, Contestant, Heur
 from rlsched.evaluate.play import Policy
 from rlsched.evaluate.session import Session
 from rlsched.scenario import Scenario, SwfWorkload
+from rlsched.sim.orders import PLACEMENTS
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.workloads.source import TRAINING_SHARE
 
@@ -39,20 +40,28 @@ class Entry(NamedTuple):
     backfill: str | None
 
 
-def entries(option: str, policies: Iterable[str], backfills: Sequence[str]) -> list[Entry]:
+def rules_of(scenario: Scenario) -> tuple[str, ...]:
+    """The rules that orders of the queue can follow in a scenario."""
+    return BACKFILL_RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
+
+
+def entries(
+    option: str, policies: Iterable[str], backfills: Sequence[str], rules: Sequence[str] = BACKFILL_RULES
+) -> list[Entry]:
     """Every policy under every rule; `policy:rule` says its own, and checkpoints need none.
 
     Args:
         option: where the policies were named, for messages.
         policies: names, `name:rule`, or paths of checkpoints.
         backfills: rules for the policies that do not say their own.
+        rules: that the scenario knows, see `rules_of`.
 
     Raises:
         BadInputError: a name that is not known.
     """
     found: list[Entry] = []
     for rule in backfills:
-        check_name("--backfill", "backfilling rule", rule, BACKFILL_RULES)
+        check_name("--backfill", "backfilling rule", rule, rules)
     for text in policies:
         if is_checkpoint(text):
             found.append(Entry(text.rstrip("/") or text, None))
@@ -60,7 +69,7 @@ def entries(option: str, policies: Iterable[str], backfills: Sequence[str]) -> l
         name, colon, own = text.partition(":")
         check_name(option, "policy", name, PRIORITIES, "or the folder of a trained policy")
         if colon:
-            check_name(option, "backfilling rule", own, BACKFILL_RULES)
+            check_name(option, "backfilling rule", own, rules)
         found += [Entry(name, rule) for rule in ([own] if colon else backfills)]
     return list(dict.fromkeys(found))
 
@@ -120,7 +129,7 @@ def heuristic(option: str, policy: str, backfill: str, session: Session, window:
             f"add --protocol {COMMITTED}, or take easy",
         )
     committed = session.protocol == COMMITTED and backfill in {"none", COMMITTED}
-    found = Heuristic(policy, backfill, committed=committed, window=window)
+    found = Heuristic(policy, backfill, committed=committed, window=window, scenario=session.scenario)
     try:
         found.check(session.units)
     except BadInputError as error:

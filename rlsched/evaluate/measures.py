@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 
@@ -53,17 +54,39 @@ METRICS: dict[str, Metric] = {
     "on_time_value_ratio": Metric("share", False, "on-time value, of all that was submitted"),
     "qos_violations": Metric("jobs", True, "jobs finished after submit + requested / qos"),
     "suspensions": Metric("jobs", True, "times a running job was suspended"),
+    "rejected_value": Metric("value", True, "value of jobs turned away or given up"),
+    "unfinished_value": Metric("value", True, "value of jobs not finished at the end"),
     "energy_kwh": Metric("kWh", True, "energy drawn"),
-    "renewable_kwh": Metric("kWh", False, "energy drawn from wind and sun"),
+    "renewable_kwh": Metric("kWh", False, "renewable energy supplied"),
     "battery_kwh": Metric("kWh", False, "energy drawn from the battery"),
     "brown_kwh": Metric("kWh", True, "energy drawn from the grid"),
+    "charged_kwh": Metric("kWh", False, "energy put into the battery"),
     "curtailed_kwh": Metric("kWh", True, "renewable energy that nobody used"),
     "carbon_kg": Metric("kg", True, "carbon of the energy drawn"),
 }
 """Metric name to meaning; `cost.NAME` is known besides, see `measure`."""
 
 HEADLINE = ("bounded_slowdown", "wait", "utilization", "schedule_span")
-"""What a report shows first, where it was measured."""
+"""What a report shows first."""
+
+GREEN_HEADLINE = (
+    "job_value_ratio",
+    "completion_ratio",
+    "utilization",
+    "cost.delayed_jobs",
+    "energy_kwh",
+    "carbon_kg",
+)
+"""What a report shows first of scenarios with a horizon, whose episodes end by the clock."""
+
+
+def headline(measured: Collection[str]) -> tuple[str, ...]:
+    """The metrics to show first, most important first, of those that were measured.
+
+    Costs are counted only with a horizon.
+    """
+    names = GREEN_HEADLINE if "cost.delayed_jobs" in measured else HEADLINE
+    return tuple(name for name in names if name in measured)
 
 
 def measure(name: str) -> Metric:

@@ -8,9 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.jobs import IntArray, JobTable
+from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
-from rlsched.sim.simulator import VectorSimulator
+from rlsched.sim.metrics import Played
+from rlsched.sim.simulator import Playable, VectorSimulator
 
 
 class Policy(Protocol):
@@ -23,44 +24,52 @@ class Policy(Protocol):
 def play(
     scenario: Scenario,
     units: Sequence[int],
-    episodes: Sequence[JobTable],
+    episodes: Sequence[Playable],
     policy: Policy,
     *,
     batch: int = 64,
     progress: Callable[[int], None] | None = None,
-) -> list[IntArray]:
+) -> list[Played]:
     """Play every episode to its end.
 
     Args:
         scenario: decision rules and observations that the policy was made for.
         units: (resource,) units of the cluster.
-        episodes: jobs of each, in submit order.
+        episodes: jobs and power of each.
         policy: who decides.
         batch: episodes that are played side by side.
         progress: called with 1 whenever an episode has ended.
 
     Returns:
-        Start ticks (jobs,) of each episode.
+        How each episode went.
     """
-    sim = VectorSimulator(scenario, units, min(batch, len(episodes)), max(len(jobs) for jobs in episodes))
+    longest = max(len(episode.jobs) for episode in episodes)
+    sim = VectorSimulator(scenario, units, min(batch, len(episodes)), longest, every_term=True)
     playing = np.full(sim.num_envs, -1)
-    results: list[IntArray] = [np.empty(0, np.int64)] * len(episodes)
+    results: dict[int, Played] = {}
     waiting = list(range(len(episodes)))[::-1]
     idle = sim.layout.num_actions - 1
-    for env in range(sim.num_envs):
+
+    def begin(env: int) -> None:
         playing[env] = waiting.pop()
-        sim.load(env, episodes[playing[env]])
+        episode = episodes[playing[env]]
+        sim.load(env, episode.jobs, power=episode.power)
+
+    for env in range(sim.num_envs):
+        begin(env)
     while True:
         for env in np.flatnonzero((sim.terminated | sim.truncated) & (playing >= 0)).tolist():
-            results[playing[env]] = sim.starts(env)
+            number = int(playing[env])
+            results[number] = sim.played(env, episodes[number].jobs)
             if progress is not None:
                 progress(1)
-            playing[env] = waiting.pop() if waiting else -1
-            if playing[env] >= 0:
-                sim.load(env, episodes[playing[env]])
+            if waiting:
+                begin(env)
+            else:
+                playing[env] = -1
         asked = np.flatnonzero(~(sim.terminated | sim.truncated))
         if len(asked) == 0 and (playing < 0).all():
-            return results
+            return [results[number] for number in range(len(episodes))]
         actions = np.full(sim.num_envs, idle)
         if len(asked):
             actions[asked] = policy.act(sim.obs[asked], sim.mask[asked])

@@ -22,7 +22,7 @@ class Result:
         scenario: what was simulated.
         episodes: one entry per policy and episode.
         summary: one row per policy and metric.
-        hoarding: one finding per learned policy.
+        hoarding: one finding per learned policy, where all jobs are run to their end.
         protocol: the published protocol that was followed, if any.
         repairs: what was dropped or mended while loading jobs, with counts.
     """
@@ -56,9 +56,9 @@ class Result:
         Raises:
             ValueError: the episodes are not the same for all policies.
         """
-        return cls(
-            scenario, episodes, summarise(episodes, seed), hoarding(episodes), protocol, dict(repairs or {})
-        )
+        # Where the clock ends an episode, what is pushed beyond it is lost and nothing is gained by it.
+        found = [] if scenario.episode.end == "max_ticks" else hoarding(episodes)
+        return cls(scenario, episodes, summarise(episodes, seed), found, protocol, dict(repairs or {}))
 
 
 def to_json(result: Result) -> dict[str, Any]:

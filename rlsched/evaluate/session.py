@@ -131,9 +131,12 @@ def open_session(scenario: Scenario, choice: Choice) -> Session:
 
 
 def _settled(scenario: Scenario, choice: Choice) -> Scenario:
-    """The scenario with the episodes that were chosen; every job of them is run to its end."""
+    """The scenario with the episodes that were chosen; without a horizon every job is run to its end."""
     jobs, offsets = scenario.episode.jobs, choice.offsets or scenario.episode.offsets
     workload = scenario.workload
+    end, max_ticks = "all_finished", None
+    if scenario.decision.horizon is not None:
+        end, max_ticks = scenario.episode.end, scenario.episode.max_ticks
     if choice.protocol:
         if not isinstance(workload, SwfWorkload):
             raise BadInputError(
@@ -154,7 +157,8 @@ def _settled(scenario: Scenario, choice: Choice) -> Scenario:
         jobs, offsets = None, ()
     if choice.offsets and not isinstance(workload, SwfWorkload):
         raise BadInputError("--offsets", "are rows of a trace", "name a trace, or draw with --episodes")
-    return scenario.model_copy(update={"episode": Episode(jobs=jobs, offsets=offsets)})
+    episode = Episode(jobs=jobs, offsets=offsets, end=end, max_ticks=max_ticks)
+    return scenario.model_copy(update={"episode": episode})
 
 
 def _without_offsets(episode: Episode) -> Episode:
@@ -166,22 +170,22 @@ def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> 
     jobs, offsets = scenario.episode.jobs, scenario.episode.offsets
     if isinstance(source, TraceSource) and offsets:
         return _listed(source, scenario, choice, seed)
-    count = choice.episodes or (DEFAULT_EPISODES if jobs is not None else 1)
-    if jobs is None and count > 1:
+    whole = jobs is None and scenario.episode.max_ticks is None
+    count = choice.episodes or (1 if whole else DEFAULT_EPISODES)
+    if whole and count > 1:
         raise BadInputError(
             "--episodes", f"{count} times the same whole trace", "set their length with --jobs"
         )
     drawn = [source.evaluation(k, seed) for k in range(count)]
     return [
-        EvaluationEpisode(k, seed, None if part.offset < 0 else part.offset, part.jobs, part.jobs)
+        EvaluationEpisode(k, seed, None if part.offset < 0 else part.offset, part.jobs, part.jobs, part.power)
         for k, part in enumerate(drawn)
     ]
 
 
 def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) -> list[EvaluationEpisode]:
     """Episodes from the rows that were named, kept in trace order beside."""
-    total = len(source.trace.jobs)
-    jobs = total if scenario.episode.jobs is None else scenario.episode.jobs
+    windows = source.windows
     offsets = scenario.episode.offsets[: choice.episodes]
     where = "--offsets" if choice.offsets else "--protocol" if choice.protocol else "episode.offsets"
     if len(set(offsets)) < len(offsets):
@@ -191,16 +195,19 @@ def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) 
             "--episodes", f"value {choice.episodes}: the scenario lists {len(offsets)} offsets", "list more"
         )
     for offset in offsets:
-        if not 0 <= offset <= total - jobs:
+        total = len(source.trace.jobs)
+        if not 0 <= offset < windows.starts(total):
             raise BadInputError(
                 where,
-                f"no {jobs} jobs from row {offset} on: {source.name} has {total} usable jobs",
-                f"use {'--offsets' if choice.protocol else 'rows'} 0 to {total - jobs}",
+                f"no {windows.measure} from row {offset} on: {source.name} has {total} usable jobs",
+                f"use {'--offsets' if choice.protocol else 'rows'} 0 to {windows.starts(total) - 1}",
             )
-    parts = [source.rows(offset, jobs) for offset in offsets]
+    parts = [source.listed(offset, k, seed) for k, offset in enumerate(offsets)]
     return [
-        EvaluationEpisode(k, seed, offset, rows.in_submit_order(), rows)
-        for k, (offset, rows) in enumerate(zip(offsets, parts, strict=True))
+        EvaluationEpisode(
+            k, seed, part.offset, part.jobs, source.rows(part.offset, len(part.jobs)), part.power
+        )
+        for k, part in enumerate(parts)
     ]
 
 

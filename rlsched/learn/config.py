@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.evaluate.measures import METRICS
-from rlsched.scenario import Frozen, Scenario, apply_overrides, parse, read_text, read_yaml, validate
+from rlsched.scenario import Scenario, parse
 from rlsched.scenario import load as load_scenario
+from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
 
 Width = Annotated[int, Field(ge=1)]
 

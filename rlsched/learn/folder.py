@@ -28,7 +28,8 @@ import yaml
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.learn.config import TrainConfig, make_config
-from rlsched.scenario import Frozen, Scenario, parse, read_text, read_yaml
+from rlsched.scenario import Scenario, parse
+from rlsched.settings import Frozen, read_text, read_yaml
 
 KEPT_CHECKPOINTS = 2
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")

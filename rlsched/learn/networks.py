@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.config import Network
-from rlsched.sim.layout import Layout, job_features
+from rlsched.sim.layout import Layout
 
 SMALL = 0.1
 """On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
@@ -109,7 +109,7 @@ class JobEncoder(nn.Module):
 
     def __init__(self, layout: Layout, width: int, *, privileged: bool) -> None:
         super().__init__()
-        features = len(job_features(layout.num_resources))
+        features = len(layout.job_features)
         self.of_job = nn.Linear(features, width)
         # The context and the mean of all visible jobs, whichever of them are encoded.
         self.of_state = mlp([context_size(layout, privileged=privileged) + features, width, width])
@@ -154,7 +154,7 @@ class JobScorer(nn.Module):
         self.gain = gain
         self.waiting = waiting
         self.blocks = Blocks(layout)
-        names = job_features(layout.num_resources)
+        names = layout.job_features
         width = hidden[0]
         self.encoder = JobEncoder(layout, width, privileged=False)
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
@@ -234,7 +234,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
             f"value {seen}: network.kind job_scorer scores jobs",
             "add jobs, or set network.kind=mlp",
         )
-    features = job_features(layout.num_resources)
+    features = layout.job_features
     unknown = [name for name in network.prior if name not in features]
     if unknown:
         raise BadInputError(

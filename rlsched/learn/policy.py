@@ -26,7 +26,8 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
 from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
-from rlsched.scenario import Scenario, parse, validate
+from rlsched.scenario import Scenario, parse
+from rlsched.settings import validate
 from rlsched.sim.layout import Layout
 
 WEIGHTS, SETTINGS = "weights.npz", "policy.json"

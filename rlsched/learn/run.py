@@ -89,9 +89,12 @@ def train(
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
     rng = np.random.default_rng(VALIDATION_SEED)
-    episodes = [feed.training(rng).jobs for _ in range(config.validation.episodes)]
-    # A policy that may leave jobs unfinished is judged as if it might not.
-    settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
+    episodes = [feed.training(rng) for _ in range(config.validation.episodes)]
+    settled = scenario
+    if (
+        scenario.decision.horizon is None
+    ):  # a policy that may leave jobs unfinished is judged as if it might not
+        settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     validation = Validation.of(settled, feed.units, episodes, config.validation.metric)
     display.prepare()
     with ray_session(address), interrupts() as interrupted:

@@ -13,13 +13,18 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
-from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.jobs import FloatArray
 from rlsched.scenario import Scenario
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.metrics import Played, job_metrics
+from rlsched.sim.orders import play_order
 from rlsched.sim.replay import replay
+from rlsched.sim.simulator import Playable, effective_prices
 
 MARGIN = 0.95
 """Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
+
+HORIZON_REFERENCES = ("fcfs", "sjf", "qos", "hvf", "packing")
+"""Orders that a policy with a horizon is held against, under both placements."""
 
 LEAST = 0.01
 """Share of the mean reference that is added to both sides of a ratio."""
@@ -45,41 +50,38 @@ class Validation:
     Attributes:
         scenario: what the policy sees and may do.
         units: (resource,) units of the cluster.
-        episodes: jobs of each.
+        episodes: jobs and power of each.
         metric: that is to be best.
-        heuristics: order -> metric -> mean under greedy backfilling, on the same episodes.
+        heuristics: order -> metric -> mean, on the same episodes; with a horizon `order:placement`, else
+            under greedy backfilling.
         best: (episode,) the metric under the best of these orders in each episode.
     """
 
     scenario: Scenario
     units: Sequence[int]
-    episodes: Sequence[JobTable]
+    episodes: Sequence[Playable]
     metric: str
     heuristics: Mapping[str, Mapping[str, float]]
     best: FloatArray
 
     @classmethod
     def of(
-        cls, scenario: Scenario, units: Sequence[int], episodes: Sequence[JobTable], metric: str
+        cls, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable], metric: str
     ) -> Validation:
         """Run the heuristics that policies are held against.
 
         Raises:
             BadInputError: the metric is not one of those that are measured.
         """
-        names = dict.fromkeys(("sjf", *scenario.objective.baseline))
         measured = {
-            name: _measure(
-                scenario, units, episodes, [replay(jobs, units, name, "greedy") for jobs in episodes]
-            )
-            for name in names
+            name: _measure(scenario, units, played)
+            for name, played in _references(scenario, units, episodes).items()
         }
         heuristics = {name: _means(values) for name, values in measured.items()}
-        if metric not in heuristics["sjf"]:
+        known = next(iter(heuristics.values()))
+        if metric not in known:
             raise BadInputError(
-                "validation.metric",
-                f"{metric!r} is not measured",
-                f"use one of {', '.join(heuristics['sjf'])}",
+                "validation.metric", f"{metric!r} is not measured", f"use one of {', '.join(known)}"
             )
         best = np.minimum if measure(metric).lower_is_better else np.maximum
         return cls(
@@ -109,28 +111,46 @@ class Validation:
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
         """
-        starts = play(self.scenario, self.units, self.episodes, policy)
-        values = _measure(self.scenario, self.units, self.episodes, starts)
+        played = play(self.scenario, self.units, self.episodes, policy)
+        values = _measure(self.scenario, self.units, played)
         least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
         relative = (values[self.metric] + least) / (self.best + least)
         return _means(values) | {"relative": float(relative.mean())}
 
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
+        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
+        if self.scenario.episode.end != "all_finished":  # what is not run by the end earns nothing
+            return Score(0.0, sign * metrics["relative"])
         reference = self.heuristics["sjf"]
         span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
         wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
         excess = max(0.0, max(span, wait) - 1.0)
-        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
         return Score(excess, sign * metrics["relative"])
 
 
-def _measure(
-    scenario: Scenario, units: Sequence[int], episodes: Sequence[JobTable], starts: Sequence[IntArray]
-) -> dict[str, FloatArray]:
+def _references(
+    scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
+) -> dict[str, list[Played]]:
+    """What policies are held against: sjf and the baseline, or with a horizon the common orders."""
+    if scenario.decision.horizon is None:
+        names = dict.fromkeys(("sjf", *scenario.objective.baseline))
+        return {
+            name: [Played.of_starts(e.jobs, replay(e.jobs, units, name, "greedy")) for e in episodes]
+            for name in names
+        }
+    seeds = range(len(episodes))
+    return {
+        f"{name}:{rule}": play_order(scenario, units, episodes, name, rule, seeds)
+        for name in HORIZON_REFERENCES
+        for rule in ("now", "horizon")
+    }
+
+
+def _measure(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
     """Metric -> (episode,) values."""
-    tick_s = scenario.cluster.tick_s
-    results = [job_metrics(jobs, start, units, tick_s) for jobs, start in zip(episodes, starts, strict=True)]
+    tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
+    results = [job_metrics(one, units, tick_s, prices) for one in played]
     return {name: np.array([result[name] for result in results]) for name in results[0]}
 
 

@@ -18,7 +18,7 @@ from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.report.packing import pack
 from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened
 from rlsched.report.words import TimeUnit, time_unit, written
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.metrics import Played, job_metrics
 
 Colour = Literal["wait", "size"]
 
@@ -178,7 +178,7 @@ def _draw_jobs(
 
 def _facts(schedule: Schedule, gantt: Gantt) -> str:
     one = replace(schedule.jobs, demand=schedule.jobs.demand[:, :1])
-    metrics = job_metrics(one, schedule.start, [gantt.processors], gantt.tick_s)
+    metrics = job_metrics(Played.of_starts(one, schedule.start), [gantt.processors], gantt.tick_s)
     facts = [
         f"bounded slowdown {written(metrics['bounded_slowdown'], 'ratio')}",
         f"wait {written(metrics['wait'], 's')}",

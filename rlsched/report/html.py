@@ -15,7 +15,7 @@ import yaml
 
 import rlsched
 from rlsched.errors import BadInputError
-from rlsched.evaluate.measures import HEADLINE, measure
+from rlsched.evaluate.measures import headline, measure
 from rlsched.evaluate.results import Result, to_json
 from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
 from rlsched.files import write_whole
@@ -26,6 +26,7 @@ from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
 from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table
 from rlsched.report.words import Scale, scale_for, verdict
+from rlsched.scenario import Scenario
 
 _LIBRARIES = ("numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
 
@@ -128,9 +129,9 @@ def _hoarders(result: Result) -> set[Contender]:
 
 
 def _headline(result: Result) -> list[str]:
-    """The metrics that are shown first: those of `HEADLINE`, else whatever was measured."""
+    """The metrics that are shown first: the headline, else whatever was measured."""
     measured = list(dict.fromkeys(row.metric for row in result.summary if not isnan(row.mean)))
-    return [metric for metric in HEADLINE if metric in measured] or measured[:4]
+    return list(headline(measured)) or measured[:4]
 
 
 def findings(result: Result) -> list[str]:
@@ -203,12 +204,18 @@ def _facts(result: Result) -> dict[str, str]:
         "Workload": str(getattr(scenario.workload, "file", scenario.workload.kind)),
         "Cluster": resources,
         "Protocol": result.protocol or "none",
-        "Episodes": f"{len(episodes):,}, jobs in each: {scenario.episode.jobs or 'the whole trace'}",
+        "Episodes": f"{len(episodes):,} of {_length(scenario)}",
         "Seeds": _listed(seeds),
     }
     if offsets:
         facts["Offsets"] = _listed(offsets)
     return facts
+
+
+def _length(scenario: Scenario) -> str:
+    if scenario.episode.max_ticks is not None:
+        return f"{scenario.episode.max_ticks:,} ticks of {scenario.cluster.tick_s:,} s"
+    return f"{scenario.episode.jobs:,} jobs" if scenario.episode.jobs else "the whole trace"
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from math import ceil, isnan
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rlsched.evaluate.measures import HEADLINE, measure
+from rlsched.evaluate.measures import headline, measure
 from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
 from rlsched.report.style import (
     HEURISTIC,
@@ -36,18 +36,22 @@ def learned_colours(rows: Iterable[SummaryRow]) -> dict[Contender, str]:
 
 
 def draw_comparison(
-    rows: Sequence[SummaryRow], metrics: Sequence[str] = HEADLINE, hoarders: Collection[Contender] = ()
+    rows: Sequence[SummaryRow],
+    metrics: Sequence[str] | None = None,
+    hoarders: Collection[Contender] = (),
 ) -> Figure:
     """One panel per metric: means with their 95 % intervals, best on top, learned policies coloured.
 
     Args:
         rows: of `summarise`.
-        metrics: names; those that were never measured are left out.
+        metrics: names; those that were never measured are left out; None: the headline.
         hoarders: policies whose results do not count; drawn hollow.
 
     Raises:
         ValueError: none of the metrics was measured.
     """
+    if metrics is None:
+        metrics = headline({row.metric for row in rows})
     panels = {metric: _shown(rows, metric) for metric in metrics}
     panels = {metric: chosen for metric, chosen in panels.items() if chosen[0]}
     if not panels:

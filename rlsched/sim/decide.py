@@ -6,57 +6,26 @@ legal action is taken; time passes only by the no-op, tick by tick or event by e
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-
-from rlsched.jobs import FloatArray, IntArray
+from rlsched.sim.clock import mean_bounded_slowdown, open_grid, pass_tick
 from rlsched.sim.compiled import kernel, step
 from rlsched.sim.events import admissible, fits, happen, next_event, reserve, start, start_behind
-from rlsched.sim.state import State
-
-# Reward terms in the order of `Outcome.terms`; envs.objectives says formula, unit and source.
-TERMS = (
-    "slowdown",
-    "bounded_slowdown",
-    "wait_time",
-    "utilization",
-    "makespan",
-    "throughput",
-    "terminal_bsld",
+from rlsched.sim.grid import NOWHERE, first_fit, fits_now
+from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, begin, book, close
+from rlsched.sim.pools import refill, schedule, suspend, weakest
+from rlsched.sim.rules import (
+    BOUNDED_SLOWDOWN,
+    MAKESPAN,
+    MAX_TICKS,
+    NO_NEW_JOB,
+    SLOWDOWN,
+    SUSPENSION,
+    TERMINAL_BSLD,
+    THROUGHPUT,
+    UTILIZATION,
+    WAIT_TIME,
+    Rules,
 )
-SLOWDOWN, BOUNDED_SLOWDOWN, WAIT_TIME, UTILIZATION, MAKESPAN, THROUGHPUT, TERMINAL_BSLD = range(len(TERMS))
-
-ALL_FINISHED, NO_NEW_JOB, MAX_TICKS = range(3)
-TERMINATED, TRUNCATED = 1, 2
-
-
-class Rules(NamedTuple):
-    """What is shared by all environments and never changes."""
-
-    window: int  # slots; the no-op is action number `window`
-    commit: bool  # a job that does not fit may be chosen and gets a reservation
-    tick_rule: bool  # the no-op advances one tick, not to the next event
-    sparse: bool  # rates are earned for the first tick of a transition only
-    skip_forced: bool  # no question where one action is legal
-    gamma: float  # discount per tick within a transition
-    window_scope: bool  # only visible jobs count as waiting
-    end: int
-    max_ticks: int
-    weights: FloatArray  # (term,) of the reward
-
-
-class Outcome(NamedTuple):
-    """What a step writes for its caller."""
-
-    mask: NDArray[np.int8]  # (env, action) 1 where legal
-    fits: NDArray[np.int8]  # (env, slot) 1 where the slot's job fits now
-    terms: FloatArray  # (env, term) of the last transition
-    reward: FloatArray  # (env,) scale x weighted terms
-    elapsed: IntArray  # (env,) ticks of the last transition
-    terminated: NDArray[np.bool_]  # (env,)
-    truncated: NDArray[np.bool_]  # (env,)
+from rlsched.sim.state import State
 
 
 @step
@@ -66,6 +35,47 @@ def judge(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
     Returns:
         How many are legal, and the last of them.
     """
+    if rules.horizon > 0:
+        return judge_grid(s, o, rules, i)
+    return judge_queue(s, o, rules, i)
+
+
+@step
+def judge_grid(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
+    """`judge` with a horizon: what can be placed, or suspended."""
+    e = s.episodes[i]
+    o.mask[i, :] = 0
+    o.fits[i, :] = 0
+    o.first[i, :] = NOWHERE
+    legal, last = 0, -1
+    capped = e.actions_now >= rules.window + 2
+    for k in range(e.num_ready):
+        row = s.queue[i, e.queue_lo + k]
+        if rules.plan_ahead:
+            first = first_fit(s, i, row)
+        else:
+            first = 0 if fits_now(s, i, row) else NOWHERE
+        o.first[i, k] = first
+        o.fits[i, k] = first == 0
+        if first != NOWHERE and not capped:
+            o.mask[i, k] = 1
+            legal += 1
+            last = k
+    may_suspend = rules.suspend and not capped and e.num_suspended < rules.suspend_pool
+    if may_suspend and weakest(s, i, False) >= 0:
+        last = rules.window
+        o.mask[i, last] = 1
+        legal += 1
+    if legal == 0 or e.num_running > 0 or e.num_planned > 0 or e.next_arrival < e.num_jobs:
+        last = rules.num_actions - 1
+        o.mask[i, last] = 1
+        legal += 1
+    return legal, last
+
+
+@step
+def judge_queue(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
+    """`judge` without a horizon: what can start, or be given a reservation."""
     e = s.episodes[i]
     visible = min(e.queue_hi - e.queue_lo, rules.window)
     capped = e.actions_now >= rules.window + 2
@@ -99,10 +109,21 @@ def judge(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
 def act(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
     """Do what a legal action does."""
     e = s.episodes[i]
-    if action == rules.window:
-        wait(s, o, rules, i)
+    if action == rules.num_actions - 1:
+        if rules.horizon > 0:
+            pass_tick(s, o, rules, i)
+        else:
+            wait(s, o, rules, i)
         return
     e.actions_now += 1
+    if rules.horizon > 0:
+        if action < rules.window:
+            schedule(s, i, action, o.first[i, action])
+        else:
+            suspend(s, i, weakest(s, i, False))
+            book(s, o, i, SUSPENSION, -1.0)
+        refill(s, rules, i)
+        return
     row = s.queue[i, e.queue_lo + action]
     if e.reserved >= 0:
         start_behind(s, i, action)
@@ -179,17 +200,6 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     o.terms[i, MAKESPAN] -= factor
 
 
-@kernel
-def mean_bounded_slowdown(s: State, i: int) -> float:
-    """Mean over the episode's jobs of max(1, response / max(runtime, bound)); all have started."""
-    n = s.episodes[i].num_jobs
-    total = 0.0
-    for j in range(n):
-        job = s.jobs[i, j]
-        total += max(1.0, (job.start + job.runtime - job.submit) * job.bounded_rate)
-    return total / n
-
-
 @step
 def settle(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Take forced actions until the agent must be asked or the episode is over."""
@@ -198,42 +208,22 @@ def settle(s: State, o: Outcome, rules: Rules, i: int) -> None:
         legal, last = judge(s, o, rules, i)
         if legal > 1:
             return
-        if not rules.skip_forced and (rules.tick_rule or last != rules.window):
+        if not rules.skip_forced and (rules.tick_rule or last != rules.num_actions - 1):
             return
         act(s, o, rules, i, last)
     o.mask[i, :] = 0
-    o.mask[i, rules.window] = 1  # an episode that is over still shows a legal action: nothing
-
-
-@step
-def begin(s: State, o: Outcome, i: int) -> None:
-    """Open a transition."""
-    e = s.episodes[i]
-    e.asked_at = e.now
-    e.discount = 1.0
-    o.terms[i, :] = 0.0
-
-
-@step
-def close(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """Book what the transition came to."""
-    e = s.episodes[i]
-    total = 0.0
-    for k in range(len(rules.weights)):
-        if rules.weights[k] != 0.0:
-            total += rules.weights[k] * o.terms[i, k]
-    o.reward[i] = e.scale * total
-    o.elapsed[i] = e.now - e.asked_at
-    o.terminated[i] = e.over == TERMINATED
-    o.truncated[i] = e.over == TRUNCATED
+    o.mask[i, rules.num_actions - 1] = 1  # an episode that is over still shows a legal action: nothing
 
 
 @kernel
 def open_episode(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """From freshly loaded jobs to the first question; what is earned before it is nobody's."""
     begin(s, o, i)
-    happen(s, i, s.episodes[i].now, True)
-    judge_end(s, rules, i)
+    if rules.horizon > 0:
+        open_grid(s, o, rules, i)
+    else:
+        happen(s, i, s.episodes[i].now, True)
+        judge_end(s, rules, i)
     settle(s, o, rules, i)
     begin(s, o, i)
     close(s, o, rules, i)

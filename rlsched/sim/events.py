@@ -74,63 +74,130 @@ def leave_queue(s: State, i: int, position: int) -> None:
         for k in range(at, hi - 1):
             s.queue[i, k] = s.queue[i, k + 1]
         e.queue_hi = hi - 1
-    if e.queue_lo == e.queue_hi:
-        e.slowdown_rate = 0.0  # sheds what rounding left of the sums
+
+
+@step
+def insert_in_queue(s: State, i: int, row: int, position: int) -> None:
+    """Put a job back into the queue at this position, moving the front of the queue where there is room."""
+    e = s.episodes[i]
+    if e.queue_lo > 0:
+        e.queue_lo -= 1
+        for k in range(e.queue_lo, e.queue_lo + position):
+            s.queue[i, k] = s.queue[i, k + 1]
+    else:
+        # All of the queue has arrived and not all that arrived wait, so there is room behind it.
+        for k in range(e.queue_hi, position, -1):
+            s.queue[i, k] = s.queue[i, k - 1]
+        e.queue_hi += 1
+    s.queue[i, e.queue_lo + position] = row
+
+
+@step
+def count_waiting(s: State, i: int, row: int) -> None:
+    """Add the job to the sums over waiting jobs."""
+    e = s.episodes[i]
+    job = s.jobs[i, row]
+    units = np.int64(s.demand[i, row, 0])
+    e.queued_work += units * job.requested
+    e.queued_area += units * job.runtime
+    e.num_waiting += 1
+    e.slowdown_rate += job.slowdown_rate
+    e.bounded_rate += job.bounded_rate
+
+
+@step
+def uncount_waiting(s: State, i: int, row: int) -> None:
+    """Take the job out of the sums over waiting jobs."""
+    e = s.episodes[i]
+    job = s.jobs[i, row]
+    units = np.int64(s.demand[i, row, 0])
+    e.queued_work -= units * job.requested
+    e.queued_area -= units * job.runtime
+    e.num_waiting -= 1
+    e.slowdown_rate -= job.slowdown_rate
+    e.bounded_rate -= job.bounded_rate
+    if e.num_waiting == 0:  # sheds what rounding left of the sums
+        e.slowdown_rate = 0.0
         e.bounded_rate = 0.0
 
 
 @step
-def start(s: State, i: int, position: int, keep_releases: bool) -> None:
-    """Start the waiting job at this position of the queue, now.
+def run_job(s: State, i: int, row: int, number: int, keep_releases: bool) -> None:
+    """Let the job, which waits no more, run from now on.
 
     Args:
         s: state.
         i: environment.
-        position: 0 is the oldest waiting job.
+        row: of the job.
+        number: of its first start.
         keep_releases: keep the sorted list of expected releases (only rules that look ahead need it).
     """
     e = s.episodes[i]
-    row = s.queue[i, e.queue_lo + position]
     job = s.jobs[i, row]
     units = np.int64(s.demand[i, row, 0])
-    job.start = e.now
-    number = e.num_running + e.num_finished
-    s.started[i, number] = row
-    heap_push(s.ends[i], e.num_running, (e.now + job.runtime) << JOB_BITS | number)
+    job.expected_end = e.now + job.requested
+    job.end = e.now + job.runtime
+    heap_push(s.ends[i], e.num_running, job.end << JOB_BITS | number)
     if keep_releases:
-        add_release(s, i, row, (e.now + job.requested) << JOB_BITS | row)
+        add_release(s, i, row, job.expected_end << JOB_BITS | row)
     e.num_running += 1
     for r in range(s.free.shape[1]):
         s.free[i, r] -= s.demand[i, row, r]
-    e.queued_work -= units * job.requested
-    e.queued_area -= units * job.runtime
-    e.promised += units * (e.now + job.requested)
-    e.ending += units * (e.now + job.runtime)
+    e.promised += units * job.expected_end
+    e.ending += units * job.end
     e.running_rate += job.slowdown_rate
-    e.slowdown_rate -= job.slowdown_rate
-    e.bounded_rate -= job.bounded_rate
+
+
+@step
+def first_start(s: State, i: int, row: int) -> int:
+    """Number the job, which starts now for the first time."""
+    e = s.episodes[i]
+    number = e.num_started
+    s.jobs[i, row].start = e.now
+    s.started[i, number] = row
+    e.num_started = number + 1
+    return number
+
+
+@step
+def start(s: State, i: int, position: int, keep_releases: bool) -> None:
+    """Start the waiting job at this position of the queue, now; 0 is the oldest waiting job."""
+    row = s.queue[i, s.episodes[i].queue_lo + position]
+    uncount_waiting(s, i, row)
+    run_job(s, i, row, first_start(s, i, row), keep_releases)
     leave_queue(s, i, position)
 
 
 @step
-def complete_one(s: State, i: int, keep_releases: bool) -> None:
-    """Take the running job that ends first off the cluster; of equal ends the one that started first.
-
-    The clock is the caller's.
-    """
+def stop_job(s: State, i: int, row: int, keep_releases: bool) -> None:
+    """Take a job that was running off the cluster; the heap of ends is the caller's."""
     e = s.episodes[i]
-    row = s.started[i, heap_pop(s.ends[i], e.num_running) & JOB_MASK]
     job = s.jobs[i, row]
     units = np.int64(s.demand[i, row, 0])
     if keep_releases:
-        drop_release(s, i, row, (job.start + job.requested) << JOB_BITS | row)
+        drop_release(s, i, row, job.expected_end << JOB_BITS | row)
     e.num_running -= 1
-    e.num_finished += 1
     for r in range(s.free.shape[1]):
         s.free[i, r] += s.demand[i, row, r]
-    e.promised -= units * (job.start + job.requested)
-    e.ending -= units * (job.start + job.runtime)
+    e.promised -= units * job.expected_end
+    e.ending -= units * job.end
     e.running_rate = e.running_rate - job.slowdown_rate if e.num_running > 0 else 0.0
+
+
+@step
+def complete_one(s: State, i: int, keep_releases: bool) -> int:
+    """Take the running job that ends first off the cluster; of equal ends the one that started first.
+
+    The clock is the caller's.
+
+    Returns:
+        Row of the job.
+    """
+    e = s.episodes[i]
+    row = s.started[i, heap_pop(s.ends[i], e.num_running) & JOB_MASK]
+    stop_job(s, i, row, keep_releases)
+    e.num_finished += 1
+    return row
 
 
 @step
@@ -139,18 +206,14 @@ def admit_one(s: State, i: int) -> None:
     e = s.episodes[i]
     row = e.next_arrival
     job = s.jobs[i, row]
-    units = np.int64(s.demand[i, row, 0])
     job.queue_at_submit = e.queue_hi - e.queue_lo
     job.work_at_submit = e.queued_work
     job.free_at_submit = s.free[i, 0]
     s.queue[i, e.queue_hi] = row
     e.queue_hi += 1
     e.next_arrival = row + 1
-    e.queued_work += units * job.requested
-    e.queued_area += units * job.runtime
-    e.arriving_area -= units * job.runtime
-    e.slowdown_rate += job.slowdown_rate
-    e.bounded_rate += job.bounded_rate
+    e.arriving_area -= np.int64(s.demand[i, row, 0]) * job.runtime
+    count_waiting(s, i, row)
 
 
 @step

@@ -15,8 +15,21 @@ from numpy.typing import NDArray
 from rlsched.scenario import Decision, Observation
 
 
-def job_features(num_resources: int) -> tuple[str, ...]:
-    """Columns of the `jobs` block, in order; all in [0, 1], times and work log-scaled and clipped."""
+def job_features(num_resources: int, *, horizon: bool = False) -> tuple[str, ...]:
+    """Columns of the `jobs` block, in order; all in [0, 1], times and work log-scaled and clipped.
+
+    Args:
+        num_resources: resource types of the cluster.
+        horizon: whether the scenario has one, and so plans, values and qos count.
+    """
+    with_horizon = (
+        "duration",  # requested time / horizon
+        "qos",
+        "value_rate",  # value per tick, as a share of the most valuable job that fits the cluster
+        "density",  # value per unit-tick / highest price
+        "slack",  # time to the qos violation beyond the requested time; 0.5 none left, scaled by the horizon
+        "start",  # first row from which it fits / horizon; 1 where it fits nowhere
+    )
     per_resource = [f"{name}_{r}" for r in range(num_resources) for name in ("share", "log_demand")]
     return (
         "present",  # 1 where the slot holds a job
@@ -30,11 +43,19 @@ def job_features(num_resources: int) -> tuple[str, ...]:
         "fits",  # 1 where its demand is free now
         "legal",  # 1 where choosing it is legal now
         "reserved",  # 1 where it holds the reservation
+        *(with_horizon if horizon else ()),
     )
 
 
-def queue_features(num_resources: int) -> tuple[str, ...]:
-    """Entries of the `queue` block; all in [0, 1]."""
+def queue_features(num_resources: int, *, horizon: bool = False) -> tuple[str, ...]:
+    """Entries of the `queue` block; all in [0, 1]. Arguments as of `job_features`."""
+    with_horizon = (
+        *[f"on_{r}" for r in range(num_resources)],  # share of units on now
+        *[f"on_next_{r}" for r in range(num_resources)],  # forecast for the next tick
+        "planned",  # planned jobs, log-scaled
+        "suspended",  # suspended jobs, log-scaled
+        "battery",  # level / capacity
+    )
     return (
         "queue_length",  # waiting jobs, log-scaled
         "backlog",  # waiting jobs beyond the window, log-scaled
@@ -45,6 +66,7 @@ def queue_features(num_resources: int) -> tuple[str, ...]:
         "shadow",  # time until the reserved job is expected to start, log-scaled
         *[f"free_{r}" for r in range(num_resources)],  # share of units free now
         *[f"extra_{r}" for r in range(num_resources)],  # share free beside the reserved job at its start
+        *(with_horizon if horizon else ()),
     )
 
 
@@ -78,30 +100,50 @@ class Block:
 
 @dataclass(frozen=True)
 class Layout:
-    """All blocks of an observation, in the order of the vector; `num_actions` of the mask beside it."""
+    """All blocks of an observation, in the order of the vector; `num_actions` of the mask beside it.
+
+    The image is no part of the vector: it says in units what `profile` says in shares, with many times the
+    numbers. Where it is observed the vector holds the profile, and the image is drawn from that by whoever
+    wants to see it: the simulator (`picture`), or a network on its own device.
+
+    Attributes:
+        blocks: of the vector.
+        num_actions: numbers of the mask.
+        num_resources: resource types of the cluster.
+        horizon: rows of the grid; 0: none.
+    """
 
     blocks: tuple[Block, ...]
     num_actions: int
     num_resources: int
+    horizon: int = 0
 
     @classmethod
     def of(cls, observation: Observation, decision: Decision, num_resources: int) -> Layout:
         """The layout that these settings give on a cluster with so many resource types.
 
-        Actions are one per window slot and the no-op, which is last.
+        Actions are one per slot, with a horizon one that suspends, and the no-op, which is last.
         """
+        horizon = decision.horizon or 0
         shapes = {
-            "jobs": (decision.window, len(job_features(num_resources))),
+            "jobs": (decision.window, len(job_features(num_resources, horizon=horizon > 0))),
             "event_horizon": (observation.event_horizon, 1 + 2 * num_resources),
-            "queue": (len(queue_features(num_resources)),),
+            "queue": (len(queue_features(num_resources, horizon=horizon > 0)),),
             "outlook": (len(outlook_features()),),
+            "profile": (horizon, num_resources, 3),
         }
+        names = dict.fromkeys("profile" if name == "image" else name for name in observation.blocks)
         blocks, offset = [], 0
-        for name in observation.blocks:
+        for name in names:
             block = Block(name, shapes[name], offset)
             blocks.append(block)
             offset += block.size
-        return cls(tuple(blocks), decision.window + 1, num_resources)
+        return cls(tuple(blocks), decision.num_actions, num_resources, horizon)
+
+    @property
+    def job_features(self) -> tuple[str, ...]:
+        """Columns of the `jobs` block."""
+        return job_features(self.num_resources, horizon=self.horizon > 0)
 
     @property
     def size(self) -> int:

@@ -1,24 +1,76 @@
-"""What a finished episode was worth: metrics of its jobs, from their start ticks alone."""
+"""What an episode was worth: metrics of its jobs and of the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import nan
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.scenario import CostTerm
 
 BOUND_S = 10.0
 """Shorter runtimes count as this long in bounded slowdown (simulator.md section 6, rule 4)."""
 
 PRICE = 0.5
-"""Value of one unit for one tick, the same for all resource types ([G] eq. 3.2, its default)."""
+"""Value of one unit for one tick, where a resource does not say ([G] eq. 3.2, its default)."""
 
 PER_JOB = ("wait", "response", "slowdown", "bounded_slowdown")
 """Metrics that every job has; a run reports their mean, median, 95th percentile and maximum."""
+
+COSTS: tuple[str, ...] = get_args(CostTerm)
+"""Terms that are reported as `cost.NAME`, with their sign turned, where they were counted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """How an episode went; row k of every column is row k of the job table.
+
+    Attributes:
+        jobs: of the episode.
+        start: (jobs,) tick of the first start, -1 never started.
+        end: (jobs,) tick at which the job was done, -1 not finished.
+        suspensions: (jobs,) how often it was suspended.
+        rejected: (jobs,) whether it was turned away or given up.
+        ticks: length of the episode where the clock may end it; None: all jobs were run to their end.
+        totals: term -> its sum over the episode, not discounted; empty where nobody counted.
+        accounts: energies and shares over the episode, see `energy.ACCOUNTS`; likewise.
+    """
+
+    jobs: JobTable
+    start: IntArray
+    end: IntArray
+    suspensions: IntArray
+    rejected: NDArray[np.bool_]
+    ticks: int | None = None
+    totals: Mapping[str, float] = field(default_factory=dict)
+    accounts: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_starts(cls, jobs: JobTable, start: IntArray) -> Played:
+        """Jobs that ran from these ticks (-1: never) to their end without a break.
+
+        Raises:
+            ValueError: a wrong number of start ticks.
+        """
+        if start.shape != (len(jobs),):
+            raise ValueError(f"start ticks of shape {start.shape} for {len(jobs)} jobs: give one per job")
+        none = np.zeros(len(jobs), np.int64)
+        return cls(jobs, start, np.where(start >= 0, start + jobs.runtime, -1), none, none > 0)
+
+    @property
+    def started(self) -> NDArray[np.bool_]:
+        """(jobs,) whether it ever ran."""
+        return self.start >= 0
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """(jobs,) whether it was done."""
+        return self.end >= 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,37 +81,25 @@ class JobOutcome:
     submit; its wait is then negative and its slowdown below 1, as recorded.
 
     Attributes:
-        started: (jobs,) False where the job never started; the other columns are NaN there.
-        wait: (jobs,) seconds from submit to start.
-        response: (jobs,) seconds from submit to end.
+        wait: (jobs,) seconds from submit to start; NaN where the job never started.
+        response: (jobs,) seconds from submit to end; NaN where it never ended, as in what follows.
         slowdown: (jobs,) response / runtime.
         bounded_slowdown: (jobs,) max(1, response / max(runtime, 10 s)).
     """
 
-    started: NDArray[np.bool_]
     wait: FloatArray
     response: FloatArray
     slowdown: FloatArray
     bounded_slowdown: FloatArray
 
     @classmethod
-    def of(cls, jobs: JobTable, start: IntArray, tick_s: int = 1) -> JobOutcome:
-        """The outcome of jobs that started at these ticks.
-
-        Args:
-            jobs: the jobs of the episode.
-            start: (jobs,) ticks, -1 where a job never started.
-            tick_s: seconds per tick.
-
-        Raises:
-            ValueError: a wrong number of start ticks.
-        """
-        started = _started(jobs, start)
-        wait = np.where(started, (start - jobs.submit) * float(tick_s), nan)
+    def of(cls, played: Played, tick_s: int = 1) -> JobOutcome:
+        """The outcome of the jobs of an episode, with so many seconds per tick."""
+        jobs = played.jobs
+        wait = np.where(played.started, (played.start - jobs.submit) * float(tick_s), nan)
+        response = np.where(played.finished, (played.end - jobs.submit) * float(tick_s), nan)
         runtime = jobs.runtime * float(tick_s)
-        response = wait + runtime
         return cls(
-            started=started,
             wait=wait,
             response=response,
             slowdown=response / runtime,
@@ -68,19 +108,18 @@ class JobOutcome:
 
 
 def job_metrics(
-    jobs: JobTable, start: IntArray, units: Sequence[int], tick_s: int = 1, rejected: int = 0
+    played: Played, units: Sequence[int], tick_s: int = 1, prices: Sequence[float] | FloatArray = (PRICE,)
 ) -> dict[str, float]:
-    """Every metric of one episode that was run to its end.
+    """Every metric of one episode.
 
-    A job that never started is unfinished: it is left out of the means, and `completion_ratio` tells. What
-    cannot be said because no job finished is NaN.
+    Jobs that never started are left out of the mean wait, those that never ended out of the other means, and
+    `completion_ratio` tells. What cannot be said because no job finished is NaN.
 
     Args:
-        jobs: the jobs of the episode.
-        start: (jobs,) ticks, -1 where a job never started.
+        played: how the episode went.
         units: (resource,) units of the cluster.
         tick_s: seconds per tick.
-        rejected: jobs that were turned away before they got into the table.
+        prices: (resource,) value of a unit for a tick; one number for all of them.
 
     Returns:
         Metric name to value; times in seconds, throughput in jobs per hour, values in price x unit x ticks.
@@ -88,47 +127,44 @@ def job_metrics(
     Raises:
         ValueError: lengths that do not match.
     """
+    jobs = played.jobs
     if len(units) != jobs.num_resources:
         raise ValueError(f"{len(units)} units for {jobs.num_resources} resource types: give one per type")
-    outcome = JobOutcome.of(jobs, start, tick_s)
+    outcome = JobOutcome.of(played, tick_s)
     metrics: dict[str, float] = {}
     for name in PER_JOB:
         column: FloatArray = getattr(outcome, name)
-        metrics |= _distribution(name, column[outcome.started])
-    metrics |= _cluster(jobs, start, outcome.started, np.asarray(units, dtype=np.float64), tick_s)
-    metrics |= _value(jobs, start, outcome.started)
-    offered = len(jobs) + rejected
-    metrics["completion_ratio"] = float(outcome.started.sum()) / offered if offered else nan
-    metrics["rejected"] = float(rejected)
+        metrics |= _distribution(name, column[~np.isnan(column)])
+    metrics |= _cluster(played, np.asarray(units, dtype=np.float64), tick_s)
+    metrics |= _value(played, np.broadcast_to(np.asarray(prices, dtype=np.float64), (len(units),)))
+    metrics["completion_ratio"] = float(played.finished.sum()) / len(jobs) if len(jobs) else nan
+    metrics["rejected"] = float(played.rejected.sum())
+    metrics["suspensions"] = float(played.suspensions.sum())
+    metrics |= {f"cost.{name}": -played.totals[name] for name in COSTS if name in played.totals}
+    metrics |= {name: value for name, value in played.accounts.items() if not name.endswith("_share")}
     return metrics
 
 
-def rlscheduler_metrics(rows: JobTable, start: IntArray, processors: int) -> dict[str, float]:
+def rlscheduler_metrics(played: Played, processors: int) -> dict[str, float]:
     """Bounded slowdown and utilization as RLScheduler's code defines them (simulator.md section 6, rule 4).
 
     Its utilization ends with the last start, not with the last end, so it can exceed 1.
 
     Args:
-        rows: the jobs of a sequence; a tick is a second, the first resource is processors.
-        start: (jobs,) ticks; under that protocol every job starts.
+        played: a sequence; a tick is a second, the first resource is processors.
         processors: MaxProcs of the trace.
 
     Raises:
         ValueError: no jobs, or a job that never started.
     """
-    if len(rows) == 0 or not _started(rows, start).all():
+    rows = played.jobs
+    if len(rows) == 0 or not played.started.all():
         raise ValueError("the rlscheduler protocol knows no unfinished jobs: give a start tick for each")
-    span = float(start.max() - rows.submit.min())
+    span = float(played.start.max() - rows.submit.min())
     return {
-        "bounded_slowdown": float(JobOutcome.of(rows, start).bounded_slowdown.mean()),
+        "bounded_slowdown": float(JobOutcome.of(played).bounded_slowdown.mean()),
         "utilization": float(rows.area.sum()) / (span * processors) if span else nan,
     }
-
-
-def _started(jobs: JobTable, start: IntArray) -> NDArray[np.bool_]:
-    if start.shape != (len(jobs),):
-        raise ValueError(f"start ticks of shape {start.shape} for {len(jobs)} jobs: give one per job")
-    return start >= 0
 
 
 def _distribution(name: str, values: FloatArray) -> dict[str, float]:
@@ -144,40 +180,57 @@ def _distribution(name: str, values: FloatArray) -> dict[str, float]:
     }
 
 
-def _cluster(
-    jobs: JobTable, start: IntArray, started: NDArray[np.bool_], units: FloatArray, tick_s: int
-) -> dict[str, float]:
+def _cluster(played: Played, units: FloatArray, tick_s: int) -> dict[str, float]:
     """How the cluster was used: from the first submit to the last end, and how far beyond the arrivals.
 
     `schedule_span` is (last start - first submit) / (last submit - first submit), 1 where all jobs came at
     once. It tells a policy that pushes long jobs past the end of the sequence (results.md, hoarding).
     """
-    if not started.any():
-        return {"utilization": 0.0, "makespan": nan, "schedule_span": nan, "throughput": 0.0}
+    jobs, start, finished = played.jobs, played.start, played.finished
+    if not played.started.any():
+        return {
+            "utilization": 0.0,
+            "utilization_of_on": 0.0,
+            "makespan": nan,
+            "schedule_span": nan,
+            "throughput": 0.0,
+        }
     first = int(jobs.submit.min())
     arrivals = int(jobs.submit.max()) - first
-    last_start = int(start[started].max())
-    ticks = int((start + jobs.runtime)[started].max()) - first
-    used = (jobs.demand[started] * jobs.runtime[started, None].astype(np.float64)).sum(axis=0)  # (resource,)
+    last_start = int(start.max())
+    ticks = max(1, int(played.end.max()) - first if played.ticks is None else played.ticks)
+    shares = played.accounts
+    if shares:
+        utilization = shares["used_share"] / ticks
+        of_on = shares["used_share"] / shares["on_share"] if shares["on_share"] else nan
+    else:
+        used = (jobs.demand[finished] * jobs.runtime[finished, None].astype(np.float64)).sum(axis=0)
+        utilization = of_on = float((used / (units * ticks)).mean())
     return {
-        "utilization": float((used / (units * ticks)).mean()),
+        "utilization": utilization,
+        "utilization_of_on": of_on,
         "makespan": float(ticks * tick_s),
         "schedule_span": (last_start - first) / arrivals if arrivals else 1.0,
-        "throughput": float(started.sum()) * 3600.0 / (ticks * tick_s),
+        "throughput": float(finished.sum()) * 3600.0 / (ticks * tick_s),
     }
 
 
-def _value(jobs: JobTable, start: IntArray, started: NDArray[np.bool_]) -> dict[str, float]:
+def _value(played: Played, prices: FloatArray) -> dict[str, float]:
     """What finished jobs were worth ([G] eq. 3.2), and what those did that kept their qos ([G] eq. 3.1)."""
-    value = PRICE * jobs.demand.sum(axis=1) * jobs.runtime * jobs.qos
+    jobs, finished = played.jobs, played.finished
+    value = (jobs.demand * prices).sum(axis=1) * jobs.runtime * jobs.qos
     # 9 / 0.9 must be 10 ticks, not the 9.99... that floats may give
     allowed = np.floor(jobs.requested / jobs.qos + 1e-9)
-    on_time = started & (start + jobs.runtime - jobs.submit <= allowed)
+    on_time = finished & (played.end - jobs.submit <= allowed)
     submitted = float(value.sum())
-    finished, kept = float(value[started].sum()), float(value[on_time].sum())
+    earned, kept = float(value[finished].sum()), float(value[on_time].sum())
+    rejected = float(value[played.rejected].sum())
     return {
-        "job_value": finished,
-        "job_value_ratio": finished / submitted if submitted else nan,
+        "job_value": earned,
+        "job_value_ratio": earned / submitted if submitted else nan,
         "on_time_value": kept,
         "on_time_value_ratio": kept / submitted if submitted else nan,
+        "rejected_value": rejected,
+        "unfinished_value": submitted - earned - rejected,
+        "qos_violations": float((finished & ~on_time).sum()),
     }

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import IntArray
 from rlsched.sim.compiled import kernel, step
-from rlsched.sim.decide import Outcome
+from rlsched.sim.outcome import Outcome
+from rlsched.sim.picture import Picture, draw
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
 
 ABSENT = -1  # offset of a block that is not observed
@@ -36,7 +37,12 @@ class View(NamedTuple):
     events_at: int
     queue_at: int
     outlook_at: int
+    profile_at: int
     job_columns: int
+    price_top: float  # value per tick of a job on the whole cluster with qos 1
+    density_top: float  # highest price
+    capacity_wh: float  # of the battery
+    picture: Picture
     num_events: int
     log_time: float  # 1 / log2(1 + longest time in ticks)
     tick_s: float
@@ -81,6 +87,10 @@ def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         observe_queue(s, v, i, window)
     if v.outlook_at != ABSENT:
         observe_outlook(s, v, i)
+    if v.profile_at != ABSENT:
+        observe_profile(s, v, i)
+    if v.picture.cells.shape[0] > 0:
+        draw(s, v.picture, i)
 
 
 @step
@@ -88,9 +98,14 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
     """The `jobs` block: see layout.job_features for the columns."""
     e = s.episodes[i]
     x = v.vector[i]
+    if e.reshow != 0:  # what is left of a job that was suspended has changed
+        e.reshow = 0
+        for c in range(v.jobs_at, v.jobs_at + v.num_shown[i] * v.job_columns):
+            x[c] = 0.0
+        v.num_shown[i] = 0
     width = v.job_columns
     static = NUM_STATIC + 2 * s.free.shape[1]
-    visible = min(e.queue_hi - e.queue_lo, window)
+    visible = e.num_ready if s.used.shape[1] > 0 else min(e.queue_hi - e.queue_lo, window)
     source = 0
     for k in range(visible):
         row = s.queue[i, e.queue_lo + k]
@@ -125,6 +140,28 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         x[at + 2] = o.fits[i, k]
         x[at + 3] = o.mask[i, k]
         x[at + 4] = v.shown[i, k] == e.reserved
+    if s.used.shape[1] > 0:
+        observe_lots(s, o, v, i, static + 5)
+
+
+@step
+def observe_lots(s: State, o: Outcome, v: View, i: int, column: int) -> None:
+    """The columns of the `jobs` block that a horizon adds, from this column on."""
+    e = s.episodes[i]
+    x = v.vector[i]
+    rows = float(s.used.shape[1])
+    for k in range(v.num_shown[i]):
+        row = v.shown[i, k]
+        job = s.jobs[i, row]
+        lot = s.lots[i, row]
+        at = v.jobs_at + k * v.job_columns + column
+        slack = lot.due - e.now - job.requested
+        x[at] = job.requested / rows
+        x[at + 1] = lot.qos
+        x[at + 2] = lot.price / v.price_top
+        x[at + 3] = lot.density / v.density_top
+        x[at + 4] = min(1.0, max(0.0, 0.5 + 0.5 * slack / rows))
+        x[at + 5] = o.first[i, k] / rows if o.first[i, k] >= 0 else 1.0
 
 
 @step
@@ -203,6 +240,31 @@ def observe_queue(s: State, v: View, i: int, window: int) -> None:
     for r in range(resources):
         x[at + r] = s.free[i, r] / s.units[r]
         x[at + resources + r] = max(0, s.extra[i, r]) / s.units[r] if e.reserved >= 0 else 0.0
+    if s.used.shape[1] > 0:
+        at += 2 * resources
+        following = min(1, s.on.shape[1] - 1)
+        for r in range(resources):
+            x[at + r] = s.on[i, 0, r] / s.units[r]
+            x[at + resources + r] = s.on[i, following, r] / s.units[r]
+        at += 2 * resources
+        x[at] = min(1.0, log2(1.0 + e.num_planned) * LOG_JOBS)
+        x[at + 1] = min(1.0, log2(1.0 + e.num_suspended) * LOG_JOBS)
+        x[at + 2] = e.battery_wh / v.capacity_wh if v.capacity_wh > 0.0 else 0.0
+
+
+@step
+def observe_profile(s: State, v: View, i: int) -> None:
+    """The `profile` block: used, free and off as shares of the units, row by row."""
+    x = v.vector[i]
+    at = v.profile_at
+    resources = s.used.shape[2]
+    for r in range(resources):
+        share = np.float32(1.0 / s.units[r])
+        for k in range(s.used.shape[1]):
+            used, on = s.used[i, k, r], s.on[i, k, r]
+            x[at + 3 * (k * resources + r)] = used * share
+            x[at + 3 * (k * resources + r) + 1] = max(0, on - used) * share
+            x[at + 3 * (k * resources + r) + 2] = (s.units[r] - on) * share
 
 
 @step

@@ -10,18 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log2
+from typing import NamedTuple
 
 import numpy as np
 
 from rlsched.errors import BadInputError
-from rlsched.jobs import FloatArray, JobTable
+from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.sim.compiled import step
-from rlsched.sim.metrics import PRICE
 from rlsched.sim.state import State
 
 STATIC, XFACTOR, WFP3, UNICEP, PACKING = range(5)
 
-Key = Callable[[JobTable, FloatArray], FloatArray]
+
+class Site(NamedTuple):
+    """What an order may know of the cluster."""
+
+    units: FloatArray  # (resource,)
+    prices: FloatArray  # (resource,) value of a unit for a tick
+
+
+Key = Callable[[JobTable, Site], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class Priority:
     Attributes:
         name: what it is called on the command line.
         doc: formula and source.
-        key: (jobs, units of the cluster) -> (jobs,) keys, where they never change; else None.
+        key: (jobs, site) -> (jobs,) keys, where they never change; else None.
         moving: which of the keys of `moving_key` it is, STATIC where `key` says it all.
         in_queue_order: the keys are sorted as the queue is, so that the first job is the best one.
     """
@@ -43,48 +51,48 @@ class Priority:
     in_queue_order: bool = False
 
 
-def _share(jobs: JobTable, units: FloatArray) -> FloatArray:
-    return (jobs.demand / units).sum(axis=1)
+def _share(jobs: JobTable, site: Site) -> FloatArray:
+    return (jobs.demand / site.units).sum(axis=1)
 
 
-def _due(jobs: JobTable, units: FloatArray) -> FloatArray:
+def _due(jobs: JobTable, site: Site) -> FloatArray:
     return jobs.submit + jobs.requested / jobs.qos
 
 
-def _value_rate(jobs: JobTable, units: FloatArray) -> FloatArray:
-    return jobs.demand.sum(axis=1) * PRICE * jobs.qos
+def _value_rate(jobs: JobTable, site: Site) -> FloatArray:
+    return (jobs.demand * site.prices).sum(axis=1) * jobs.qos
 
 
-def _f1(jobs: JobTable, units: FloatArray) -> FloatArray:
+def _f1(jobs: JobTable, site: Site) -> FloatArray:
     return np.log10(jobs.requested) * jobs.demand[:, 0] + 870 * np.log10(np.maximum(jobs.submit, 0.1))
 
 
-def _submit(jobs: JobTable, units: FloatArray) -> FloatArray:
+def _submit(jobs: JobTable, site: Site) -> FloatArray:
     return jobs.submit.astype(np.float64)
 
 
-def _requested(jobs: JobTable, units: FloatArray) -> FloatArray:
+def _requested(jobs: JobTable, site: Site) -> FloatArray:
     return jobs.requested.astype(np.float64)
 
 
-def _qos(jobs: JobTable, units: FloatArray) -> FloatArray:
+def _qos(jobs: JobTable, site: Site) -> FloatArray:
     return jobs.qos
 
 
 def _product(first: Key, second: Key) -> Key:
-    return lambda jobs, units: first(jobs, units) * second(jobs, units)
+    return lambda jobs, site: first(jobs, site) * second(jobs, site)
 
 
 def _most(key: Key) -> Key:
-    return lambda jobs, units: -key(jobs, units)
+    return lambda jobs, site: -key(jobs, site)
 
 
-def _density(jobs: JobTable, units: FloatArray) -> FloatArray:
-    return _value_rate(jobs, units) / _share(jobs, units)
+def _density(jobs: JobTable, site: Site) -> FloatArray:
+    return _value_rate(jobs, site) / _share(jobs, site)
 
 
-def _slack(jobs: JobTable, units: FloatArray) -> FloatArray:
-    return _due(jobs, units) - jobs.requested
+def _slack(jobs: JobTable, site: Site) -> FloatArray:
+    return _due(jobs, site) - jobs.requested
 
 
 PRIORITIES: dict[str, Priority] = {
@@ -124,10 +132,17 @@ def priority(name: str) -> Priority:
     return PRIORITIES[name]
 
 
-def static_keys(order: Priority, jobs: JobTable, units: Sequence[int] | FloatArray, seed: int) -> FloatArray:
+def static_keys(
+    order: Priority,
+    jobs: JobTable,
+    units: Sequence[int] | IntArray,
+    seed: int,
+    prices: FloatArray | None = None,
+) -> FloatArray:
     """(jobs,) keys of an order, where they can be known beforehand; zeros where they move with the clock."""
     if order.key is not None:
-        return order.key(jobs, np.asarray(units, dtype=np.float64))
+        total = np.asarray(units, dtype=np.float64)
+        return order.key(jobs, Site(total, np.ones_like(total) if prices is None else prices))
     if order.moving == STATIC:
         return np.random.default_rng(seed).random(len(jobs))
     return np.zeros(len(jobs))

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.jobs import IntArray, JobTable
+from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.compiled import kernel
-from rlsched.sim.decide import (
-    ALL_FINISHED,
-    MAX_TICKS,
-    NO_NEW_JOB,
-    TERMS,
-    Outcome,
-    Rules,
-    advance,
-    open_episode,
-)
-from rlsched.sim.layout import Layout, job_features
+from rlsched.sim.decide import advance, open_episode
+from rlsched.sim.energy import ACCOUNTS
+from rlsched.sim.layout import Layout
+from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.observe import ABSENT, View, observe
-from rlsched.sim.state import State, allocate, load, starts
+from rlsched.sim.outcome import Outcome
+from rlsched.sim.picture import Picture, wipe
+from rlsched.sim.rules import TERMS, Plant, Rules
+from rlsched.sim.state import State, allocate, load, load_lots, load_power, starts
 
-ENDS = {"all_finished": ALL_FINISHED, "no_new_job": NO_NEW_JOB, "max_ticks": MAX_TICKS}
+
+class Playable(Protocol):
+    """An episode that can be played."""
+
+    @property
+    def jobs(self) -> JobTable:
+        """In submit order."""
+
+    @property
+    def power(self) -> PowerSeries | None:
+        """What feeds it, where the scenario has power."""
+
+
+def effective_prices(scenario: Scenario) -> FloatArray:
+    """(resource,) value of one unit for one tick, with the workload's factor on it."""
+    factor = getattr(scenario.workload, "value_scale", 1.0)
+    return factor * np.array([resource.price for resource in scenario.cluster.resources])
 
 
 class VectorSimulator:
@@ -36,38 +50,52 @@ class VectorSimulator:
     Attributes:
         layout: where the observation blocks stand.
         obs: (env, layout.size) float32.
+        images: (env, row, column) int8, see `picture`; no environments unless they are drawn.
         mask: (env, action) int8, 1 where legal; the no-op is last.
         reward: (env,) of the last transition.
         terms: (env, term) of the last transition, in the order of `TERMS`.
         elapsed: (env,) ticks of the last transition.
         terminated: (env,) whether the episode has ended.
         truncated: (env,) whether it was cut.
+        state, outcome, rules: what the compiled core works on.
+        prices: (resource,) value of one unit for one tick.
     """
 
-    def __init__(self, scenario: Scenario, units: Sequence[int], num_envs: int, max_jobs: int) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        units: Sequence[int],
+        num_envs: int,
+        max_jobs: int,
+        *,
+        every_term: bool = False,
+        draw_images: bool = False,
+    ) -> None:
         self.scenario = scenario
         self.num_envs = num_envs
         self.layout = Layout.of(scenario.observation, scenario.decision, len(units))
-        self._state = allocate(num_envs, max_jobs, units)
-        self._rules = _rules(scenario)
-        self._outcome = _outcome(num_envs, self.layout, scenario.decision.window)
-        self._view = _view(num_envs, self.layout, scenario)
+        self.state = allocate(num_envs, max_jobs, units, horizon=scenario.decision.horizon or 0)
+        self.rules = Rules.of(scenario, units, every_term=every_term)
+        self.prices = effective_prices(scenario)
+        self.outcome = Outcome.room(num_envs, scenario.decision.window, self.layout.num_actions)
+        self._view = _view(num_envs, self.layout, scenario, units, self.rules.plant, draw_images)
         self.obs = self._view.vector
-        self.mask = self._outcome.mask
-        self.reward = self._outcome.reward
-        self.terms = self._outcome.terms
-        self.elapsed = self._outcome.elapsed
-        self.terminated = self._outcome.terminated
-        self.truncated = self._outcome.truncated
-        self.free = self._state.free
-        self.units = self._state.units
+        self.images = self._view.picture.cells
+        self.mask = self.outcome.mask
+        self.reward = self.outcome.reward
+        self.terms = self.outcome.terms
+        self.elapsed = self.outcome.elapsed
+        self.terminated = self.outcome.terminated
+        self.truncated = self.outcome.truncated
+        self.free = self.state.free
+        self.units = self.state.units
 
     @property
     def now(self) -> IntArray:
         """(env,) clock in ticks."""
-        return self._state.episodes["now"]
+        return self.state.episodes["now"]
 
-    def load(self, env: int, jobs: JobTable, scale: float = 1.0) -> None:
+    def load(self, env: int, jobs: JobTable, scale: float = 1.0, power: PowerSeries | None = None) -> None:
         """Begin an episode in one environment and go on to its first question.
 
         An episode in which nothing is ever to be decided is over at once.
@@ -76,12 +104,20 @@ class VectorSimulator:
             env: which environment.
             jobs: in submit order, within the cluster.
             scale: factor on this episode's rewards.
+            power: what feeds the episode; needed where the scenario has `power`.
 
         Raises:
             BadInputError: jobs that cannot be simulated.
+            ValueError: no power where it is needed.
         """
-        load(self._state, env, jobs, tick_s=self.scenario.cluster.tick_s, scale=scale)
-        _open(self._state, self._outcome, self._rules, self._view, env)
+        load(self.state, env, jobs, tick_s=self.scenario.cluster.tick_s, scale=scale)
+        if self.scenario.decision.horizon is not None:
+            load_lots(self.state, env, jobs, self.prices)
+        if self.scenario.power is not None:
+            if power is None:
+                raise ValueError("a scenario with power needs the power series of the episode")
+            self.state = load_power(self.state, env, power)
+        _open(self.state, self.outcome, self.rules, self._view, env)
 
     def step(self, actions: IntArray) -> None:
         """One transition of every environment; where an episode is over, nothing happens.
@@ -92,7 +128,7 @@ class VectorSimulator:
         Raises:
             ValueError: an action is illegal.
         """
-        problem = _step(self._state, self._outcome, self._rules, self._view, actions)
+        problem = _step(self.state, self.outcome, self.rules, self._view, actions)
         if problem >= 0:
             raise ValueError(
                 f"action {actions[problem]} of environment {problem} is illegal: choose one its mask allows"
@@ -100,12 +136,48 @@ class VectorSimulator:
 
     def starts(self, env: int) -> IntArray:
         """(jobs,) start tick of every job of the episode, -1 not started."""
-        return starts(self._state, env)
+        return starts(self.state, env)
+
+    def played(self, env: int, jobs: JobTable) -> Played:
+        """How the episode went that was loaded with these jobs, up to now.
+
+        Energies and the totals of terms are there with a horizon only; terms that take a look at every job,
+        where they were counted (`Rules.count_late`).
+        """
+        state, n = self.state, len(jobs)
+        records, e = state.jobs[env, :n], state.episodes[env]
+        if self.scenario.decision.horizon is None:
+            return Played.of_starts(jobs, records["start"].copy())
+        done = (records["end"] >= 0) & (records["end"] <= e["now"])
+        lots = state.lots[env, :n]
+        late = () if self.rules.count_late else ("qos_violation", "job_starvation")
+        accounts = dict(zip(ACCOUNTS, self.outcome.accounts[env].tolist(), strict=True))
+        if not self.rules.plant.powered:
+            accounts = {name: accounts[name] for name in ("used_share", "on_share")}
+        return Played(
+            jobs=jobs,
+            start=records["start"].copy(),
+            end=np.where(done, records["end"], -1),
+            suspensions=lots["suspensions"].copy(),
+            rejected=lots["rejected"] > 0,
+            ticks=int(e["now"] - e["first_submit"]),
+            totals={
+                name: value
+                for name, value in zip(TERMS, self.outcome.totals[env].tolist(), strict=True)
+                if name not in late
+            },
+            accounts=accounts,
+        )
+
+    def metrics(self, env: int, jobs: JobTable) -> dict[str, float]:
+        """Every metric of the episode that was loaded with these jobs, up to now."""
+        played = self.played(env, jobs)
+        return job_metrics(played, self.units.tolist(), self.scenario.cluster.tick_s, self.prices)
 
     def queue(self, env: int) -> NDArray[np.int32]:
         """(waiting,) rows of the waiting jobs, oldest first."""
-        e = self._state.episodes[env]
-        return self._state.queue[env, e["queue_lo"] : e["queue_hi"]].copy()
+        e = self.state.episodes[env]
+        return self.state.queue[env, e["queue_lo"] : e["queue_hi"]].copy()
 
 
 @kernel
@@ -113,6 +185,8 @@ def _open(s: State, o: Outcome, rules: Rules, v: View, i: int) -> None:
     open_episode(s, o, rules, i)
     v.num_shown[i] = 0
     v.vector[i, :] = 0.0
+    if v.picture.cells.shape[0] > 0:
+        wipe(s, v.picture, i)
     observe(s, o, v, i, rules.window)
 
 
@@ -120,7 +194,7 @@ def _open(s: State, o: Outcome, rules: Rules, v: View, i: int) -> None:
 def _step(s: State, o: Outcome, rules: Rules, v: View, actions: IntArray) -> int:
     """Step all environments; the first with an illegal action, before anything has moved, or -1."""
     for i in range(len(actions)):
-        if actions[i] < 0 or actions[i] > rules.window or o.mask[i, actions[i]] == 0:
+        if actions[i] < 0 or actions[i] >= rules.num_actions or o.mask[i, actions[i]] == 0:
             return i
     for i in range(len(actions)):
         advance(s, o, rules, i, actions[i])
@@ -128,36 +202,9 @@ def _step(s: State, o: Outcome, rules: Rules, v: View, actions: IntArray) -> int
     return -1
 
 
-def _rules(scenario: Scenario) -> Rules:
-    decision, objective, episode = scenario.decision, scenario.objective, scenario.episode
-    weights = {str(term): weight for term, weight in objective.reward.items()}
-    return Rules(
-        window=decision.window,
-        commit=decision.action_rule == "commit",
-        tick_rule=decision.time_rule == "tick",
-        sparse=decision.time_rule == "sparse",
-        skip_forced=decision.skip_forced,
-        gamma=objective.gamma,
-        window_scope=objective.scope == "window",
-        end=ENDS[episode.end],
-        max_ticks=episode.max_ticks or 0,
-        weights=np.array([weights.get(term, 0.0) for term in TERMS]),
-    )
-
-
-def _outcome(num_envs: int, layout: Layout, window: int) -> Outcome:
-    return Outcome(
-        mask=np.zeros((num_envs, layout.num_actions), np.int8),
-        fits=np.zeros((num_envs, window), np.int8),
-        terms=np.zeros((num_envs, len(TERMS))),
-        reward=np.zeros(num_envs),
-        elapsed=np.zeros(num_envs, np.int64),
-        terminated=np.zeros(num_envs, np.bool_),
-        truncated=np.zeros(num_envs, np.bool_),
-    )
-
-
-def _view(num_envs: int, layout: Layout, scenario: Scenario) -> View:
+def _view(
+    num_envs: int, layout: Layout, scenario: Scenario, units: Sequence[int], plant: Plant, draw_images: bool
+) -> View:
     def offset(name: str) -> int:
         block = layout.block(name)
         return ABSENT if block is None else block.offset
@@ -172,7 +219,14 @@ def _view(num_envs: int, layout: Layout, scenario: Scenario) -> View:
         events_at=offset("event_horizon"),
         queue_at=offset("queue"),
         outlook_at=offset("outlook"),
-        job_columns=len(job_features(layout.num_resources)),
+        profile_at=offset("profile"),
+        job_columns=len(layout.job_features),
+        price_top=float((effective_prices(scenario) * np.asarray(units)).sum()) or 1.0,
+        density_top=float(effective_prices(scenario).max()) or 1.0,
+        capacity_wh=plant.capacity_wh,
+        picture=Picture.room(
+            num_envs if draw_images else 0, units, scenario.decision, classic=scenario.observation.classic
+        ),
         num_events=scenario.observation.event_horizon,
         log_time=float(1.0 / np.log2(1.0 + scenario.observation.time_scale_s / scenario.cluster.tick_s)),
         tick_s=float(scenario.cluster.tick_s),

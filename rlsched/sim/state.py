@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import DemandArray, FloatArray, IntArray, JobTable
+from rlsched.power.series import PowerSeries
 from rlsched.sim.compiled import kernel
 from rlsched.sim.metrics import BOUND_S
 
@@ -50,25 +51,54 @@ EPISODE = _record(
         ("arriving_area", "i8"),  # not yet arrived: sum of demand x runtime
         ("promised", "i8"),  # running: sum of demand x (start + requested)
         ("ending", "i8"),  # running: sum of demand x (start + runtime)
+        ("num_waiting", "i8"),  # in the queue, planned or suspended
+        ("num_started", "i8"),  # jobs that have ever started
+        ("num_ready", "i8"),  # with a horizon: the first so many of the queue are the ready pool
+        ("num_planned", "i8"),
+        ("num_suspended", "i8"),
+        ("num_rejected", "i8"),
+        ("reshow", "i8"),  # 1 where what is observed of waiting jobs is no longer true
+        ("noise_seed", "i8"),  # of the forecast's errors
+        ("power_ticks", "i8"),  # length of the power series
         ("discount", "f8"),  # gamma ** (now - asked_at)
         ("running_rate", "f8"),  # running: sum of 1 / runtime, per tick
         ("slowdown_rate", "f8"),  # waiting: sum of 1 / runtime, per tick
         ("bounded_rate", "f8"),  # waiting: sum of 1 / max(runtime, bound), per tick
         ("scale", "f8"),  # factor on the reward
+        ("battery_wh", "f8"),  # level
+        ("running_price", "f8"),  # running: sum of price rates, value per tick
+        ("waiting_value", "f8"),  # waiting, planned, suspended: sum of values
     ]
 )
 
 JOB = _record(
     [
         ("submit", "i8"),  # ticks
-        ("runtime", "i8"),
-        ("requested", "i8"),
-        ("start", "i8"),  # -1 not started
+        ("runtime", "i8"),  # what is left of it, where the job was suspended
+        ("requested", "i8"),  # likewise
+        ("start", "i8"),  # of the first start; -1 not started
+        ("expected_end", "i8"),  # of the run that goes on: its start + requested
+        ("end", "i8"),  # of the run that goes on or was the last; -1 never started
         ("queue_at_submit", "i8"),  # jobs that waited when it arrived
         ("work_at_submit", "i8"),  # their demand x requested, first resource
         ("free_at_submit", "i8"),  # free units of the first resource then
         ("slowdown_rate", "f8"),  # 1 / runtime
         ("bounded_rate", "f8"),  # 1 / max(runtime, bound)
+    ]
+)
+
+LOT = _record(
+    [
+        ("number", "i8"),  # of its first start
+        ("resumed", "i8"),  # tick of the last start or resumption
+        ("planned", "i8"),  # tick at which it is planned to start
+        ("due", "i8"),  # qos violation tick
+        ("suspensions", "i8"),
+        ("rejected", "i8"),  # 1 turned away or given up
+        ("qos", "f8"),
+        ("price", "f8"),  # value per tick of running
+        ("value", "f8"),
+        ("density", "f8"),  # value per unit-tick
     ]
 )
 
@@ -89,15 +119,30 @@ class State(NamedTuple):
     free: IntArray  # (env, resource) units
     extra: IntArray  # (env, resource) units that stay free beside the reserved job
     units: IntArray  # (resource,) units of the cluster
+    # What follows is empty where there is no horizon.
+    lots: NDArray[np.void]  # (env, job) LOT
+    planned: NDArray[np.int32]  # (env, planned) rows of planned jobs, in no order
+    suspended: NDArray[np.int32]  # (env, suspended) rows, first suspended first
+    used: DemandArray  # (env, row, resource) units held by running and planned jobs, row 0 is now
+    on: DemandArray  # (env, row, resource) units forecast to be on; those of row 0 are on
+    supply_w: FloatArray  # (env, tick) renewable watts, see PowerSeries
+    carbon: FloatArray  # (env, tick) gCO2 per kWh of the grid
 
 
-def allocate(num_envs: int, max_jobs: int, units: Sequence[int] | IntArray) -> State:
+def allocate(
+    num_envs: int,
+    max_jobs: int,
+    units: Sequence[int] | IntArray,
+    *,
+    horizon: int = 0,
+) -> State:
     """An empty state.
 
     Args:
         num_envs: number of clusters.
         max_jobs: the longest episode, in jobs.
         units: (resource,) units of each cluster.
+        horizon: ticks that are planned ahead; 0: events only.
 
     Raises:
         BadInputError: an episode is longer than the event codes can number.
@@ -123,6 +168,13 @@ def allocate(num_envs: int, max_jobs: int, units: Sequence[int] | IntArray) -> S
         free=np.zeros((num_envs, len(total)), np.int64),
         extra=np.zeros((num_envs, len(total)), np.int64),
         units=total,
+        lots=np.zeros((num_envs, max_jobs if horizon else 0), LOT),
+        planned=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
+        suspended=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
+        used=np.zeros((num_envs, horizon, len(total)), np.int32),
+        on=np.zeros((num_envs, horizon, len(total)), np.int32),
+        supply_w=np.zeros((num_envs, 0)),
+        carbon=np.zeros((num_envs, 0)),
     )
 
 
@@ -140,7 +192,7 @@ def load(
         in_order: refuse jobs that are not in submit order.
 
     Raises:
-        BadInputError: no jobs, too many, out of order, over the cluster, or times beyond the clock.
+        BadInputError: no jobs, too many, out of order, over the cluster, or times beyond clock or horizon.
     """
     n = len(jobs)
     if not 0 < n <= state.jobs.shape[1]:
@@ -150,12 +202,56 @@ def load(
         state, env, jobs.submit, jobs.runtime, jobs.requested, jobs.demand, bound, scale, in_order
     )
     if problem >= 0:
+        horizon = f", {state.used.shape[1]} ticks of horizon" if state.used.shape[1] else ""
         raise BadInputError(
             f"episode job {jobs.id[problem]}",
             f"submit {jobs.submit[problem]}, runtime {jobs.runtime[problem]}, requested "
             f"{jobs.requested[problem]}, demand {jobs.demand[problem].tolist()}",
-            f"give jobs in submit order, within {state.units.tolist()} units and {NEVER // 4} ticks",
+            f"give jobs in submit order, within {state.units.tolist()} units{horizon} and {NEVER // 4} ticks",
         )
+
+
+def load_lots(state: State, env: int, jobs: JobTable, prices: FloatArray) -> None:
+    """Work out what the jobs that were loaded are worth and when they are due.
+
+    Args:
+        state: where to.
+        env: which environment.
+        jobs: the same as for `load`.
+        prices: (resource,) value of one unit for one tick.
+    """
+    worth = (jobs.demand * prices).sum(axis=1)
+    rate = worth * jobs.qos
+    lots = state.lots[env, : len(jobs)]
+    lots[:] = np.zeros((), LOT)
+    lots["due"] = jobs.submit + np.floor(jobs.requested / jobs.qos + 1e-9).astype(np.int64)
+    lots["qos"] = jobs.qos
+    lots["price"] = rate
+    lots["value"] = rate * jobs.runtime
+    # In this order, jobs of one resource and equal qos are equal whatever their size.
+    lots["density"] = worth / jobs.demand.sum(axis=1) * jobs.qos
+
+
+def load_power(state: State, env: int, power: PowerSeries) -> State:
+    """Put an episode's power into one environment; the state, which may have grown.
+
+    Args:
+        state: where to.
+        env: which environment.
+        power: tick 0 is the episode's first.
+    """
+    ticks = len(power.supply_w)
+    missing = ticks - state.supply_w.shape[1]
+    if missing > 0:
+        state = state._replace(
+            supply_w=np.pad(state.supply_w, ((0, 0), (0, missing))),
+            carbon=np.pad(state.carbon, ((0, 0), (0, missing))),
+        )
+    state.supply_w[env, :ticks] = power.supply_w
+    state.carbon[env, :ticks] = power.carbon_g_per_kwh
+    state.episodes["power_ticks"][env] = ticks
+    state.episodes["noise_seed"][env] = power.seed
+    return state
 
 
 @kernel
@@ -174,9 +270,12 @@ def _load(
     e = s.episodes[i]
     n = len(submit)
     area = 0
+    longest = s.used.shape[1] if s.used.shape[1] > 0 else NEVER
     for j in range(n):
-        if submit[j] + runtime[j] + requested[j] > NEVER // 4 or (
-            in_order and j > 0 and submit[j] < submit[j - 1]
+        if (
+            submit[j] + runtime[j] + requested[j] > NEVER // 4
+            or requested[j] > longest
+            or (in_order and j > 0 and submit[j] < submit[j - 1])
         ):
             return j
         for r in range(len(s.units)):
@@ -188,6 +287,8 @@ def _load(
         job.runtime = runtime[j]
         job.requested = requested[j]
         job.start = -1
+        job.expected_end = -1
+        job.end = -1
         job.slowdown_rate = 1.0 / runtime[j]
         job.bounded_rate = 1.0 / max(float(runtime[j]), bound)
         area += demand[j, 0] * runtime[j]
@@ -213,7 +314,19 @@ def _load(
     e.arriving_area = area
     e.promised = 0
     e.ending = 0
+    e.num_waiting = 0
+    e.num_started = 0
+    e.num_ready = 0
+    e.num_planned = 0
+    e.num_suspended = 0
+    e.num_rejected = 0
+    e.reshow = 0
+    e.noise_seed = 0
+    e.power_ticks = 0
     e.discount = 1.0
+    e.battery_wh = 0.0
+    e.running_price = 0.0
+    e.waiting_value = 0.0
     e.running_rate = 0.0
     e.slowdown_rate = 0.0
     e.bounded_rate = 0.0

@@ -42,8 +42,16 @@ REPAIRS = {
     "fractions_rounded": "jobs with fractions of seconds or processors: submit rounded down, the rest up",
     "resorted": "places where the file was out of order",
     "oversized_dropped": "jobs that ask for more than the cluster has",
+    "larger_than_limit_dropped": "jobs that ask for more than workload.max_job_demand",
+    "larger_than_limit_scaled": "jobs that ask for more than workload.max_job_demand, cut to it",
+    "longer_than_limit_dropped": "jobs that run for or request more than workload.max_job_duration",
+    "longer_than_limit_scaled": "jobs that run for or request more than workload.max_job_duration, cut to it",
+    "beyond_horizon_dropped": "jobs that request more ticks than decision.horizon, which could never be "
+    "planned; a longer horizon, a longer cluster.tick_s or workload.oversized=scale keeps them",
+    "beyond_horizon_scaled": "jobs that request more ticks than decision.horizon, cut to it",
+    "blank_rows_filled": "rows of the power file without values, filled with the mean of their neighbours",
 }
-"""Every name that counts of dropped and repaired jobs go by, and what it means."""
+"""Every name that counts of dropped and repaired input go by, and what it means; of power files, too."""
 
 NEGATIVE_RUNTIME_S = 10
 """Seconds that rlscheduler gives to a job without a runtime."""

@@ -9,7 +9,7 @@ from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.scenario import Scenario
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.metrics import Played, job_metrics
 from tests.envs.examples import changed, legal, one_job
 
 
@@ -31,7 +31,8 @@ def test_the_step_after_an_end_begins_the_next_episode_whatever_the_action(model
             assert not info["illegal"].any()
         if ended[0]:
             assert info["action_mask"][0].tolist() == [0] * 12 + [1]
-            expected = job_metrics(before.jobs, envs.simulator.starts(0), envs.feed.units, 1)
+            played = Played.of_starts(before.jobs, envs.simulator.starts(0))
+            expected = job_metrics(played, envs.feed.units, 1)
             assert info["metrics"][0] == expected
         else:
             assert "metrics" not in info

@@ -9,12 +9,12 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.envs.objectives import REWARD_TERMS
+from rlsched.envs.objectives import TERM_NOTES
 from rlsched.errors import BadInputError
-from rlsched.scenario import RewardTerm, Scenario
-from rlsched.sim.decide import TERMS
-from rlsched.sim.metrics import JobOutcome
+from rlsched.scenario import Scenario, Term
+from rlsched.sim.metrics import JobOutcome, Played
 from rlsched.sim.replay import replay
+from rlsched.sim.rules import TERMS
 
 
 def test_scale_is_one_over_jobs_times_the_best_greedy_bounded_slowdown(small: Scenario) -> None:
@@ -24,7 +24,9 @@ def test_scale_is_one_over_jobs_times_the_best_greedy_bounded_slowdown(small: Sc
         episode = feed.evaluation(index, seed=1)
         best = min(
             JobOutcome.of(
-                episode.jobs, replay(episode.jobs, feed.units, name, "greedy", window=window)
+                Played.of_starts(
+                    episode.jobs, replay(episode.jobs, feed.units, name, "greedy", window=window)
+                )
             ).bounded_slowdown.mean()
             for name in ("sjf", "area", "smallest")
         )
@@ -80,8 +82,8 @@ def test_training_on_the_whole_trace_keeps_to_its_rows(trace: Scenario) -> None:
 
 
 def test_terms_are_the_same_in_registry_scenario_and_core() -> None:
-    assert tuple(REWARD_TERMS) == get_args(RewardTerm) == TERMS
-    for term in REWARD_TERMS.values():
+    assert tuple(TERM_NOTES) == get_args(Term) == TERMS
+    for term in TERM_NOTES.values():
         assert term.formula
         assert term.unit
         assert term.source

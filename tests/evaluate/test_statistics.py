@@ -22,7 +22,7 @@ from rlsched.evaluate.statistics import (
 )
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.metrics import Played, job_metrics
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 
@@ -181,7 +181,7 @@ def test_unpaired_or_repeated_episodes_are_refused() -> None:
 
 def test_every_metric_of_an_episode_is_described() -> None:
     jobs = JobTable.build(submit=[0], runtime=[1], demand=[1])
-    for name in job_metrics(jobs, np.array([0]), [1]):
+    for name in job_metrics(Played.of_starts(jobs, np.array([0])), [1]):
         assert measure(name).doc
     assert set(HEADLINE) <= set(METRICS)
     assert measure("cost.delayed_jobs").lower_is_better

@@ -18,7 +18,7 @@ from rlsched.sim.layout import Layout, job_features
 
 from .states import made_up, met
 
-BLOCKS = get_args(ObservationBlock)
+BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile"})
 KINDS = ("job_scorer", "mlp")
 
 

@@ -38,9 +38,8 @@ def play_drawing(policy: TrainedPolicy, simulated: Scenario, steps: int) -> Coun
     while counting.steps < steps:
         episodes = [feed.evaluation(index + k, seed=0) for k in range(128)]
         index += 128
-        jobs = [episode.jobs for episode in episodes]
-        starts = play(simulated, feed.units, jobs, counting, batch=128)
-        assert all((start >= table.submit).all() for start, table in zip(starts, jobs, strict=True))
+        played = play(simulated, feed.units, episodes, counting, batch=128)
+        assert all((one.start >= one.jobs.submit).all() for one in played)
     return counting
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlsched.envs.episodes import EpisodeFeed
+from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.play import play
@@ -13,7 +13,7 @@ from rlsched.jobs import JobTable
 from rlsched.learn.selection import MARGIN, Score, Validation
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout, job_features
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
 
 HEURISTIC = {"bounded_slowdown": 10.0, "schedule_span": 2.0, "wait": 1000.0, "utilization": 0.5}
@@ -72,6 +72,10 @@ def test_a_queue_that_is_always_empty_allows_seconds(small: Scenario) -> None:
     assert chosen.score({**REFERENCE, "wait": 2.0}).excess > 0
 
 
+def greedy(jobs: JobTable, name: str, units: list[int]) -> dict[str, float]:
+    return job_metrics(Played.of_starts(jobs, replay(jobs, units, name, "greedy")), units)
+
+
 class First:
     """Takes the first legal action."""
 
@@ -81,11 +85,11 @@ class First:
 
 def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None:
     feed, rng = EpisodeFeed(small), np.random.default_rng(0)
-    episodes = [feed.training(rng).jobs for _ in range(3)]
+    episodes = [feed.training(rng) for _ in range(3)]
     chosen = Validation.of(small, feed.units, episodes, "bounded_slowdown")
     assert list(chosen.heuristics) == ["sjf", "area", "smallest"]
     for name, means in chosen.heuristics.items():
-        each = [job_metrics(jobs, replay(jobs, feed.units, name, "greedy"), feed.units) for jobs in episodes]
+        each = [greedy(one.jobs, name, feed.units) for one in episodes]
         for metric in HEURISTIC:
             assert means[metric] == pytest.approx(np.mean([one[metric] for one in each]))
     first = chosen.run(First())
@@ -109,21 +113,19 @@ class Always:
 def test_the_share_is_taken_in_every_episode(small: Scenario, metric: str) -> None:
     """Of the order that is best there, whatever is best on the whole."""
     feed, rng = EpisodeFeed(small), np.random.default_rng(1)
-    episodes = [feed.training(rng).jobs for _ in range(4)]
+    episodes = [feed.training(rng) for _ in range(4)]
     chosen = Validation.of(small, feed.units, episodes, metric)
     policy = Always(Layout.of(small.observation, small.decision, 1), "requested")
-    starts = play(small, feed.units, episodes, policy)
+    played = play(small, feed.units, episodes, policy)
     shares = []
     names = ("sjf", "area", "smallest")
     best = []
-    for jobs in episodes:
-        each = [
-            job_metrics(jobs, replay(jobs, feed.units, name, "greedy"), feed.units)[metric] for name in names
-        ]
+    for episode in episodes:
+        each = [greedy(episode.jobs, name, feed.units)[metric] for name in names]
         best.append(max(each) if metric == "utilization" else min(each))
     least = 0.01 * np.mean(best)
-    for jobs, start, reference in zip(episodes, starts, best, strict=True):
-        own = job_metrics(jobs, start, feed.units)[metric]
+    for one, reference in zip(played, best, strict=True):
+        own = job_metrics(one, feed.units)[metric]
         shares.append((own + least) / (reference + least))
     assert chosen.run(policy)["relative"] == pytest.approx(np.mean(shares))
 
@@ -131,11 +133,11 @@ def test_the_share_is_taken_in_every_episode(small: Scenario, metric: str) -> No
 def test_where_nobody_ever_waits_all_are_equal(small: Scenario) -> None:
     feed = EpisodeFeed(small)
     idle = JobTable.build(submit=1000 * np.arange(5), runtime=[5] * 5, demand=[1] * 5)
-    chosen = Validation.of(small, feed.units, [idle], "wait")
+    chosen = Validation.of(small, feed.units, [Episode(idle, -1, 1.0)], "wait")
     assert chosen.run(First())["relative"] == pytest.approx(1.0)
 
 
 def test_a_metric_that_is_not_measured(small: Scenario) -> None:
     feed = EpisodeFeed(small)
     with pytest.raises(BadInputError, match="'carbon_kg' is not measured; use one of wait,"):
-        Validation.of(small, feed.units, [feed.evaluation(0, 0).jobs], "carbon_kg")
+        Validation.of(small, feed.units, [feed.evaluation(0, 0)], "carbon_kg")

@@ -7,7 +7,7 @@ from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.report.gantt import Schedule
 from rlsched.scenario import Scenario
-from rlsched.sim.metrics import job_metrics
+from rlsched.sim.metrics import Played, job_metrics
 from tests.report.examples import PROCESSORS, first_fit, make_jobs
 
 
@@ -30,7 +30,7 @@ def result() -> Result:
     for k in range(5):
         jobs = make_jobs(40, seed=k)
         start = first_fit(jobs, PROCESSORS, np.arange(40))
-        plain = job_metrics(jobs, start, [PROCESSORS])
+        plain = job_metrics(Played.of_starts(jobs, start), [PROCESSORS])
         wait = plain["wait"] + 60.0
         for policy, backfill, learned, change in (
             (

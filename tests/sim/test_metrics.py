@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlsched.jobs import IntArray, JobTable
-from rlsched.sim.metrics import JobOutcome, job_metrics, rlscheduler_metrics
+from rlsched.sim.metrics import JobOutcome, Played, job_metrics, rlscheduler_metrics
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def three() -> tuple[JobTable, IntArray]:
 
 
 def test_job_outcome_by_hand(three: tuple[JobTable, IntArray]) -> None:
-    outcome = JobOutcome.of(*three)
+    outcome = JobOutcome.of(Played.of_starts(*three))
     np.testing.assert_allclose(outcome.wait, [0, 90, 0])
     np.testing.assert_allclose(outcome.response, [100, 95, 50])
     np.testing.assert_allclose(outcome.slowdown, [1, 19, 1])
@@ -27,7 +27,7 @@ def test_job_outcome_by_hand(three: tuple[JobTable, IntArray]) -> None:
 
 
 def test_metrics_by_hand(three: tuple[JobTable, IntArray]) -> None:
-    metrics = job_metrics(*three, units=[4])
+    metrics = job_metrics(Played.of_starts(*three), units=[4])
     assert metrics["wait"] == pytest.approx(30)
     assert metrics["wait_p50"] == 0
     assert metrics["wait_max"] == 90
@@ -47,20 +47,19 @@ def test_metrics_by_hand(three: tuple[JobTable, IntArray]) -> None:
 
 def test_a_tick_of_an_hour_gives_seconds(three: tuple[JobTable, IntArray]) -> None:
     jobs, start = three
-    hourly = job_metrics(jobs, start, [4], tick_s=3600)
+    hourly = job_metrics(Played.of_starts(jobs, start), [4], tick_s=3600)
     assert hourly["wait"] == pytest.approx(30 * 3600)
     assert hourly["makespan"] == 105 * 3600
     assert hourly["throughput"] == pytest.approx(3 / 105)
     assert hourly["bounded_slowdown"] == pytest.approx(7)  # no runtime is below the threshold
-    assert hourly["utilization"] == job_metrics(jobs, start, [4])["utilization"]
+    assert hourly["utilization"] == job_metrics(Played.of_starts(jobs, start), [4])["utilization"]
 
 
 def test_unfinished_jobs_are_counted_and_left_out(three: tuple[JobTable, IntArray]) -> None:
     jobs, _ = three
-    metrics = job_metrics(jobs, np.array([0, -1, 30]), [4], rejected=1)
+    metrics = job_metrics(Played.of_starts(jobs, np.array([0, -1, 30])), [4])
     assert metrics["wait"] == pytest.approx(5)
-    assert metrics["completion_ratio"] == pytest.approx(2 / 4)
-    assert metrics["rejected"] == 1
+    assert metrics["completion_ratio"] == pytest.approx(2 / 3)
     assert metrics["job_value_ratio"] == pytest.approx(300 / 320)
     assert metrics["makespan"] == 100
     assert metrics["schedule_span"] == pytest.approx(30 / 20)
@@ -68,7 +67,7 @@ def test_unfinished_jobs_are_counted_and_left_out(three: tuple[JobTable, IntArra
 
 def test_nothing_started() -> None:
     jobs = JobTable.build(submit=[5], runtime=[1], demand=[1])
-    metrics = job_metrics(jobs, np.array([-1]), [4])
+    metrics = job_metrics(Played.of_starts(jobs, np.array([-1])), [4])
     assert metrics["completion_ratio"] == metrics["utilization"] == metrics["job_value"] == 0
     assert isnan(metrics["wait"])
     assert isnan(metrics["schedule_span"])
@@ -76,7 +75,7 @@ def test_nothing_started() -> None:
 
 def test_several_resources_average_their_utilization() -> None:
     jobs = JobTable.build(submit=[0, 0], runtime=[10, 10], demand=[[2, 0], [2, 8]])
-    metrics = job_metrics(jobs, np.array([0, 0]), [4, 16])
+    metrics = job_metrics(Played.of_starts(jobs, np.array([0, 0])), [4, 16])
     assert metrics["utilization"] == pytest.approx((1.0 + 0.5) / 2)
     assert metrics["schedule_span"] == 1.0  # one submit time only
     assert metrics["job_value"] == pytest.approx(0.5 * 10 * (2 + 10))
@@ -84,13 +83,13 @@ def test_several_resources_average_their_utilization() -> None:
 
 def test_qos_allows_more_time() -> None:
     jobs = JobTable.build(submit=[0, 0], runtime=[9, 9], demand=[1, 1], qos=[0.9, 1.0])
-    metrics = job_metrics(jobs, np.array([1, 1]), [4])  # both end at tick 10 = 9 / 0.9
+    metrics = job_metrics(Played.of_starts(jobs, np.array([1, 1])), [4])  # both end at tick 10 = 9 / 0.9
     assert metrics["on_time_value"] == pytest.approx(0.5 * 9 * 0.9)
     assert metrics["job_value"] == pytest.approx(0.5 * 9 * 1.9)
 
 
 def test_rlscheduler_utilization_ends_with_the_last_start(three: tuple[JobTable, IntArray]) -> None:
-    metrics = rlscheduler_metrics(*three, processors=4)
+    metrics = rlscheduler_metrics(Played.of_starts(*three), processors=4)
     assert metrics["bounded_slowdown"] == pytest.approx(11.5 / 3)
     assert metrics["utilization"] == pytest.approx(320 / (4 * 100))
 
@@ -98,18 +97,20 @@ def test_rlscheduler_utilization_ends_with_the_last_start(three: tuple[JobTable,
 def test_rlscheduler_may_start_a_job_before_its_submit() -> None:
     jobs = JobTable.build(submit=[10, 50, 20], runtime=[20, 20, 20], demand=[2, 1, 1])
     start = np.array([10, 30, 50])
-    assert rlscheduler_metrics(jobs, start, 2)["bounded_slowdown"] == pytest.approx((1 + 1 + 2.5) / 3)
-    assert job_metrics(jobs, start, [2])["wait"] == pytest.approx((0 - 20 + 30) / 3)
+    assert rlscheduler_metrics(Played.of_starts(jobs, start), 2)["bounded_slowdown"] == pytest.approx(
+        (1 + 1 + 2.5) / 3
+    )
+    assert job_metrics(Played.of_starts(jobs, start), [2])["wait"] == pytest.approx((0 - 20 + 30) / 3)
 
 
 def test_bad_input_is_refused(three: tuple[JobTable, IntArray]) -> None:
     jobs, start = three
     with pytest.raises(ValueError, match="for 3 jobs"):
-        job_metrics(jobs, start[:2], [4])
+        job_metrics(Played.of_starts(jobs, start[:2]), [4])
     with pytest.raises(ValueError, match="2 units for 1 resource"):
-        job_metrics(jobs, start, [4, 4])
+        job_metrics(Played.of_starts(jobs, start), [4, 4])
     with pytest.raises(ValueError, match="unfinished"):
-        rlscheduler_metrics(jobs, np.array([0, -1, 20]), 4)
+        rlscheduler_metrics(Played.of_starts(jobs, np.array([0, -1, 20])), 4)
 
 
 rows = st.tuples(
@@ -144,4 +145,4 @@ def test_metrics_are_in_range(given_rows: list[tuple[int, ...]]) -> None:
 def _metrics(given_rows: list[tuple[int, ...]]) -> dict[str, float]:
     submit, runtime, demand, delay, starts = (np.array(column) for column in zip(*given_rows, strict=True))
     jobs = JobTable.build(submit=submit, runtime=runtime, demand=demand)
-    return job_metrics(jobs, np.where(starts.astype(bool), submit + delay, -1), [8])
+    return job_metrics(Played.of_starts(jobs, np.where(starts.astype(bool), submit + delay, -1)), [8])

@@ -12,7 +12,7 @@ import pytest
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.workloads import swf
-from rlsched.workloads.source import ModelSource, Source, TraceSource, fit_to, open_source
+from rlsched.workloads.source import ModelSource, Source, TraceSource, open_source
 from tests.workloads.swf_files import job_line, trace_file
 
 JOBS = 100
@@ -146,8 +146,8 @@ def test_whole_nodes(trace: Path) -> None:
     source = opened(trace, "cluster.resources=[{units: 8, units_per_node: 3}]", jobs=None)
     assert set(source.training(np.random.default_rng(0)).jobs.demand[:, 0].tolist()) == {3, 6}
     assert source.repairs == {"oversized_dropped": 24}  # 7 and 8 processors are 9 in whole nodes
-    jobs, left_out = fit_to(swf.read(trace).jobs, 8, 4)
-    assert (set(jobs.demand[:, 0].tolist()), left_out) == ({4, 8}, 0)
+    quads = opened(trace, "cluster.resources=[{units: 8, units_per_node: 4}]", jobs=None)
+    assert (set(quads.trace.jobs.demand[:, 0].tolist()), quads.repairs) == ({4, 8}, {})
 
 
 def test_times_are_in_ticks(trace: Path) -> None:
@@ -206,6 +206,11 @@ def test_model_with_nodes_and_ticks() -> None:
         ("episode.jobs=null", "a model has no end"),
         ("episode.offsets=[1]", "rows of a trace"),
         ("cluster.resources=[{units: 4, units_per_node: 8}]", "more than the 4 units"),
+        ("cluster.resources=[{units: 4}, {name: memory, units: 4}]", "2 types, but this workload knows proc"),
+        (
+            "episode={jobs: null, end: max_ticks, max_ticks: 9}",
+            "value None: the Lublin model draws so many jobs",
+        ),
     ],
 )
 def test_what_a_model_does_not_have_is_refused(override: str, message: str) -> None:

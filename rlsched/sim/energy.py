@@ -1,0 +1,136 @@
+"""Power between supply and cluster: battery, grid, forecast, and the account of every tick.
+
+Source: [G] eq. 4.1, 4.2 and algorithm 5. Rules: docs/green.md. All amounts in watts, watt-hours and ticks.
+"""
+
+from __future__ import annotations
+
+from math import floor, sqrt
+from typing import NamedTuple
+
+from rlsched.sim.compiled import step
+from rlsched.sim.noise import QUANTILES, quantile_of
+from rlsched.sim.rules import Plant, Rules
+from rlsched.sim.state import State
+
+ACCOUNTS = (
+    "energy_kwh",
+    "renewable_kwh",
+    "battery_kwh",
+    "brown_kwh",
+    "charged_kwh",
+    "curtailed_kwh",
+    "carbon_kg",
+    "used_share",
+    "on_share",
+)
+"""What is accounted per tick: energies, renewable + battery + brown = energy + charged + curtailed, and the
+shares of the units that run jobs and that are on, mean over resources."""
+
+(
+    ENERGY_KWH,
+    RENEWABLE_KWH,
+    BATTERY_KWH,
+    BROWN_KWH,
+    CHARGED_KWH,
+    CURTAILED_KWH,
+    CARBON_KG,
+    USED_SHARE,
+    ON_SHARE,
+) = range(len(ACCOUNTS))
+
+
+class Flow(NamedTuple):
+    """Where the watts of a tick come from and go to, beside the supply and the use."""
+
+    discharge: float
+    brown: float
+    charge: float
+    curtailed: float
+    level: float  # Wh of the battery afterwards
+
+
+@step
+def flow(plant: Plant, supply: float, used: float, level: float) -> Flow:
+    """Watts in and out of battery and grid when so much is supplied and used [G algorithm 5]."""
+    if used > supply:
+        discharge = min(plant.discharge_w, level / plant.tick_h, used - supply)
+        brown = used - supply - discharge
+        charge = 0.0
+        curtailed = 0.0
+    else:
+        room = (plant.capacity_wh - level) / (plant.efficiency * plant.tick_h)
+        charge = min(plant.charge_w, room, supply - used)
+        curtailed = supply - used - charge
+        discharge = 0.0
+        brown = 0.0
+    level = level + (plant.efficiency * charge - discharge) * plant.tick_h
+    return Flow(discharge, brown, charge, curtailed, min(plant.capacity_wh, max(0.0, level)))
+
+
+@step
+def availability(plant: Plant, supply: float, level: float) -> float:
+    """Share of the full draw that supply, battery and grid can carry for a tick."""
+    potential = supply + min(plant.discharge_w, level / plant.tick_h) + plant.grid_w
+    return min(1.0, potential / plant.full_w)
+
+
+@step
+def write_row(s: State, i: int, k: int, share: float) -> None:
+    """Set the units on in row k of the forecast."""
+    for r in range(s.on.shape[2]):
+        s.on[i, k, r] = floor(s.units[r] * share + 1e-9)
+
+
+@step
+def power_index(s: State, i: int, tick: int) -> int:
+    """Where the tick stands in the power series, which repeats."""
+    e = s.episodes[i]
+    return (tick - e.first_submit) % e.power_ticks
+
+
+@step
+def forecast(s: State, rules: Rules, i: int, first: int) -> None:
+    """Forecast the units on from row `first` on, as of now; row 0 is what is on."""
+    e = s.episodes[i]
+    plant = rules.plant
+    rows = s.on.shape[1]
+    if not plant.powered:
+        for k in range(first, rows):
+            for r in range(s.on.shape[2]):
+                s.on[i, k, r] = s.units[r]
+        return
+    level = e.battery_wh
+    index = power_index(s, i, e.now + first)
+    for k in range(first, rows):
+        supply = s.supply_w[i, index]
+        share = availability(plant, supply, level)
+        if plant.capacity_wh > 0.0:
+            level = flow(plant, supply, plant.full_w, level).level
+        if plant.forecast_error > 0.0 and k > 0:
+            z = QUANTILES[quantile_of(e.noise_seed, e.now, k)]
+            share = min(1.0, max(0.0, share + plant.forecast_error * sqrt(float(k)) * z))
+        write_row(s, i, k, share)
+        index += 1
+        if index == e.power_ticks:
+            index = 0
+
+
+@step
+def forecast_next(s: State, rules: Rules, i: int) -> bool:
+    """Bring the forecast up to now, one tick after the last.
+
+    Returns:
+        Whether rows may have changed beyond moving up.
+    """
+    plant = rules.plant
+    if plant.powered and (plant.forecast_error > 0.0 or plant.capacity_wh > 0.0):
+        forecast(s, rules, i, 0)
+        return True
+    rows = s.on.shape[1]
+    if plant.powered:
+        for k in range(rows - 1):
+            for r in range(s.on.shape[2]):
+                s.on[i, k, r] = s.on[i, k + 1, r]
+        forecast(s, rules, i, rows - 1)
+    return False

@@ -1,0 +1,144 @@
+"""The image of the grid: one cell per tick and unit, drawn again only where something has changed.
+
+A row shows, for every resource, its units from left to right: used (1), free (0), off (-1). Which unit a job
+runs on means nothing, so the counts say it all. With `classic` [Mao et al. 2016] every slot of the ready pool
+follows with a picture of its job (requested time x demand), and the wait pool as a backlog of one cell per job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.jobs import DemandArray
+from rlsched.scenario import Decision
+from rlsched.sim.compiled import kernel, step
+from rlsched.sim.state import State
+
+EMPTY, UNDRAWN = -1, -2
+
+
+class Picture(NamedTuple):
+    """Images of N environments, and what they show."""
+
+    cells: NDArray[np.int8]  # (env, row, column); no environments where nobody looks
+    used: DemandArray  # (env, row, resource) units drawn as used
+    on: DemandArray  # (env, row, resource) units drawn as on
+    slots: NDArray[np.int32]  # (env, slot) row of the job drawn there, EMPTY or UNDRAWN; none unless classic
+    lengths: NDArray[np.int32]  # (env, slot) its ticks
+    backlog: NDArray[np.int32]  # (env,) cells of the backlog that are set
+
+    @classmethod
+    def room(cls, num_envs: int, units: Sequence[int], decision: Decision, *, classic: bool) -> Picture:
+        """Blank images for so many environments."""
+        rows, slots = decision.horizon or 0, decision.window if classic else 0
+        shape = (num_envs, rows, len(units))
+        return cls(
+            cells=np.zeros((num_envs, *image_shape(units, decision, classic=classic)), np.int8),
+            used=np.zeros(shape, np.int32),
+            on=np.zeros(shape, np.int32),
+            slots=np.full((num_envs, slots), UNDRAWN, np.int32),
+            lengths=np.zeros((num_envs, slots), np.int32),
+            backlog=np.zeros(num_envs, np.int32),
+        )
+
+
+def image_shape(units: Sequence[int], decision: Decision, *, classic: bool) -> tuple[int, int]:
+    """(rows, columns) of an image.
+
+    The columns are the units of every resource, and for a classic image as many again for every slot, and
+    those of the backlog: as many cells as the wait pool has places, or one column.
+    """
+    rows = decision.horizon or 0
+    if not classic:
+        return rows, sum(units)
+    backlog = -(-(decision.wait_pool or rows) // rows)
+    return rows, sum(units) * (1 + decision.window) + backlog
+
+
+@step
+def fill(p: Picture, i: int, row: int, first: int, last: int, value: int) -> None:
+    """Set the cells `first <= column < last` of a row."""
+    for c in range(first, last):
+        p.cells[i, row, c] = value
+
+
+@step
+def draw_row(s: State, p: Picture, i: int, k: int) -> None:
+    """Draw what has changed in row k of the grid."""
+    left = 0
+    for r in range(s.used.shape[2]):
+        used, on = s.used[i, k, r], s.on[i, k, r]
+        was_used, was_on = p.used[i, k, r], p.on[i, k, r]
+        if used != was_used or on != was_on:
+            # Used first, as a row is read; where more is held than is on, the rest is off all the same.
+            shown, was_shown = min(used, on), min(was_used, was_on)
+            if on < was_on:
+                fill(p, i, k, left + on, left + was_on, -1)
+            elif on > was_on:
+                fill(p, i, k, left + max(was_on, shown), left + on, 0)
+            if shown > was_shown:
+                fill(p, i, k, left + was_shown, left + shown, 1)
+            elif shown < was_shown:
+                fill(p, i, k, left + shown, left + min(was_shown, on), 0)
+            p.used[i, k, r] = used
+            p.on[i, k, r] = on
+        left += s.units[r]
+
+
+@kernel
+def draw_slots(s: State, p: Picture, i: int) -> None:
+    """Draw the jobs of the ready pool and the backlog."""
+    e = s.episodes[i]
+    width = 0
+    for r in range(len(s.units)):
+        width += s.units[r]
+    rows = p.cells.shape[1]
+    for k in range(p.slots.shape[1]):
+        row, length = EMPTY, 0
+        if k < e.num_ready:
+            row = s.queue[i, e.queue_lo + k]
+            length = s.jobs[i, row].requested
+        if row == p.slots[i, k] and length == p.lengths[i, k]:
+            continue
+        p.slots[i, k] = row
+        p.lengths[i, k] = length
+        left = width * (1 + k)
+        for tick in range(rows):
+            at = left
+            for r in range(len(s.units)):
+                demand = s.demand[i, row, r] if tick < length else 0
+                fill(p, i, tick, at, at + demand, 1)
+                fill(p, i, tick, at + demand, at + s.units[r], 0)
+                at += s.units[r]
+    left = width * (1 + p.slots.shape[1])
+    cells = rows * (p.cells.shape[2] - left)
+    waiting = min(cells, e.queue_hi - e.queue_lo - e.num_ready)
+    for cell in range(min(waiting, p.backlog[i]), max(waiting, p.backlog[i])):
+        p.cells[i, cell % rows, left + cell // rows] = 1 if cell < waiting else 0
+    p.backlog[i] = waiting
+
+
+@kernel
+def wipe(s: State, p: Picture, i: int) -> None:
+    """Blank the image for a new episode: all units on and free."""
+    p.cells[i, :, :] = 0
+    p.used[i, :, :] = 0
+    for k in range(p.on.shape[1]):
+        for r in range(len(s.units)):
+            p.on[i, k, r] = s.units[r]
+    p.slots[i, :] = UNDRAWN
+    p.lengths[i, :] = 0
+    p.backlog[i] = 0
+
+
+@step
+def draw(s: State, p: Picture, i: int) -> None:
+    """Bring the image up to date."""
+    for k in range(s.used.shape[1]):
+        draw_row(s, p, i, k)
+    if p.slots.shape[1] > 0:
+        draw_slots(s, p, i)

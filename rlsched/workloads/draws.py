@@ -1,0 +1,42 @@
+"""What models and enrichment draw alike: runtimes, qos, and how many jobs may come in so many ticks."""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+
+import numpy as np
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.scenario import Enrichment, MaoWorkload, PoissonWorkload
+
+LEAST_QOS = 1e-6
+"""Stands for a qos of 0, which would never be violated and is no qos of a `JobTable`."""
+
+
+def draw_runtimes(rng: np.random.Generator, workload: PoissonWorkload | MaoWorkload, jobs: int) -> IntArray:
+    """(jobs,) ticks: uniform whole numbers, of `long` in the share `long_share`, else of `short`."""
+    long = rng.random(jobs) < workload.long_share
+    low = np.where(long, workload.long[0], workload.short[0])
+    high = np.where(long, workload.long[1], workload.short[1])
+    return rng.integers(low, high, endpoint=True)
+
+
+def draw_qos(rng: np.random.Generator, shares: PoissonWorkload | Enrichment, jobs: int) -> FloatArray:
+    """(jobs,) qos: uniform, of `high_qos` in the share `high_qos_share`, else of `low_qos`; never 0.
+
+    More jobs from the same stream begin with the same values.
+    """
+    kind, place = rng.random((jobs, 2)).T
+    high = kind < shares.high_qos_share
+    low_end = np.where(high, shares.high_qos[0], shares.low_qos[0])
+    high_end = np.where(high, shares.high_qos[1], shares.low_qos[1])
+    return np.clip(low_end + place * (high_end - low_end), LEAST_QOS, 1.0)
+
+
+def most_jobs(mean: float) -> int:
+    """What a count of arrivals hardly ever exceeds: 8 standard deviations of a Poisson count, and some.
+
+    Args:
+        mean: expected arrivals.
+    """
+    return ceil(mean + 8 * sqrt(mean)) + 16

@@ -1,0 +1,72 @@
+"""The machine as workloads need it: units that are known, shares of them, whole nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import floor
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import JobTable
+from rlsched.scenario import Cluster, Resource
+
+MOST_UNITS = 2**30
+"""Demands are 32-bit numbers, and so are sums of two of them."""
+
+
+def resolved(cluster: Cluster, known: int | None, where: str) -> Cluster:
+    """The cluster with the units of every resource, from the scenario or else from the workload.
+
+    Args:
+        cluster: as the scenario has it.
+        known: units of the first resource as the workload knows them, or None.
+        where: what errors call the workload.
+
+    Raises:
+        BadInputError: units are not known, are too many, or are less than a node.
+    """
+    resources = [
+        _resolved(resource, k, known if k == 0 else None, where)
+        for k, resource in enumerate(cluster.resources)
+    ]
+    return cluster.model_copy(update={"resources": tuple(resources)})
+
+
+def _resolved(resource: Resource, k: int, known: int | None, where: str) -> Resource:
+    key = f"cluster.resources.{k}"
+    units = resource.units or known
+    if units is None and k > 0:
+        problem = f"value None: a workload does not say how much {resource.name} there is"
+        raise BadInputError(f"{key}.units", problem, f"add --set {key}.units=N")
+    if units is None:
+        problem = f"does not say how many {resource.name} the machine has"
+        raise BadInputError(where, problem, f"add --set {key}.units=N")
+    if units > MOST_UNITS:
+        raise BadInputError(f"{key}.units", f"value {units}", f"use at most {MOST_UNITS}")
+    if (resource.units_per_node or 1) > units:
+        raise BadInputError(
+            f"{key}.units_per_node",
+            f"value {resource.units_per_node} is more than the {units} units of the machine",
+            "set a smaller one",
+        )
+    return resource.model_copy(update={"units": units})
+
+
+def usable_units(resource: Resource) -> int:
+    """Units that jobs can get: a part of a node takes no job."""
+    node = resource.units_per_node or 1
+    return (resource.units or 0) // node * node
+
+
+def share_of(units: int, share: float) -> int:
+    """Whole units in a share of them; a share that means a whole number may lie a rounding error below it."""
+    return floor(share * units + 1e-9)
+
+
+def whole_nodes(jobs: JobTable, cluster: Cluster) -> JobTable:
+    """The same jobs with demands rounded up to whole nodes, resource by resource."""
+    nodes = np.array([resource.units_per_node or 1 for resource in cluster.resources], dtype=np.int32)
+    if (nodes == 1).all():
+        return jobs
+    return replace(jobs, demand=-(-jobs.demand // nodes) * nodes)

@@ -1,0 +1,94 @@
+"""Bernoulli arrivals of short and long jobs, each with one dominant resource.
+
+Source: Mao, Alizadeh, Menache, Kandula, "Resource management with deep reinforcement learning", HotNets
+2016, section 4.1, and the authors' program DeepRM. Estimates are exact and qos is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import IntArray, JobTable
+from rlsched.scenario import Cluster, MaoWorkload
+from rlsched.workloads.draws import draw_runtimes, most_jobs
+from rlsched.workloads.machine import share_of, usable_units
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class MaoModel:
+    """At every tick a job arrives with the same probability.
+
+    Attributes:
+        workload: probability of an arrival and distribution of runtimes.
+        dominant: (resource,) units, lowest and highest demand of the resource that dominates a job; which
+            one that is, is drawn with equal chances.
+        other: (resource,) units, likewise where it does not.
+    """
+
+    workload: MaoWorkload
+    dominant: tuple[Span, ...]
+    other: tuple[Span, ...]
+
+    @classmethod
+    def of(cls, workload: MaoWorkload, cluster: Cluster) -> MaoModel:
+        """The model on a cluster; shares are rounded to whole units, at least one.
+
+        Args:
+            workload: the settings.
+            cluster: with the units of every resource known.
+
+        Raises:
+            BadInputError: no job may ask for a whole unit of some resource.
+        """
+        largest = []
+        for resource in cluster.resources:
+            units = usable_units(resource)
+            largest.append(share_of(units, workload.max_demand))
+            if not largest[-1]:
+                raise BadInputError(
+                    "workload.max_demand",
+                    f"value {workload.max_demand:g} is less than one unit of {units} {resource.name}",
+                    "set a larger share or a larger cluster",
+                )
+
+        def span(shares: tuple[float, float], most: int) -> Span:
+            return max(1, round(shares[0] * most)), max(1, round(shares[1] * most))
+
+        return cls(
+            workload,
+            tuple(span(workload.dominant, most) for most in largest),
+            tuple(span(workload.other, most) for most in largest),
+        )
+
+    def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
+        """Draw jobs in the order of their arrival, the first at tick 0.
+
+        Args:
+            rng: where all randomness comes from.
+            jobs: number of jobs, >= 1.
+
+        Returns:
+            Times in ticks; requested is the runtime, qos 1.
+        """
+        gaps = rng.geometric(self.workload.rate, jobs)
+        gaps[0] = 0
+        return JobTable.build(
+            submit=np.cumsum(gaps),
+            runtime=draw_runtimes(rng, self.workload, jobs),
+            demand=self._demands(rng, jobs),
+        )
+
+    def most_jobs(self, ticks: int) -> int:
+        """Bound on the jobs of so many ticks from the first arrival on, beyond which they are cut off."""
+        return min(ticks, most_jobs(1 + (ticks - 1) * self.workload.rate))
+
+    def _demands(self, rng: np.random.Generator, jobs: int) -> IntArray:
+        resources = np.arange(len(self.dominant))
+        dominates = rng.integers(len(resources), size=(jobs, 1)) == resources
+        spans = np.where(dominates[:, :, None], np.array(self.dominant), np.array(self.other))
+        return rng.integers(spans[:, :, 0], spans[:, :, 1], endpoint=True)

@@ -1,0 +1,310 @@
+"""Power files that are read as they are, and those that are refused with the row."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.power import table
+from rlsched.power.table import PowerTable
+from tests.power.files import HEADER, five_hours, power_file, rows_of, time_at
+
+COLUMNS = {"wind": "WND", "solar": "SUN", "carbon": "avg_CI"}
+
+
+def read(path: Path, time: str = "timestamp", **columns: str) -> PowerTable:
+    return table.read(path, time=time, columns=columns or COLUMNS)
+
+
+def refused(path: Path, time: str = "timestamp", **columns: str) -> BadInputError:
+    """The refusal, which is one line and names the file and what to do."""
+    with pytest.raises(BadInputError) as caught:
+        read(path, time, **columns)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_columns_are_read_by_role(tmp_path: Path) -> None:
+    got = read(power_file(tmp_path, *five_hours()))
+    assert (got.start, got.step_s, got.steps) == (pd.Timestamp("2022-01-01", tz="UTC"), 3600, 5)
+    assert {role: values.tolist() for role, values in got.columns.items()} == {
+        "wind": [1, 2, 3, 4, 5],
+        "solar": [0, 0, 10, 20, 10],
+        "carbon": [400, 300, 200, 100, 200],
+    }
+    assert got.repairs == {}
+
+
+def test_other_columns_are_ignored_whatever_they_hold(tmp_path: Path) -> None:
+    path = power_file(tmp_path, "note,sun,t", "a,1,2022-01-01 00:00", "-3,2,2022-01-01 01:00")
+    got = read(path, "t", solar="sun")
+    assert {role: values.tolist() for role, values in got.columns.items()} == {"solar": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\r\n".join(five_hours()),
+        "\ufeff" + "\n".join(five_hours()) + "\n\n  \n",
+        "\n".join(line.replace(",", " , ") for line in five_hours()),
+        "\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in five_hours()),
+    ],
+    ids=["CRLF", "byte order mark and blank end", "blanks around cells", "quotes"],
+)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_ways_to_write_the_same(tmp_path: Path, content: str, compress: type[bytes]) -> None:
+    path = tmp_path / "power.csv"
+    path.write_bytes(compress(content.encode()))
+    assert read(path).columns["wind"].tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("times", "start", "step_s"),
+    [
+        (["2022-03-13 00:00", "2022-03-13 01:00"], "2022-03-13T00:00Z", 3600),
+        (["2022-03-13T00:00:00Z", "2022-03-13T00:30:00Z"], "2022-03-13T00:00Z", 1800),
+        (
+            ["2022-03-13 01:00-08:00", "2022-03-13 03:00-07:00"],
+            "2022-03-13T09:00Z",
+            3600,
+        ),  # clocks go forward
+        (["2022-11-06 01:00-07:00", "2022-11-06 01:00-08:00"], "2022-11-06T08:00Z", 3600),  # and back
+        (["2022-01-01", "2022-01-02", "2022-01-03"], "2022-01-01T00:00Z", 86_400),
+        (["2022-01-01 00:00:30", "2022-01-01 00:01:30"], "2022-01-01T00:00:30Z", 60),
+    ],
+)
+def test_times_are_aligned_to_utc(tmp_path: Path, times: list[str], start: str, step_s: int) -> None:
+    got = read(power_file(tmp_path, "timestamp,SUN", *(f"{at},1" for at in times)), solar="SUN")
+    assert (got.start, got.step_s) == (pd.Timestamp(start), step_s)
+
+
+def test_lone_blank_rows_get_the_mean_of_their_neighbours(tmp_path: Path) -> None:
+    lines = rows_of([1, "", 4, "", 6], [0, "", 10, " ", 30], [400, "", 200, "", 300])
+    got = read(power_file(tmp_path, *lines))
+    assert {role: values.tolist() for role, values in got.columns.items()} == {
+        "wind": [1, 2.5, 4, 5, 6],
+        "solar": [0, 5, 10, 20, 30],
+        "carbon": [400, 300, 200, 250, 300],
+    }
+    assert got.repairs == {table.BLANK_ROWS_FILLED: 2}
+
+
+@pytest.mark.parametrize(("blank", "row"), [([0], 2), ([4], 6), ([1, 2], 3), ([1, 3, 4], 5)])
+def test_blank_rows_without_full_neighbours_are_refused(tmp_path: Path, blank: list[int], row: int) -> None:
+    values = ["" if k in blank else 1 for k in range(5)]
+    error = refused(power_file(tmp_path, *rows_of(values, values, values)))
+    assert error.problem == f"row {row}, column 'WND': is blank"
+
+
+CELLS = {
+    "negative": ("-0.5", "'-0.5' is negative"),
+    "nan": ("NaN", "'NaN' is no number"),
+    "blank": ("", "is blank"),
+    "spaces": ("  ", "is blank"),
+    "text": ("n/a", "'n/a' is no number"),
+    "decimal comma": ('"1,5"', "'1,5' is no number"),
+    "underscore": ("1_000", "'1_000' is no number"),
+    "infinite": ("inf", "'inf' is more than 1e+12"),
+    "too large": ("1e13", "'1e13' is more than 1e+12"),
+}
+
+
+@pytest.mark.parametrize("case", CELLS)
+@pytest.mark.parametrize(("column", "name"), [(1, "WND"), (2, "SUN"), (3, "avg_CI")])
+def test_a_cell_that_is_no_measurement_is_refused(tmp_path: Path, column: int, name: str, case: str) -> None:
+    cell, problem = CELLS[case]
+    lines = five_hours()
+    cells = lines[3].split(",")
+    cells[column] = cell
+    lines[3] = ",".join(cells)
+    error = refused(power_file(tmp_path, *lines))
+    assert error.problem == f"row 4, column {name!r}: {problem}"
+    assert error.remedy == "give a number from 0 on"
+
+
+TIMES = {
+    "missing hour": (
+        [0, 1, 3, 4],
+        f"row 4, column 'timestamp': {time_at(3)!r} comes 2 h after row 3, where the first step is 1 h",
+        "fill in the rows that are missing",
+    ),
+    "missing second hour": (
+        [0, 2, 3],
+        f"row 4, column 'timestamp': {time_at(3)!r} comes 1 h after row 3, where the first step is 2 h",
+        "keep to one step",
+    ),
+    "missing days": (
+        [0, 1, 49],
+        f"row 4, column 'timestamp': {time_at(49)!r} comes 48 h after row 3, where the first step is 1 h",
+        "fill in the rows that are missing",
+    ),
+    "repeated hour": (
+        [0, 1, 2, 2, 3],
+        f"row 5, column 'timestamp': {time_at(2)!r} is the time of row 4 again",
+        "leave one row; write local times with their zone",
+    ),
+    "repeated first hour": (
+        [0, 0, 1],
+        f"row 3, column 'timestamp': {time_at(0)!r} is the time of row 2 again",
+        "leave one row; write local times with their zone",
+    ),
+    "out of order": (
+        [0, 1, 3, 2],
+        f"row 5, column 'timestamp': {time_at(2)!r} is before row 4",
+        "put the rows in order of time",
+    ),
+    "local times of a spring and an autumn": (
+        [0, 1, 3, 4, 5, 5, 6],
+        f"row 7, column 'timestamp': {time_at(5)!r} is the time of row 6 again",
+        "leave one row; write local times with their zone",
+    ),
+    "an earlier row": (
+        [0, 1, 2, 1],
+        f"row 5, column 'timestamp': {time_at(1)!r} is before row 4",
+        "put the rows in order of time",
+    ),
+    "newest first": (
+        [3, 2, 1],
+        f"row 3, column 'timestamp': {time_at(2)!r} is before row 2",
+        "put the rows in order of time",
+    ),
+    "step of two days": (
+        [0, 48, 96],
+        f"row 3, column 'timestamp': {time_at(48)!r} comes 48 h after row 2",
+        "give whole seconds, from 1 min to 1 day",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIMES)
+def test_times_without_one_step_are_refused(tmp_path: Path, case: str) -> None:
+    steps, problem, remedy = TIMES[case]
+    error = refused(power_file(tmp_path, HEADER, *(f"{time_at(step)},1,1,1" for step in steps)))
+    assert (error.problem, error.remedy) == (problem, remedy)
+
+
+@pytest.mark.parametrize(
+    ("times", "problem"),
+    [
+        (["2022-01-01 00:00:00", "2022-01-01 00:00:30"], "'2022-01-01 00:00:30' comes 30 s after row 2"),
+        (
+            ["2022-01-01 00:00:00", "2022-01-01 00:01:30.5"],
+            "'2022-01-01 00:01:30.5' comes 90.5 s after row 2",
+        ),
+        (["2022-01-01 00:00", "2022-13-01 01:00"], "'2022-13-01 01:00' is no ISO 8601 time"),
+        (["2022-01-01 00:00", "01/01/2022 01:00"], "'01/01/2022 01:00' is no ISO 8601 time"),
+        (["2022-01-01 00:00", "now"], "'now' is no ISO 8601 time"),
+        (["2022-01-01 00:00", "1640998800"], "'1640998800' is no ISO 8601 time"),
+        (["2022-01-01 00:00", ""], "is blank"),
+    ],
+)
+def test_times_that_cannot_be_steps_are_refused(tmp_path: Path, times: list[str], problem: str) -> None:
+    error = refused(power_file(tmp_path, HEADER, *(f"{at},1,1,1" for at in times)))
+    assert error.problem == f"row 3, column 'timestamp': {problem}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "role"),
+    [({"time": "time"}, "time"), ({"wind": "wnd"}, "wind"), ({"wind": "WND", "carbon": "CI"}, "carbon")],
+)
+def test_a_wrong_column_name_is_refused_with_the_right_ones(
+    tmp_path: Path, wrong: dict[str, str], role: str
+) -> None:
+    error = refused(power_file(tmp_path, *five_hours()), **wrong)
+    assert error.problem == f"has no column {wrong[role]!r}, but timestamp, WND, SUN, avg_CI"
+    assert error.remedy == f"set power.columns.{role} to the one that is meant"
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = power_file(tmp_path, "timestamp,SUN,SUN", f"{time_at(0)},1,1", f"{time_at(1)},1,1")
+    assert refused(path, solar="SUN").problem == "has 2 columns 'SUN'"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (f"{time_at(5)},1", "row 7 has 2 cells where the header has 4"),
+        (f"{time_at(5)},1,1,1,1", "row 7 has 5 cells where the header has 4"),
+        (f"\n{time_at(5)},1,1,1", "row 7 has 0 cells where the header has 4"),
+    ],
+    ids=["cut off", "too long", "blank line between"],
+)
+def test_rows_unlike_the_header_are_refused(tmp_path: Path, line: str, problem: str) -> None:
+    assert refused(power_file(tmp_path, *five_hours(), line)).problem == problem
+
+
+CONTENT = gzip.compress("\n".join(rows_of(*[range(2000)] * 3)).encode())
+UNREADABLE = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n\n", "is empty"),
+    "empty gzip": (gzip.compress(b""), "is empty"),
+    "byte order mark only": (b"\xef\xbb\xbf", "is empty"),
+    "binary": (b"PK\3\4\0\0\1\2" * 100, "is binary, not text"),
+    "utf-16": (HEADER.encode("utf-16"), "is binary, not text"),
+    "binary in gzip": (gzip.compress(b"\0\1\2" * 9), "is binary, not text"),
+    "gzip cut off": (CONTENT[: len(CONTENT) // 2], "gzip data ends early"),
+    "gzip with a hole": (CONTENT[:40] + bytes(40) + CONTENT[80:], "gzip data is damaged"),
+    "a trace": (b"; MaxNodes: 4\n1 0 -1 10 1\n", "is not CSV: its first row has no commas ('; MaxNodes: 4')"),
+    "semicolons": (b"timestamp;WND;SUN\n", "has no commas ('timestamp;WND;SUN')"),
+    "a blank first line": (f"\n{HEADER}\n".encode(), "is not CSV: its first row has no commas ('')"),
+    "a cell of a megabyte": (b"timestamp,SUN\n" + b"1" * 1_000_000, "is not CSV (field larger"),
+    "header only": (HEADER.encode(), "has 0 rows below its header"),
+    "one row": ("\n".join(five_hours()[:2]).encode(), "has 1 rows below its header"),
+    "latin-1": ("timestamp,Höhe\n1,1".encode("latin-1"), "has no column 'WND', but timestamp, Höhe"),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_is_no_power_file_is_refused(tmp_path: Path, case: str) -> None:
+    content, problem = UNREADABLE[case]
+    path = tmp_path / "power.csv"
+    path.write_bytes(content)
+    assert problem in refused(path).problem
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("none.csv", "no such file"), ("", "cannot be read"), ("\0", "cannot be read")]
+)
+def test_what_is_no_file_is_refused(tmp_path: Path, name: str, problem: str) -> None:
+    with pytest.raises(BadInputError, match=problem):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("grid", "repairs", "highest"),
+    [
+        ("BPAT", {}, {"wind": 2621, "solar": 135, "carbon": 113.70386182987134}),
+        ("CISO", {table.BLANK_ROWS_FILLED: 3}, {"wind": 5393, "solar": 13713, "carbon": 449.03303796725544}),
+        ("ERCO", {}, {"wind": 26871, "solar": 10039, "carbon": 516.6858725048294}),
+    ],
+)
+def test_real_files(data_dir: Path, grid: str, repairs: dict[str, int], highest: dict[str, float]) -> None:
+    begin = time.perf_counter()
+    got = read(data_dir / "power" / f"{grid}-2022-hourly.csv")
+    assert time.perf_counter() - begin < 2  # 0.05 s on an idle core
+    assert (got.start, got.step_s, got.steps) == (pd.Timestamp("2022-01-01", tz="UTC"), 3600, 8760)
+    assert got.repairs == repairs
+    assert {role: values.max() for role, values in got.columns.items()} == pytest.approx(highest)
+
+
+def test_rows_are_counted_as_a_spreadsheet_shows_them_in_real_files(data_dir: Path, tmp_path: Path) -> None:
+    lines = (data_dir / "power" / "CISO-2022-hourly.csv").read_text().splitlines()
+    path = power_file(tmp_path, *lines[:5000], *lines[5001:])
+    assert "row 5001, column 'timestamp'" in refused(path).problem
+    lines[107] = lines[107].replace(",,,", ",1,2,", 1)  # one of the blank rows, in part
+    assert refused(power_file(tmp_path, *lines)).problem.startswith("row 108, column 'avg_CI': is blank")
+
+
+def test_what_was_read_cannot_be_written_to(tmp_path: Path) -> None:
+    values = read(power_file(tmp_path, *five_hours())).columns["wind"]
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 7
+    assert values.dtype == np.float64

@@ -1,0 +1,206 @@
+"""Scenarios with a horizon: the compiled core against the slow twin, and what must always be true."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from rlsched.jobs import JobTable
+from rlsched.power.series import PowerSeries
+from rlsched.scenario import ENERGY_TERMS, Scenario, Term
+from rlsched.sim.rules import TERMS
+from rlsched.sim.simulator import VectorSimulator
+from tests.strategies import random_jobs
+from tests.twin.green import TwinGreen
+
+from .drive import close, over, random_legal
+
+ENERGIES = {
+    "used": "energy_kwh",
+    "renewable": "renewable_kwh",
+    "battery": "battery_kwh",
+    "brown": "brown_kwh",
+    "charged": "charged_kwh",
+    "curtailed": "curtailed_kwh",
+    "carbon_kg": "carbon_kg",
+}
+
+
+def random_power(rng: random.Random) -> dict[str, Any] | None:
+    """Settings under which supply, battery, grid and forecast all matter; sometimes none."""
+    if rng.random() < 0.15:
+        return None
+    battery = {
+        "capacity_kwh": rng.choice([0.5, 2.0, 10.0]),
+        "charge_kw": rng.choice([0.1, 0.4]),
+        "discharge_kw": rng.choice([0.1, 0.7]),
+        "efficiency": rng.choice([1.0, 0.8]),
+        "initial": rng.choice([0.0, 0.5, 1.0]),
+    }
+    return {
+        "kind": "synthetic",
+        "utilization": rng.choice([1.0, 0.5]),
+        "battery": battery if rng.random() < 0.5 else None,
+        "grid_kw": rng.choice([0.0, 0.0, 0.2]),
+        "forecast_error": rng.choice([0.0, 0.0, 0.05, 0.3]),
+    }
+
+
+def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) -> Scenario:
+    power = random_power(rng)
+    terms = [term for term in get_args(Term) if power is not None or term not in ENERGY_TERMS]
+    return Scenario.model_validate(
+        {
+            "cluster": {
+                "tick_s": rng.choice([3600, 600]),
+                "resources": [
+                    {
+                        "name": f"r{r}",
+                        "price": rng.choice([0.5, 0.25]),
+                        "idle_w": 50.0,
+                        "full_w": 100.0 + 50 * r,
+                    }
+                    for r in range(len(units))
+                ],
+            },
+            "power": power,
+            "workload": {"kind": "swf", "file": "none", "value_scale": rng.choice([1.0, 2.0])},
+            "decision": {
+                "action_rule": "fit",
+                "time_rule": rng.choice(["tick", "sparse", "smdp"]),
+                "placement": rng.choice(["now", "horizon"]),
+                "horizon": horizon,
+                "window": rng.randint(1, 4),
+                "wait_pool": rng.choice([None, 0, 2, 10]),
+                "admission": rng.choice(["fcfs", "sjf", "qos", "hvf"]),
+                "suspend": rng.random() < 0.5,
+                "suspend_pool": rng.choice([1, 3]),
+                "expiry": rng.choice([None, None, 0, 5]),
+                "skip_forced": rng.random() < 0.7,
+            },
+            "observation": {"blocks": ["jobs", "queue", "event_horizon", "image"], "event_horizon": 5},
+            "objective": {
+                "reward": {term: 1.0 + k for k, term in enumerate(terms)},
+                "scope": rng.choice(["all", "window"]),
+                "gamma": rng.choice([1.0, 0.99]),
+                "starvation_s": 7200,
+            },
+            "episode": {"jobs": None, "end": "max_ticks", "max_ticks": rng.randint(10, 60)},
+        }
+    )
+
+
+def random_series(rng: random.Random, full_w: float) -> PowerSeries:
+    """Supply that comes and goes; shorter than the episode, so that it repeats."""
+    ticks = rng.choice([7, 40, 100])
+    level, supply = rng.random(), []
+    for _ in range(ticks):
+        if rng.random() < 0.3:
+            level = rng.choice([0.0, 0.3, 0.5, 0.8, 1.0, 1.4])
+        supply.append(level * full_w)
+    carbon = [rng.choice([100.0, 400.0]) for _ in range(ticks)]
+    return PowerSeries(np.array(supply), np.array(carbon), seed=rng.randrange(2**62))
+
+
+def game(seed: int) -> tuple[Scenario, tuple[int, ...], JobTable, PowerSeries | None]:
+    rng = random.Random(seed)
+    units = tuple(rng.randint(1, 6) for _ in range(rng.randint(1, 2)))
+    horizon = rng.choice([9, 12, 20])  # no shorter than the longest requested time
+    scenario = random_scenario(rng, units, horizon)
+    table = random_jobs(rng, units, rng.randint(1, 25), span=rng.choice([0, 10, 40]), longest=9)
+    power = None
+    if scenario.power is not None:
+        watts = [
+            r.idle_w + (r.full_w - r.idle_w) * scenario.power.utilization for r in scenario.cluster.resources
+        ]
+        power = random_series(rng, sum(n * w for n, w in zip(units, watts, strict=True)))
+    return scenario, units, table, power
+
+
+def open_core(
+    scenario: Scenario, units: tuple[int, ...], table: JobTable, power: PowerSeries | None
+) -> VectorSimulator:
+    core = VectorSimulator(scenario, units, 1, len(table), every_term=True, draw_images=True)
+    core.load(0, table, power=power)
+    return core
+
+
+def rows_of(core: VectorSimulator, twin: TwinGreen) -> dict[str, list[int]]:
+    """Jobs by place, as rows of the table."""
+    state = core.state
+    e = state.episodes[0]
+    queue = state.queue[0, e["queue_lo"] : e["queue_hi"]].tolist()
+    running = [int(state.started[0, code & ((1 << 20) - 1)]) for code in state.ends[0, : e["num_running"]]]
+    n = int(e["num_jobs"])
+    return {
+        "ready": queue[: e["num_ready"]],
+        "wait": queue[e["num_ready"] :],
+        "suspended": state.suspended[0, : e["num_suspended"]].tolist(),
+        "planned": sorted(state.planned[0, : e["num_planned"]].tolist()),
+        "running": sorted(running),
+        "rejected": np.flatnonzero(state.lots[0, :n]["rejected"]).tolist(),
+    }
+
+
+def check(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> None:
+    """The core stands where the twin stands, got there for the same, and shows what is there."""
+    assert int(core.now[0]) == twin.now
+    assert bool(core.terminated[0]) == twin.terminated
+    assert bool(core.truncated[0]) == twin.truncated
+    places = rows_of(core, twin)
+    assert places == {name: getattr(twin, name) for name in places}
+    assert core.state.used[0].tolist() == [list(row) for row in twin.used]
+    assert core.state.on[0].tolist() == [list(row) for row in twin.on]
+    assert close(float(core.state.episodes["battery_wh"][0]), twin.battery_wh)
+    if not over(core, 0):
+        assert core.mask[0].tolist() == twin.mask
+    assert int(core.elapsed[0]) == twin.elapsed
+    for k, name in enumerate(TERMS):
+        assert close(core.terms[0, k], twin.terms[name]), name
+        assert close(core.outcome.totals[0, k], twin.totals[name]), name
+    assert close(float(core.reward[0]), twin.reward)
+    played = core.played(0, table)
+    assert played.start.tolist() == twin.starts
+    assert played.end.tolist() == twin.ends
+    assert played.suspensions.tolist() == twin.suspensions
+    if core.scenario.power is not None:
+        for name, account in ENERGIES.items():
+            assert close(played.accounts[account], twin.energies[name]), name
+
+
+def check_image(core: VectorSimulator) -> None:
+    """The image is what drawing it anew from the grid gives, and the profile says the same in shares."""
+    state, expected = core.state, []
+    for k in range(state.used.shape[1]):
+        row: list[int] = []
+        for r, units in enumerate(state.units.tolist()):
+            on, used = int(state.on[0, k, r]), int(state.used[0, k, r])
+            row += [1] * min(used, on) + [0] * max(0, on - used) + [-1] * (units - on)
+        expected.append(row)
+    assert core.images[0].tolist() == expected
+    profile = core.layout.view(core.obs[0], "profile")
+    shares = np.asarray(state.on[0] / state.units)
+    np.testing.assert_allclose(profile[..., 2], 1.0 - shares, atol=1e-6)
+    np.testing.assert_allclose(profile[..., 0], state.used[0] / state.units, atol=1e-6)
+
+
+@pytest.mark.parametrize("first_seed", range(0, 300, 50))
+def test_agrees_with_the_twin(first_seed: int) -> None:
+    """The same legal actions lead to the same places, grids, masks, terms and energies at every step."""
+    for seed in range(first_seed, first_seed + 50):
+        scenario, units, table, power = game(seed)
+        core, twin = open_core(scenario, units, table, power), TwinGreen(scenario, units, table, power)
+        rng = random.Random(seed)
+        check(core, twin, table)
+        while not twin.over:
+            action = random_legal(core.mask[0], rng)
+            core.step(np.array([action]))
+            twin.step(action)
+            check(core, twin, table)
+            check_image(core)
+            assert np.isfinite(core.obs).all()
+            assert (core.obs >= 0).all()
+            assert (core.obs <= 1).all()

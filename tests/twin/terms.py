@@ -1,0 +1,147 @@
+"""What a tick is rewarded for: one function per term that is booked at its end. Costs count below zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .jobs import Units
+from .pools import Places
+from .power import Energy
+from .task import Task, added
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What stands still while a tick passes.
+
+    Attributes:
+        in_scope: the waiting jobs whose slowdown and wait count.
+        threshold: of the bounded slowdown, ticks.
+        starvation: longest wait that does not count as starvation, ticks.
+    """
+
+    now: int
+    places: Places
+    units: Units
+    energy: Energy
+    in_scope: list[Task]
+    threshold: float
+    starvation: float
+
+
+def slowdown(tick: Tick) -> float:
+    return -added(1 / task.job.runtime for task in [*tick.in_scope, *tick.places.running])
+
+
+def bounded_slowdown(tick: Tick) -> float:
+    return -added(1 / max(task.job.runtime, tick.threshold) for task in tick.in_scope)
+
+
+def wait_time(tick: Tick) -> float:
+    return -len(tick.in_scope)
+
+
+def utilization(tick: Tick) -> float:
+    shares = [
+        held / total
+        for held, total in zip(units_of(tick.places.running, tick.units), tick.units, strict=True)
+    ]
+    return added(shares) / len(shares)
+
+
+def makespan(tick: Tick) -> float:
+    """A tick passes only while a job is neither finished nor rejected."""
+    return -1.0
+
+
+def running_value(tick: Tick) -> float:
+    return added(task.rate for task in tick.places.running)
+
+
+def qos_violation(tick: Tick) -> float:
+    return -sum(tick.now > task.due for task in tick.places.waiting + tick.places.running)
+
+
+def ready_waiting(tick: Tick) -> float:
+    return -len(tick.places.ready)
+
+
+def wait_waiting(tick: Tick) -> float:
+    return -len(tick.places.wait)
+
+
+def long_running(tick: Tick) -> float:
+    return -len(tick.places.running)
+
+
+def energy(tick: Tick) -> float:
+    return -tick.energy.used
+
+
+def brown_energy(tick: Tick) -> float:
+    return -tick.energy.brown
+
+
+def carbon(tick: Tick) -> float:
+    return -tick.energy.carbon_kg
+
+
+def curtailment(tick: Tick) -> float:
+    return -tick.energy.curtailed
+
+
+def delayed_jobs(tick: Tick) -> float:
+    return -len(tick.places.waiting)
+
+
+def waiting_value(tick: Tick) -> float:
+    return -added(task.value for task in tick.places.waiting)
+
+
+def job_starvation(tick: Tick) -> float:
+    return -sum(tick.now - task.job.submit > tick.starvation for task in tick.places.waiting)
+
+
+RATES: dict[str, Callable[[Tick], float]] = {
+    term.__name__: term
+    for term in (
+        slowdown,
+        bounded_slowdown,
+        wait_time,
+        utilization,
+        makespan,
+        running_value,
+        qos_violation,
+        ready_waiting,
+        wait_waiting,
+        long_running,
+        energy,
+        brown_energy,
+        carbon,
+        curtailment,
+        delayed_jobs,
+        waiting_value,
+        job_starvation,
+    )
+}
+EVENTS = (
+    "throughput",
+    "finished_value",
+    "on_time_value",
+    "suspension",
+    "rejected",
+    "lost_value",
+    "terminal_bsld",
+)
+
+
+def units_of(tasks: Sequence[Task], units: Units) -> list[int]:
+    """Units of each resource that these jobs hold together."""
+    return [sum(task.job.demand[r] for task in tasks) for r in range(len(units))]
+
+
+def mean_bounded_slowdown(finished: Sequence[tuple[Task, int]], threshold: float) -> float:
+    """Of (job, tick at which it ended): how much longer it was there than it ran, all its breaks included."""
+    each = [max(1.0, (end - task.job.submit) / max(task.job.runtime, threshold)) for task, end in finished]
+    return added(each) / len(each)
