@@ -85,10 +85,19 @@ def evaluate(
 
     from rlsched.cli.checkpoints import check_exists, loader
     from rlsched.cli.comparing import compare_and_show
-    from rlsched.evaluate.contestants import Entry, contestants, entries, rules_of, with_reference
+    from rlsched.evaluate.contestants import (
+        Entry,
+        check_policies,
+        contestants,
+        entries,
+        rules_of,
+        with_reference,
+    )
     from rlsched.evaluate.hoarding import REFERENCE
     from rlsched.evaluate.session import open_session
 
+    named = options.items(against)
+    check_policies("--against", named)
     for path in checkpoint:
         check_exists(path)
     load = loader(sample=sample, seed=seed or 0)
@@ -98,7 +107,7 @@ def evaluate(
     horizon = chosen.decision.horizon is not None
     rivals = entries(
         "--against",
-        options.items(against) or (AGAINST_WITH_HORIZON if horizon else AGAINST),
+        named or (AGAINST_WITH_HORIZON if horizon else AGAINST),
         ["now" if horizon else "greedy"],
         rules_of(chosen),
     )

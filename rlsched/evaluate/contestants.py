@@ -45,6 +45,18 @@ def rules_of(scenario: Scenario) -> tuple[str, ...]:
     return BACKFILL_RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
 
 
+def check_policies(option: str, policies: Iterable[str]) -> None:
+    """Refuse policies that are neither orders of the queue nor folders; what rule they name is looked at later.
+
+    Raises:
+        BadInputError: a name that is not known.
+    """
+    for text in policies:
+        if not is_checkpoint(text):
+            name = text.partition(":")[0]
+            check_name(option, "policy", name, PRIORITIES, "or the folder of a trained policy")
+
+
 def entries(
     option: str, policies: Iterable[str], backfills: Sequence[str], rules: Sequence[str] = BACKFILL_RULES
 ) -> list[Entry]:
@@ -59,6 +71,8 @@ def entries(
     Raises:
         BadInputError: a name that is not known.
     """
+    policies = list(policies)
+    check_policies(option, policies)
     found: list[Entry] = []
     for rule in backfills:
         check_name("--backfill", "backfilling rule", rule, rules)
@@ -67,7 +81,6 @@ def entries(
             found.append(Entry(text.rstrip("/") or text, None))
             continue
         name, colon, own = text.partition(":")
-        check_name(option, "policy", name, PRIORITIES, "or the folder of a trained policy")
         if colon:
             check_name(option, "backfilling rule", own, rules)
         found += [Entry(name, rule) for rule in ([own] if colon else backfills)]

@@ -38,8 +38,8 @@ class PowerModel(ABC):
 
         Args:
             rng: where all randomness comes from.
-            ticks: length of the series, >= 1 (one that never changes has one tick, and repeats). Forecasts look
-                beyond an episode's end by their horizon.
+            ticks: length of the series, >= 1; one that never changes has a single tick. Forecasts look beyond
+                an episode's end by their horizon.
         """
         seed = int(rng.integers(2**62))
         supply, carbon = self._series(rng, ticks)

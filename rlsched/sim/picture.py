@@ -2,7 +2,7 @@
 
 A row shows, for every resource, its units from left to right: used (1), free (0), off (-1). Which unit a job
 runs on means nothing, so the counts say it all. With `classic` [Mao et al. 2016] every slot of the ready pool
-follows with a picture of its job (requested time x demand), and the wait pool as a backlog of one cell per job.
+follows with a picture of its job, requested time x demand, and the wait pool as a backlog, a cell per job.
 """
 
 from __future__ import annotations
