@@ -78,7 +78,7 @@ def open_grid(s: State, o: Outcome, rules: Rules, i: int) -> None:
     e.battery_wh = rules.plant.initial_wh
     forecast(s, rules, i, 0)
     for r in range(s.free.shape[1]):
-        s.free[i, r] = s.on[i, 0, r]
+        s.free[i, r] = s.on[i, r, 0]
     enter_tick(s, o, rules, i)
 
 
@@ -95,11 +95,13 @@ def pass_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     # A running job at or beyond its expected end is expected to end at the next tick.
     overdue = hold_overdue(s, i)
     for r in range(s.free.shape[1]):
-        s.free[i, r] -= s.on[i, 0, r]
+        s.free[i, r] -= s.on[i, r, 0]
     changed = forecast_next(s, rules, i)
     for r in range(s.free.shape[1]):
-        s.free[i, r] += s.on[i, 0, r]
+        s.free[i, r] += s.on[i, r, 0]
     meet_shortfall(s, o, i)
+    if changed:
+        e.freed += 1
     if changed or overdue:
         undo_plans(s, rules, i)
     refill(s, rules, i)
@@ -146,7 +148,9 @@ def complete(s: State, o: Outcome, i: int) -> None:
     while e.num_running > 0 and s.ends[i, 0] >> JOB_BITS <= e.now:
         row = complete_one(s, i, True)
         lot = s.lots[i, row]
-        hold(s, i, row, 0, s.jobs[i, row].expected_end - e.now, -1)
+        if s.jobs[i, row].expected_end > e.now:
+            hold(s, i, row, 0, s.jobs[i, row].expected_end - e.now, -1)
+            e.freed += 1
         e.running_price = e.running_price - lot.price if e.num_running > 0 else 0.0
         book(s, o, i, THROUGHPUT, 1.0)
         book(s, o, i, FINISHED_VALUE, lot.value)
@@ -189,7 +193,7 @@ def meet_shortfall(s: State, o: Outcome, i: int) -> None:
 def undo_plans(s: State, rules: Rules, i: int) -> None:
     """Take planned jobs back until no row is overfull, or no planned job is to blame."""
     first = 0
-    while first < s.used.shape[1]:
+    while first < s.used.shape[2]:
         if not overfull(s, i, first):
             first += 1
         elif s.episodes[i].num_planned == 0 or not undo_one_plan(s, rules, i):
@@ -254,8 +258,8 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     used = 0.0
     on = 0.0
     for r in range(s.free.shape[1]):
-        used += (s.on[i, 0, r] - s.free[i, r]) / s.units[r]
-        on += s.on[i, 0, r] / s.units[r]
+        used += (s.on[i, r, 0] - s.free[i, r]) / s.units[r]
+        on += s.on[i, r, 0] / s.units[r]
     used /= s.free.shape[1]
     o.accounts[i, USED_SHARE] += used
     o.accounts[i, ON_SHARE] += on / s.free.shape[1]
@@ -284,7 +288,7 @@ def book_energy(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> No
     used = 0.0
     for r in range(s.free.shape[1]):
         free = s.free[i, r]
-        used += (s.on[i, 0, r] - free) * plant.unit_w[r] + free * plant.idle_w[r]
+        used += (s.on[i, r, 0] - free) * plant.unit_w[r] + free * plant.idle_w[r]
     f = flow(plant, supply, used, e.battery_wh)
     e.battery_wh = f.level
     kwh = plant.tick_h / 1000.0

@@ -27,6 +27,9 @@ from rlsched.sim.rules import (
 )
 from rlsched.sim.state import State
 
+NOTHING, OPEN = -1, -2
+"""Stand in the place of an action: do nothing first, begin an episode."""
+
 
 @step
 def judge(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
@@ -52,7 +55,7 @@ def judge_grid(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
     for k in range(e.num_ready):
         row = s.queue[i, e.queue_lo + k]
         if rules.plan_ahead:
-            first = first_fit(s, i, row)
+            first = find_place(s, i, row)
         else:
             first = 0 if fits_now(s, i, row) else NOWHERE
         o.first[i, k] = first
@@ -71,6 +74,23 @@ def judge_grid(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
         o.mask[i, last] = 1
         legal += 1
     return legal, last
+
+
+@step
+def find_place(s: State, i: int, row: int) -> int:
+    """`first_fit`, beginning where the last search ended if no row has been freed since."""
+    e = s.episodes[i]
+    lot = s.lots[i, row]
+    begin = 0
+    if lot.tried_at == e.freed:
+        begin = max(0, lot.tried - e.now)
+    first = first_fit(s, i, row, begin)
+    lot.tried_at = e.freed
+    if first >= 0:
+        lot.tried = e.now + first
+    else:
+        lot.tried = e.now + max(begin, s.used.shape[2] - s.jobs[i, row].requested + 1)
+    return first
 
 
 @step
@@ -201,39 +221,38 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
 
 
 @step
-def settle(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """Take forced actions until the agent must be asked or the episode is over."""
+def go_on(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
+    """Do an action, if any, and then forced ones until the agent must be asked or the episode is over."""
     e = s.episodes[i]
     while e.over == 0:
+        if action != NOTHING:
+            act(s, o, rules, i, action)
+            if e.over != 0:
+                break
         legal, last = judge(s, o, rules, i)
         if legal > 1:
             return
         if not rules.skip_forced and (rules.tick_rule or last != rules.num_actions - 1):
             return
-        act(s, o, rules, i, last)
+        action = last
     o.mask[i, :] = 0
     o.mask[i, rules.num_actions - 1] = 1  # an episode that is over still shows a legal action: nothing
 
 
-@kernel
-def open_episode(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """From freshly loaded jobs to the first question; what is earned before it is nobody's."""
-    begin(s, o, i)
-    if rules.horizon > 0:
-        open_grid(s, o, rules, i)
-    else:
-        happen(s, i, s.episodes[i].now, True)
-        judge_end(s, rules, i)
-    settle(s, o, rules, i)
-    begin(s, o, i)
-    close(s, o, rules, i)
-
-
-@kernel
+@step
 def advance(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
-    """One transition of one environment; nothing where its episode is over."""
+    """One transition of one environment; nothing where its episode is over.
+
+    OPEN goes from freshly loaded jobs to the first question; what is earned before it is nobody's.
+    """
     begin(s, o, i)
-    if s.episodes[i].over == 0:
-        act(s, o, rules, i, action)
-        settle(s, o, rules, i)
+    if action == OPEN:
+        if rules.horizon > 0:
+            open_grid(s, o, rules, i)
+        else:
+            happen(s, i, s.episodes[i].now, True)
+            judge_end(s, rules, i)
+    go_on(s, o, rules, i, NOTHING if action == OPEN else action)
+    if action == OPEN:
+        begin(s, o, i)
     close(s, o, rules, i)

@@ -78,8 +78,8 @@ def availability(plant: Plant, supply: float, level: float) -> float:
 @step
 def write_row(s: State, i: int, k: int, share: float) -> None:
     """Set the units on in row k of the forecast."""
-    for r in range(s.on.shape[2]):
-        s.on[i, k, r] = floor(s.units[r] * share + 1e-9)
+    for r in range(s.on.shape[1]):
+        s.on[i, r, k] = floor(s.units[r] * share + 1e-9)
 
 
 @step
@@ -94,11 +94,11 @@ def forecast(s: State, rules: Rules, i: int, first: int) -> None:
     """Forecast the units on from row `first` on, as of now; row 0 is what is on."""
     e = s.episodes[i]
     plant = rules.plant
-    rows = s.on.shape[1]
+    rows = s.on.shape[2]
     if not plant.powered:
-        for k in range(first, rows):
-            for r in range(s.on.shape[2]):
-                s.on[i, k, r] = s.units[r]
+        for r in range(s.on.shape[1]):
+            for k in range(first, rows):
+                s.on[i, r, k] = s.units[r]
         return
     level = e.battery_wh
     index = power_index(s, i, e.now + first)
@@ -127,10 +127,11 @@ def forecast_next(s: State, rules: Rules, i: int) -> bool:
     if plant.powered and (plant.forecast_error > 0.0 or plant.capacity_wh > 0.0):
         forecast(s, rules, i, 0)
         return True
-    rows = s.on.shape[1]
+    rows = s.on.shape[2]
     if plant.powered:
-        for k in range(rows - 1):
-            for r in range(s.on.shape[2]):
-                s.on[i, k, r] = s.on[i, k + 1, r]
+        for r in range(s.on.shape[1]):
+            on = s.on[i, r]
+            for k in range(rows - 1):
+                on[k] = on[k + 1]
         forecast(s, rules, i, rows - 1)
     return False

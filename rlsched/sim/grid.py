@@ -5,6 +5,8 @@ Row k is tick now + k; running and planned jobs hold units. Rules: docs/green.md
 
 from __future__ import annotations
 
+import numpy as np
+
 from rlsched.sim.compiled import step
 from rlsched.sim.state import State
 
@@ -15,17 +17,19 @@ NOWHERE = -1
 @step
 def hold(s: State, i: int, row: int, first: int, last: int, sign: int) -> None:
     """Put the job's demand into the rows `first <= k < last` that the grid has; sign -1 takes it out."""
-    last = min(last, s.used.shape[1])
-    for k in range(first, last):
-        for r in range(s.used.shape[2]):
-            s.used[i, k, r] += sign * s.demand[i, row, r]
+    last = min(last, s.used.shape[2])
+    for r in range(s.used.shape[1]):
+        used = s.used[i, r]
+        units = np.int32(sign * s.demand[i, row, r])
+        for k in range(first, last):
+            used[k] += units
 
 
 @step
 def fits_row(s: State, i: int, row: int, k: int) -> bool:
     """Whether the job's demand is free in row k."""
-    for r in range(s.used.shape[2]):
-        if s.used[i, k, r] + s.demand[i, row, r] > s.on[i, k, r]:
+    for r in range(s.used.shape[1]):
+        if s.used[i, r, k] + s.demand[i, row, r] > s.on[i, r, k]:
             return False
     return True
 
@@ -34,21 +38,24 @@ def fits_row(s: State, i: int, row: int, k: int) -> bool:
 def fits_now(s: State, i: int, row: int) -> bool:
     """Whether the job fits from row 0 until its expected end."""
     requested = s.jobs[i, row].requested
-    if requested > s.used.shape[1]:
+    if requested > s.used.shape[2] or not fits_row(s, i, row, 0):
         return False
-    for k in range(requested):
-        if not fits_row(s, i, row, k):
+    for r in range(s.used.shape[1]):
+        used, on, units = s.used[i, r], s.on[i, r], s.demand[i, row, r]
+        short = False
+        for k in range(1, requested):  # to the end, so that it compiles to vector code
+            short |= used[k] + units > on[k]
+        if short:
             return False
     return True
 
 
 @step
-def first_fit(s: State, i: int, row: int) -> int:
-    """First row from which the job fits for its whole requested time, or NOWHERE."""
+def first_fit(s: State, i: int, row: int, first: int) -> int:
+    """First row from `first` on from which the job fits for its whole requested time, or NOWHERE."""
     requested = s.jobs[i, row].requested
-    rows = s.used.shape[1]
-    first = 0
-    k = 0
+    rows = s.used.shape[2]
+    k = first
     while first + requested <= rows:
         if not fits_row(s, i, row, k):
             first = k + 1
@@ -61,19 +68,19 @@ def first_fit(s: State, i: int, row: int) -> int:
 @step
 def shift(s: State, i: int) -> None:
     """Move the grid up by one row: the clock has moved by one tick."""
-    rows = s.used.shape[1]
-    for k in range(rows - 1):
-        for r in range(s.used.shape[2]):
-            s.used[i, k, r] = s.used[i, k + 1, r]
-    for r in range(s.used.shape[2]):
-        s.used[i, rows - 1, r] = 0
+    last = s.used.shape[2] - 1
+    for r in range(s.used.shape[1]):
+        used = s.used[i, r]
+        for k in range(last):
+            used[k] = used[k + 1]
+        used[last] = 0
 
 
 @step
 def overfull(s: State, i: int, k: int) -> bool:
     """Whether more is held in row k than will be on."""
-    for r in range(s.used.shape[2]):
-        if s.used[i, k, r] > s.on[i, k, r]:
+    for r in range(s.used.shape[1]):
+        if s.used[i, r, k] > s.on[i, r, k]:
             return True
     return False
 
@@ -81,8 +88,9 @@ def overfull(s: State, i: int, k: int) -> bool:
 @step
 def strains(s: State, i: int, row: int, first: int, last: int) -> bool:
     """Whether the job holds units of an overfull resource in some row `first <= k < last`."""
-    for k in range(first, min(last, s.used.shape[1])):
-        for r in range(s.used.shape[2]):
-            if s.demand[i, row, r] > 0 and s.used[i, k, r] > s.on[i, k, r]:
-                return True
+    for r in range(s.used.shape[1]):
+        if s.demand[i, row, r] > 0:
+            for k in range(first, min(last, s.used.shape[2])):
+                if s.used[i, r, k] > s.on[i, r, k]:
+                    return True
     return False

@@ -130,7 +130,7 @@ class Layout:
             "event_horizon": (observation.event_horizon, 1 + 2 * num_resources),
             "queue": (len(queue_features(num_resources, horizon=horizon > 0)),),
             "outlook": (len(outlook_features()),),
-            "profile": (horizon, num_resources, 3),
+            "profile": (num_resources, 3, horizon),
         }
         names = dict.fromkeys("profile" if name == "image" else name for name in observation.blocks)
         blocks, offset = [], 0

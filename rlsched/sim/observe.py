@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import IntArray
-from rlsched.sim.compiled import kernel, step
+from rlsched.sim.compiled import step
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture, draw
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
@@ -23,6 +23,7 @@ NUM_STATIC = 5  # static job columns beside the two per resource: present, reque
 LOG_JOBS = 1.0 / log2(1.0 + 1e5)  # queue lengths are log-scaled against 100,000 jobs
 LOG_RATE = 1.0 / log2(1.0 + 1e6)  # waiting jobs of the shortest kind, log-scaled against a million
 HOUR_S = 3600.0
+LOGS = np.log2(1.0 + np.arange(2048))
 
 Float32Array = NDArray[np.float32]
 
@@ -76,7 +77,21 @@ def log_time(v: View, ticks: float) -> float:
     return min(1.0, log2(1.0 + max(0.0, ticks)) * v.log_time)
 
 
-@kernel
+@step
+def log_whole(number: int) -> float:
+    """log2(1 + number) of a whole number >= 0; small ones are looked up, since a logarithm takes its time."""
+    if number < len(LOGS):
+        return LOGS[number]
+    return log2(1.0 + number)
+
+
+@step
+def log_ticks(v: View, ticks: int) -> float:
+    """`log_time` of a whole number of ticks >= 0."""
+    return min(1.0, log_whole(ticks) * v.log_time)
+
+
+@step
 def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
     """Write every block of one environment's observation."""
     if v.jobs_at != ABSENT:
@@ -105,7 +120,7 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         v.num_shown[i] = 0
     width = v.job_columns
     static = NUM_STATIC + 2 * s.free.shape[1]
-    visible = e.num_ready if s.used.shape[1] > 0 else min(e.queue_hi - e.queue_lo, window)
+    visible = e.num_ready if s.used.shape[2] > 0 else min(e.queue_hi - e.queue_lo, window)
     source = 0
     for k in range(visible):
         row = s.queue[i, e.queue_lo + k]
@@ -140,7 +155,7 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         x[at + 2] = o.fits[i, k]
         x[at + 3] = o.mask[i, k]
         x[at + 4] = v.shown[i, k] == e.reserved
-    if s.used.shape[1] > 0:
+    if s.used.shape[2] > 0:
         observe_lots(s, o, v, i, static + 5)
 
 
@@ -149,7 +164,7 @@ def observe_lots(s: State, o: Outcome, v: View, i: int, column: int) -> None:
     """The columns of the `jobs` block that a horizon adds, from this column on."""
     e = s.episodes[i]
     x = v.vector[i]
-    rows = float(s.used.shape[1])
+    rows = float(s.used.shape[2])
     for k in range(v.num_shown[i]):
         row = v.shown[i, k]
         job = s.jobs[i, row]
@@ -170,13 +185,13 @@ def write_static(s: State, v: View, i: int, row: int, at: int) -> None:
     x = v.vector[i]
     job = s.jobs[i, row]
     x[at] = 1.0
-    x[at + 1] = log_time(v, job.requested)
+    x[at + 1] = log_ticks(v, job.requested)
     at += 2
     for r in range(s.free.shape[1]):
         x[at] = s.demand[i, row, r] / s.units[r]
-        x[at + 1] = log2(1.0 + s.demand[i, row, r]) / log2(1.0 + s.units[r])
+        x[at + 1] = log_whole(s.demand[i, row, r]) / log_whole(s.units[r])
         at += 2
-    x[at] = min(1.0, log2(1.0 + job.queue_at_submit) * LOG_JOBS)
+    x[at] = min(1.0, log_whole(job.queue_at_submit) * LOG_JOBS)
     x[at + 1] = log_time(v, job.work_at_submit / s.units[0])
     x[at + 2] = job.free_at_submit / s.units[0]
 
@@ -228,43 +243,49 @@ def observe_queue(s: State, v: View, i: int, window: int) -> None:
     next_release = 0
     if e.num_running > 0:
         next_release = max(s.blocks[i, s.block_order[i, 0], 0] >> JOB_BITS, e.now + 1) - e.now
-    x[at] = min(1.0, log2(1.0 + waiting) * LOG_JOBS)
-    x[at + 1] = min(1.0, log2(1.0 + max(0, waiting - window)) * LOG_JOBS)
+    x[at] = min(1.0, log_whole(waiting) * LOG_JOBS)
+    x[at + 1] = min(1.0, log_whole(max(0, waiting - window)) * LOG_JOBS)
     x[at + 2] = log_time(v, e.queued_work / s.units[0])
     x[at + 3] = log_time(v, (e.promised - e.now * used) / s.units[0])
-    x[at + 4] = log_time(v, next_release)
+    x[at + 4] = log_ticks(v, next_release)
     x[at + 5] = e.reserved >= 0
-    x[at + 6] = log_time(v, e.shadow - e.now) if e.reserved >= 0 else 0.0
+    x[at + 6] = log_ticks(v, e.shadow - e.now) if e.reserved >= 0 else 0.0
     at += 7
     resources = s.free.shape[1]
     for r in range(resources):
         x[at + r] = s.free[i, r] / s.units[r]
         x[at + resources + r] = max(0, s.extra[i, r]) / s.units[r] if e.reserved >= 0 else 0.0
-    if s.used.shape[1] > 0:
+    if s.used.shape[2] > 0:
         at += 2 * resources
-        following = min(1, s.on.shape[1] - 1)
+        following = min(1, s.on.shape[2] - 1)
         for r in range(resources):
-            x[at + r] = s.on[i, 0, r] / s.units[r]
-            x[at + resources + r] = s.on[i, following, r] / s.units[r]
+            x[at + r] = s.on[i, r, 0] / s.units[r]
+            x[at + resources + r] = s.on[i, r, following] / s.units[r]
         at += 2 * resources
-        x[at] = min(1.0, log2(1.0 + e.num_planned) * LOG_JOBS)
-        x[at + 1] = min(1.0, log2(1.0 + e.num_suspended) * LOG_JOBS)
+        x[at] = min(1.0, log_whole(e.num_planned) * LOG_JOBS)
+        x[at + 1] = min(1.0, log_whole(e.num_suspended) * LOG_JOBS)
         x[at + 2] = e.battery_wh / v.capacity_wh if v.capacity_wh > 0.0 else 0.0
 
 
 @step
 def observe_profile(s: State, v: View, i: int) -> None:
-    """The `profile` block: used, free and off as shares of the units, row by row."""
+    """The `profile` block: used, free and off as shares of the units, each for all rows."""
     x = v.vector[i]
     at = v.profile_at
-    resources = s.used.shape[2]
-    for r in range(resources):
+    rows = s.used.shape[2]
+    for r in range(s.used.shape[1]):
         share = np.float32(1.0 / s.units[r])
-        for k in range(s.used.shape[1]):
-            used, on = s.used[i, k, r], s.on[i, k, r]
-            x[at + 3 * (k * resources + r)] = used * share
-            x[at + 3 * (k * resources + r) + 1] = max(0, on - used) * share
-            x[at + 3 * (k * resources + r) + 2] = (s.units[r] - on) * share
+        units = np.int32(s.units[r])
+        used, on = s.used[i, r], s.on[i, r]
+        for k in range(rows):
+            x[at + k] = used[k] * share
+        at += rows
+        for k in range(rows):
+            x[at + k] = max(np.int32(0), on[k] - used[k]) * share
+        at += rows
+        for k in range(rows):
+            x[at + k] = (units - on[k]) * share
+        at += rows
 
 
 @step

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rlsched.errors import BadInputError
+from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import GREEDY, NONE, Order
 from rlsched.sim.compiled import kernel, step
@@ -70,20 +71,63 @@ def play_order(
     Raises:
         BadInputError: an unknown name, or jobs that the cluster cannot run.
     """
-    scenario = placed_by(scenario, rule)
-    chosen = priority(policy)
     longest = max(len(episode.jobs) for episode in episodes)
-    sim = VectorSimulator(scenario, units, 1, longest, every_term=True)
-    keys = np.zeros((1, longest))
-    order = Order(keys, chosen.moving, False, NONE if rule == "none" else GREEDY, NO_LIMIT)
+    sim = VectorSimulator(placed_by(scenario, rule), units, 1, longest, every_term=True)
+    order = OrderPolicy(sim, policy, rule)
     results = []
     for episode, seed in zip(episodes, seeds, strict=True):
         sim.load(0, episode.jobs, power=episode.power)
-        keys_for(sim.state, 0, keys, static_keys(chosen, episode.jobs, units, seed, sim.prices))
-        _play(sim.state, sim.outcome, sim.rules, order, 0)
+        order.begin(episode.jobs, seed)
+        order.play()
         results.append(sim.played(0, episode.jobs))
         progress(1)
     return results
+
+
+class OrderPolicy:
+    """A queue order beside a simulator, in its first environment: asked action by action, or left to play.
+
+    Args:
+        sim: under a scenario as `placed_by` makes it for the same rule.
+        policy: a name in `PRIORITIES`.
+        rule: a name in `PLACEMENTS`.
+
+    Raises:
+        BadInputError: an unknown order.
+    """
+
+    def __init__(self, sim: VectorSimulator, policy: str, rule: str) -> None:
+        self._sim = sim
+        self._priority = priority(policy)
+        keys = np.zeros((1, sim.state.queue.shape[1]))
+        backfill = NONE if rule == "none" else GREEDY
+        self._order = Order(keys, self._priority.moving, False, backfill, NO_LIMIT)
+
+    def begin(self, jobs: JobTable, seed: int) -> None:
+        """Get to know the jobs of the episode that was loaded.
+
+        Args:
+            jobs: the same as were loaded.
+            seed: of the random order.
+        """
+        sim = self._sim
+        keys = static_keys(self._priority, jobs, sim.units, seed, sim.prices)
+        keys_for(sim.state, 0, self._order.keys, keys)
+
+    def act(self) -> int:
+        """The action, now, where more than one is legal; a forced one is the caller's to take."""
+        sim = self._sim
+        return _choose(sim.state, sim.outcome, sim.rules, self._order, 0)
+
+    def play(self) -> None:
+        """Go on to the end of the episode; what the simulator shows of it is not brought up to date."""
+        sim = self._sim
+        _play(sim.state, sim.outcome, sim.rules, self._order, 0)
+
+
+@kernel
+def _choose(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
+    return choose(s, o, rules, order, i)
 
 
 @kernel

@@ -25,8 +25,8 @@ class Picture(NamedTuple):
     """Images of N environments, and what they show."""
 
     cells: NDArray[np.int8]  # (env, row, column); no environments where nobody looks
-    used: DemandArray  # (env, row, resource) units drawn as used
-    on: DemandArray  # (env, row, resource) units drawn as on
+    used: DemandArray  # (env, resource, row) units drawn as used
+    on: DemandArray  # (env, resource, row) units drawn as on
     slots: NDArray[np.int32]  # (env, slot) row of the job drawn there, EMPTY or UNDRAWN; none unless classic
     lengths: NDArray[np.int32]  # (env, slot) its ticks
     backlog: NDArray[np.int32]  # (env,) cells of the backlog that are set
@@ -35,7 +35,7 @@ class Picture(NamedTuple):
     def room(cls, num_envs: int, units: Sequence[int], decision: Decision, *, classic: bool) -> Picture:
         """Blank images for so many environments."""
         rows, slots = decision.horizon or 0, decision.window if classic else 0
-        shape = (num_envs, rows, len(units))
+        shape = (num_envs, len(units), rows)
         return cls(
             cells=np.zeros((num_envs, *image_shape(units, decision, classic=classic)), np.int8),
             used=np.zeros(shape, np.int32),
@@ -44,6 +44,13 @@ class Picture(NamedTuple):
             lengths=np.zeros((num_envs, slots), np.int32),
             backlog=np.zeros(num_envs, np.int32),
         )
+
+
+class Levels(NamedTuple):
+    """What a row of one resource shows, in units."""
+
+    used: int
+    on: int
 
 
 def image_shape(units: Sequence[int], decision: Decision, *, classic: bool) -> tuple[int, int]:
@@ -67,25 +74,32 @@ def fill(p: Picture, i: int, row: int, first: int, last: int, value: int) -> Non
 
 
 @step
-def draw_row(s: State, p: Picture, i: int, k: int) -> None:
-    """Draw what has changed in row k of the grid."""
+def redraw(p: Picture, i: int, k: int, left: int, was: Levels, now: Levels) -> None:
+    """Draw what has changed in one row of one resource, whose columns begin at `left`."""
+    # Used first, as a row is read; where more is held than is on, the rest is off all the same.
+    shown, was_shown = min(now.used, now.on), min(was.used, was.on)
+    if now.on < was.on:
+        fill(p, i, k, left + now.on, left + was.on, -1)
+    elif now.on > was.on:
+        fill(p, i, k, left + max(was.on, shown), left + now.on, 0)
+    if shown > was_shown:
+        fill(p, i, k, left + was_shown, left + shown, 1)
+    elif shown < was_shown:
+        fill(p, i, k, left + shown, left + min(was_shown, now.on), 0)
+
+
+@step
+def draw_grid(s: State, p: Picture, i: int) -> None:
+    """Draw what has changed in the grid."""
     left = 0
-    for r in range(s.used.shape[2]):
-        used, on = s.used[i, k, r], s.on[i, k, r]
-        was_used, was_on = p.used[i, k, r], p.on[i, k, r]
-        if used != was_used or on != was_on:
-            # Used first, as a row is read; where more is held than is on, the rest is off all the same.
-            shown, was_shown = min(used, on), min(was_used, was_on)
-            if on < was_on:
-                fill(p, i, k, left + on, left + was_on, -1)
-            elif on > was_on:
-                fill(p, i, k, left + max(was_on, shown), left + on, 0)
-            if shown > was_shown:
-                fill(p, i, k, left + was_shown, left + shown, 1)
-            elif shown < was_shown:
-                fill(p, i, k, left + shown, left + min(was_shown, on), 0)
-            p.used[i, k, r] = used
-            p.on[i, k, r] = on
+    for r in range(s.used.shape[1]):
+        used, on = s.used[i, r], s.on[i, r]
+        was_used, was_on = p.used[i, r], p.on[i, r]
+        for k in range(s.used.shape[2]):
+            if used[k] != was_used[k] or on[k] != was_on[k]:
+                redraw(p, i, k, left, Levels(was_used[k], was_on[k]), Levels(used[k], on[k]))
+                was_used[k] = used[k]
+                was_on[k] = on[k]
         left += s.units[r]
 
 
@@ -127,9 +141,8 @@ def wipe(s: State, p: Picture, i: int) -> None:
     """Blank the image for a new episode: all units on and free."""
     p.cells[i, :, :] = 0
     p.used[i, :, :] = 0
-    for k in range(p.on.shape[1]):
-        for r in range(len(s.units)):
-            p.on[i, k, r] = s.units[r]
+    for r in range(len(s.units)):
+        p.on[i, r, :] = s.units[r]
     p.slots[i, :] = UNDRAWN
     p.lengths[i, :] = 0
     p.backlog[i] = 0
@@ -138,7 +151,6 @@ def wipe(s: State, p: Picture, i: int) -> None:
 @step
 def draw(s: State, p: Picture, i: int) -> None:
     """Bring the image up to date."""
-    for k in range(s.used.shape[1]):
-        draw_row(s, p, i, k)
+    draw_grid(s, p, i)
     if p.slots.shape[1] > 0:
         draw_slots(s, p, i)

@@ -195,6 +195,7 @@ def undo_one_plan(s: State, rules: Rules, i: int) -> bool:
     s.planned[i, found] = s.planned[i, e.num_planned]
     first = s.lots[i, row].planned - e.now
     hold(s, i, row, first, first + s.jobs[i, row].requested, -1)
+    e.freed += 1
     insert_in_queue(s, i, row, e.num_ready)
     if e.num_ready < rules.window:
         e.num_ready += 1
@@ -248,6 +249,7 @@ def suspend(s: State, i: int, place: int) -> None:
     lot = s.lots[i, row]
     remove_from_heap(s, i, place)
     hold(s, i, row, 0, max(1, job.expected_end - e.now), -1)
+    e.freed += 1
     stop_job(s, i, row, True)
     e.running_price = e.running_price - lot.price if e.num_running > 0 else 0.0
     ran = e.now - lot.resumed

@@ -12,7 +12,7 @@ from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.compiled import kernel
-from rlsched.sim.decide import advance, open_episode
+from rlsched.sim.decide import OPEN, advance
 from rlsched.sim.energy import ACCOUNTS
 from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import Played, job_metrics
@@ -21,6 +21,9 @@ from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture, wipe
 from rlsched.sim.rules import TERMS, Plant, Rules
 from rlsched.sim.state import State, allocate, load, load_lots, load_power, starts
+
+LEAVE = -3
+"""In the place of an action: this environment is left alone."""
 
 
 class Playable(Protocol):
@@ -50,7 +53,8 @@ class VectorSimulator:
     Attributes:
         layout: where the observation blocks stand.
         obs: (env, layout.size) float32.
-        images: (env, row, column) int8, see `picture`; no environments unless they are drawn.
+        images: (env, row, column) int8, see `picture`; no environments unless observed and drawn. Where they
+            are, the profile that stands for them in `obs` is not written.
         mask: (env, action) int8, 1 where legal; the no-op is last.
         reward: (env,) of the last transition.
         terms: (env, term) of the last transition, in the order of `TERMS`.
@@ -79,6 +83,7 @@ class VectorSimulator:
         self.prices = effective_prices(scenario)
         self.outcome = Outcome.room(num_envs, scenario.decision.window, self.layout.num_actions)
         self._view = _view(num_envs, self.layout, scenario, units, self.rules.plant, draw_images)
+        self._opening = np.full(num_envs, LEAVE)
         self.obs = self._view.vector
         self.images = self._view.picture.cells
         self.mask = self.outcome.mask
@@ -117,7 +122,9 @@ class VectorSimulator:
             if power is None:
                 raise ValueError("a scenario with power needs the power series of the episode")
             self.state = load_power(self.state, env, power)
-        _open(self.state, self.outcome, self.rules, self._view, env)
+        self._opening[env] = OPEN
+        _step(self.state, self.outcome, self.rules, self._view, self._opening)
+        self._opening[env] = LEAVE
 
     def step(self, actions: IntArray) -> None:
         """One transition of every environment; where an episode is over, nothing happens.
@@ -181,22 +188,21 @@ class VectorSimulator:
 
 
 @kernel
-def _open(s: State, o: Outcome, rules: Rules, v: View, i: int) -> None:
-    open_episode(s, o, rules, i)
-    v.num_shown[i] = 0
-    v.vector[i, :] = 0.0
-    if v.picture.cells.shape[0] > 0:
-        wipe(s, v.picture, i)
-    observe(s, o, v, i, rules.window)
-
-
-@kernel
 def _step(s: State, o: Outcome, rules: Rules, v: View, actions: IntArray) -> int:
     """Step all environments; the first with an illegal action, before anything has moved, or -1."""
     for i in range(len(actions)):
+        if actions[i] == LEAVE or actions[i] == OPEN:
+            continue
         if actions[i] < 0 or actions[i] >= rules.num_actions or o.mask[i, actions[i]] == 0:
             return i
     for i in range(len(actions)):
+        if actions[i] == LEAVE:
+            continue
+        if actions[i] == OPEN:
+            v.num_shown[i] = 0
+            v.vector[i, :] = 0.0
+            if v.picture.cells.shape[0] > 0:
+                wipe(s, v.picture, i)
         advance(s, o, rules, i, actions[i])
         observe(s, o, v, i, rules.window)
     return -1
@@ -209,6 +215,7 @@ def _view(
         block = layout.block(name)
         return ABSENT if block is None else block.offset
 
+    drawn = draw_images and "image" in scenario.observation.blocks
     scratch = max(scenario.decision.window, scenario.observation.event_horizon)
     numbers, mantissas = np.ones(scratch, np.float32), np.ones(scratch, np.float32)
     return View(
@@ -219,13 +226,13 @@ def _view(
         events_at=offset("event_horizon"),
         queue_at=offset("queue"),
         outlook_at=offset("outlook"),
-        profile_at=offset("profile"),
+        profile_at=ABSENT if drawn and "profile" not in scenario.observation.blocks else offset("profile"),
         job_columns=len(layout.job_features),
         price_top=float((effective_prices(scenario) * np.asarray(units)).sum()) or 1.0,
         density_top=float(effective_prices(scenario).max()) or 1.0,
         capacity_wh=plant.capacity_wh,
         picture=Picture.room(
-            num_envs if draw_images else 0, units, scenario.decision, classic=scenario.observation.classic
+            num_envs if drawn else 0, units, scenario.decision, classic=scenario.observation.classic
         ),
         num_events=scenario.observation.event_horizon,
         log_time=float(1.0 / np.log2(1.0 + scenario.observation.time_scale_s / scenario.cluster.tick_s)),

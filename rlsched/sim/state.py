@@ -57,6 +57,7 @@ EPISODE = _record(
         ("num_planned", "i8"),
         ("num_suspended", "i8"),
         ("num_rejected", "i8"),
+        ("freed", "i8"),  # counts when rows of the grid gained free units
         ("reshow", "i8"),  # 1 where what is observed of waiting jobs is no longer true
         ("noise_seed", "i8"),  # of the forecast's errors
         ("power_ticks", "i8"),  # length of the power series
@@ -92,6 +93,8 @@ LOT = _record(
         ("number", "i8"),  # of its first start
         ("resumed", "i8"),  # tick of the last start or resumption
         ("planned", "i8"),  # tick at which it is planned to start
+        ("tried", "i8"),  # it fits at no tick before this one,
+        ("tried_at", "i8"),  # unless rows were freed since `freed` said this
         ("due", "i8"),  # qos violation tick
         ("suspensions", "i8"),
         ("rejected", "i8"),  # 1 turned away or given up
@@ -123,8 +126,8 @@ class State(NamedTuple):
     lots: NDArray[np.void]  # (env, job) LOT
     planned: NDArray[np.int32]  # (env, planned) rows of planned jobs, in no order
     suspended: NDArray[np.int32]  # (env, suspended) rows, first suspended first
-    used: DemandArray  # (env, row, resource) units held by running and planned jobs, row 0 is now
-    on: DemandArray  # (env, row, resource) units forecast to be on; those of row 0 are on
+    used: DemandArray  # (env, resource, row) units held by running and planned jobs, row 0 is now
+    on: DemandArray  # (env, resource, row) units forecast to be on; those of row 0 are on
     supply_w: FloatArray  # (env, tick) renewable watts, see PowerSeries
     carbon: FloatArray  # (env, tick) gCO2 per kWh of the grid
 
@@ -171,8 +174,8 @@ def allocate(
         lots=np.zeros((num_envs, max_jobs if horizon else 0), LOT),
         planned=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
         suspended=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
-        used=np.zeros((num_envs, horizon, len(total)), np.int32),
-        on=np.zeros((num_envs, horizon, len(total)), np.int32),
+        used=np.zeros((num_envs, len(total), horizon), np.int32),
+        on=np.zeros((num_envs, len(total), horizon), np.int32),
         supply_w=np.zeros((num_envs, 0)),
         carbon=np.zeros((num_envs, 0)),
     )
@@ -202,7 +205,7 @@ def load(
         state, env, jobs.submit, jobs.runtime, jobs.requested, jobs.demand, bound, scale, in_order
     )
     if problem >= 0:
-        horizon = f", {state.used.shape[1]} ticks of horizon" if state.used.shape[1] else ""
+        horizon = f", {state.used.shape[2]} ticks of horizon" if state.used.shape[2] else ""
         raise BadInputError(
             f"episode job {jobs.id[problem]}",
             f"submit {jobs.submit[problem]}, runtime {jobs.runtime[problem]}, requested "
@@ -224,6 +227,7 @@ def load_lots(state: State, env: int, jobs: JobTable, prices: FloatArray) -> Non
     rate = worth * jobs.qos
     lots = state.lots[env, : len(jobs)]
     lots[:] = np.zeros((), LOT)
+    lots["tried_at"] = -1
     lots["due"] = jobs.submit + np.floor(jobs.requested / jobs.qos + 1e-9).astype(np.int64)
     lots["qos"] = jobs.qos
     lots["price"] = rate
@@ -270,7 +274,7 @@ def _load(
     e = s.episodes[i]
     n = len(submit)
     area = 0
-    longest = s.used.shape[1] if s.used.shape[1] > 0 else NEVER
+    longest = s.used.shape[2] if s.used.shape[2] > 0 else NEVER
     for j in range(n):
         if (
             submit[j] + runtime[j] + requested[j] > NEVER // 4
@@ -320,6 +324,7 @@ def _load(
     e.num_planned = 0
     e.num_suspended = 0
     e.num_rejected = 0
+    e.freed = 0
     e.reshow = 0
     e.noise_seed = 0
     e.power_ticks = 0

@@ -81,7 +81,10 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "expiry": rng.choice([None, None, 0, 5]),
                 "skip_forced": rng.random() < 0.7,
             },
-            "observation": {"blocks": ["jobs", "queue", "event_horizon", "image"], "event_horizon": 5},
+            "observation": {
+                "blocks": ["jobs", "queue", "event_horizon", "image", "profile"],
+                "event_horizon": 5,
+            },
             "objective": {
                 "reward": {term: 1.0 + k for k, term in enumerate(terms)},
                 "scope": rng.choice(["all", "window"]),
@@ -152,8 +155,8 @@ def check(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> None:
     assert bool(core.truncated[0]) == twin.truncated
     places = rows_of(core, twin)
     assert places == {name: getattr(twin, name) for name in places}
-    assert core.state.used[0].tolist() == [list(row) for row in twin.used]
-    assert core.state.on[0].tolist() == [list(row) for row in twin.on]
+    assert core.state.used[0].T.tolist() == [list(row) for row in twin.used]
+    assert core.state.on[0].T.tolist() == [list(row) for row in twin.on]
     assert close(float(core.state.episodes["battery_wh"][0]), twin.battery_wh)
     if not over(core, 0):
         assert core.mask[0].tolist() == twin.mask
@@ -174,17 +177,17 @@ def check(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> None:
 def check_image(core: VectorSimulator) -> None:
     """The image is what drawing it anew from the grid gives, and the profile says the same in shares."""
     state, expected = core.state, []
-    for k in range(state.used.shape[1]):
+    for k in range(state.used.shape[2]):
         row: list[int] = []
         for r, units in enumerate(state.units.tolist()):
-            on, used = int(state.on[0, k, r]), int(state.used[0, k, r])
+            on, used = int(state.on[0, r, k]), int(state.used[0, r, k])
             row += [1] * min(used, on) + [0] * max(0, on - used) + [-1] * (units - on)
         expected.append(row)
     assert core.images[0].tolist() == expected
     profile = core.layout.view(core.obs[0], "profile")
-    shares = np.asarray(state.on[0] / state.units)
-    np.testing.assert_allclose(profile[..., 2], 1.0 - shares, atol=1e-6)
-    np.testing.assert_allclose(profile[..., 0], state.used[0] / state.units, atol=1e-6)
+    shares = np.asarray(state.on[0] / state.units[:, None])
+    np.testing.assert_allclose(profile[:, 2], 1.0 - shares, atol=1e-6)
+    np.testing.assert_allclose(profile[:, 0], state.used[0] / state.units[:, None], atol=1e-6)
 
 
 @pytest.mark.parametrize("first_seed", range(0, 300, 50))
