@@ -24,9 +24,10 @@ class Network(Frozen):
     )
     hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
     critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
-    prior: dict[str, float] = Field(
-        {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05},
-        description="initial weights from job features straight to the score (job_scorer); learned further",
+    prior: dict[str, float] | None = Field(
+        None,
+        description="initial weights from job features straight to the score (job_scorer), learned further; "
+        "null: networks.QUEUE_PRIOR, or with a horizon HORIZON_PRIOR",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")

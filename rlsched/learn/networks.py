@@ -19,6 +19,12 @@ from rlsched.sim.layout import Layout
 SMALL = 0.1
 """On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
 
+QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05}
+"""Short and small jobs first, old ones before new ones."""
+
+HORIZON_PRIOR = {"match": 1.0}
+"""Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
+
 ILLEGAL = torch.finfo(torch.float32).min
 
 
@@ -137,7 +143,7 @@ class JobScorer(nn.Module):
         prior: job feature -> initial weight.
         sharpness: logits per unit of the linear score.
         gain: logits per unit of the network's score.
-        waiting: initial logits of the no-op over the best job.
+        waiting: initial logits of the no-op, and of suspending a job, over the best job.
     """
 
     def __init__(
@@ -158,7 +164,9 @@ class JobScorer(nn.Module):
         width = hidden[0]
         self.encoder = JobEncoder(layout, width, privileged=False)
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
-        self.wait = mlp([2 * width, width, 1], last_gain=0.01)
+        # One head for each action that is no job: the no-op, with a horizon suspending before it.
+        others = range(layout.num_actions - layout.window)
+        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in others)
         self.linear = nn.Linear(len(names), 1, bias=False)
         with torch.no_grad():
             self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
@@ -168,17 +176,19 @@ class JobScorer(nn.Module):
         jobs = self.blocks(vector, "jobs")
         context = self.blocks.context(vector, privileged=False)
         state = self.encoder.of_state(torch.cat([context, mean_job(jobs)], dim=1))
-        env, slot = torch.nonzero(mask[:, :-1] > 0.5, as_tuple=True)
+        slots = jobs.shape[1]
+        env, slot = torch.nonzero(mask[:, :slots] > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
         hidden = self.encoder(chosen, state[env])
         scores = (self.sharpness * self.linear(chosen) + self.gain * self.body(hidden)).squeeze(-1)
         pool = torch.zeros_like(state).index_add(0, env, hidden)
-        pool = pool / (mask[:, :-1].sum(1, keepdim=True) + 1)
-        logits = torch.full_like(mask, ILLEGAL).index_put((env, slot), scores)[:, :-1]
-        # Waiting competes with the best job, whatever the level of the scores.
+        pool = pool / (mask[:, :slots].sum(1, keepdim=True) + 1)
+        logits = torch.full_like(mask[:, :slots], ILLEGAL).index_put((env, slot), scores)
+        # Waiting, and suspending a running job, compete with the best job, whatever the level of the scores.
         level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6)
-        wait = level + self.waiting + self.gain * self.wait(torch.cat([state, pool], dim=1))
-        return masked(torch.cat([logits, wait], dim=1), mask)
+        around = torch.cat([state, pool], dim=1)
+        others = [level + self.waiting + self.gain * head(around) for head in self.others]
+        return masked(torch.cat([logits, *others], dim=1), mask)
 
 
 class Critic(nn.Module):
@@ -235,9 +245,12 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
             "add jobs, or set network.kind=mlp",
         )
     features = layout.job_features
-    unknown = [name for name in network.prior if name not in features]
+    prior = network.prior
+    if prior is None:
+        prior = HORIZON_PRIOR if layout.horizon else QUEUE_PRIOR
+    unknown = [name for name in prior if name not in features]
     if unknown:
         raise BadInputError(
             f"network.prior.{unknown[0]}", "no such job feature", f"use some of {', '.join(features)}"
         )
-    return JobScorer(layout, network.hidden, network.prior, network.sharpness, network.gain, network.waiting)
+    return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, network.waiting)

@@ -68,7 +68,7 @@ from rlsched.sim.rules import (
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
 
 
-@step
+@kernel
 def open_grid(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Begin an episode: an empty grid, a first forecast, the first arrivals."""
     e = s.episodes[i]
@@ -189,7 +189,7 @@ def meet_shortfall(s: State, o: Outcome, i: int) -> None:
         book(s, o, i, SUSPENSION, -1.0)
 
 
-@step
+@kernel
 def undo_plans(s: State, rules: Rules, i: int) -> None:
     """Take planned jobs back until no row is overfull, or no planned job is to blame."""
     first = 0
@@ -200,7 +200,7 @@ def undo_plans(s: State, rules: Rules, i: int) -> None:
             return
 
 
-@step
+@kernel
 def give_up(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Reject waiting jobs that are no longer worth running."""
     e = s.episodes[i]

@@ -3,7 +3,8 @@
 The core works on arrays it is given and allocates nothing, so reference counting is switched off
 (`_nrt`): counting the state's arrays at every call cost more than the simulation itself. A kernel
 that must allocate says so. Steps that are used in every event are inlined for the same reason: passing
-the state's arrays by value is dearer than most of what is done with them.
+the state's arrays by value is dearer than most of what is done with them. What happens rarely is a kernel of
+its own: every copy of it takes seconds to compile.
 
 numba keeps compiled code until the file of a function changes, and does not look at the files of what was
 compiled into it. So all of them carry one stamp, made of every file of the core.

@@ -29,6 +29,9 @@ def job_features(num_resources: int, *, horizon: bool = False) -> tuple[str, ...
         "density",  # value per unit-tick / highest price
         "slack",  # time to the qos violation beyond the requested time; 0.5 none left, scaled by the horizon
         "start",  # first row from which it fits / horizon; 1 where it fits nowhere
+        "match",  # mean over resources of demand x free now, as shares [Tetris, Grandl 2014]
+        *[f"fill_{r}" for r in range(num_resources)],  # share that would be used in the row of its start
+        *[f"tail_{r}" for r in range(num_resources)],  # share free in the row after its expected end
     )
     per_resource = [f"{name}_{r}" for r in range(num_resources) for name in ("share", "log_demand")]
     return (
@@ -110,12 +113,14 @@ class Layout:
         blocks: of the vector.
         num_actions: numbers of the mask.
         num_resources: resource types of the cluster.
+        window: slots; the first so many actions.
         horizon: rows of the grid; 0: none.
     """
 
     blocks: tuple[Block, ...]
     num_actions: int
     num_resources: int
+    window: int
     horizon: int = 0
 
     @classmethod
@@ -138,7 +143,7 @@ class Layout:
             block = Block(name, shapes[name], offset)
             blocks.append(block)
             offset += block.size
-        return cls(tuple(blocks), decision.num_actions, num_resources, horizon)
+        return cls(tuple(blocks), decision.num_actions, num_resources, decision.window, horizon)
 
     @property
     def job_features(self) -> tuple[str, ...]:

@@ -165,6 +165,7 @@ def observe_lots(s: State, o: Outcome, v: View, i: int, column: int) -> None:
     e = s.episodes[i]
     x = v.vector[i]
     rows = float(s.used.shape[2])
+    resources = s.used.shape[1]
     for k in range(v.num_shown[i]):
         row = v.shown[i, k]
         job = s.jobs[i, row]
@@ -176,7 +177,17 @@ def observe_lots(s: State, o: Outcome, v: View, i: int, column: int) -> None:
         x[at + 2] = lot.price / v.price_top
         x[at + 3] = lot.density / v.density_top
         x[at + 4] = min(1.0, max(0.0, 0.5 + 0.5 * slack / rows))
-        x[at + 5] = o.first[i, k] / rows if o.first[i, k] >= 0 else 1.0
+        first = o.first[i, k]
+        x[at + 5] = first / rows if first >= 0 else 1.0
+        first = max(0, first)
+        after = min(first + job.requested, s.used.shape[2] - 1)
+        match = 0.0
+        for r in range(resources):
+            units = s.units[r]
+            match += s.demand[i, row, r] * max(0, s.free[i, r]) / (units * units)
+            x[at + 7 + r] = min(1.0, (s.used[i, r, first] + s.demand[i, row, r]) / units)
+            x[at + 7 + resources + r] = max(0, s.on[i, r, after] - s.used[i, r, after]) / units
+        x[at + 6] = match / resources
 
 
 @step

@@ -119,10 +119,13 @@ class OrderPolicy:
         sim = self._sim
         return _choose(sim.state, sim.outcome, sim.rules, self._order, 0)
 
-    def play(self) -> None:
-        """Go on to the end of the episode; what the simulator shows of it is not brought up to date."""
+    def play(self, times: int = -1) -> None:
+        """Act so many times, or to the end of the episode; observations are not brought up to date.
+
+        Under `none` an order also waits where an agent must not: nobody starts before the best job.
+        """
         sim = self._sim
-        _play(sim.state, sim.outcome, sim.rules, self._order, 0)
+        _play(sim.state, sim.outcome, sim.rules, self._order, 0, times)
 
 
 @kernel
@@ -131,9 +134,10 @@ def _choose(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
 
 
 @kernel
-def _play(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> None:
-    while s.episodes[i].over == 0:
+def _play(s: State, o: Outcome, rules: Rules, order: Order, i: int, times: int) -> None:
+    while s.episodes[i].over == 0 and times != 0:
         advance(s, o, rules, i, choose(s, o, rules, order, i))
+        times -= 1
 
 
 @step

@@ -139,7 +139,7 @@ def test_the_shipped_prior_decides_as_the_untrained_network_does(small: Scenario
     block = layout.block("jobs")
     assert block is not None
     jobs = vectors[:, block.offset : block.offset + block.size].view(-1, *block.shape)
-    prior = Network().prior
+    prior = QUEUE_PRIOR
     score = sum(prior.get(name, 0.0) * jobs[..., k] for k, name in enumerate(job_features(1)))
     assert isinstance(score, Tensor)
     expected = score.masked_fill(mask[:, :-1] == 0, -torch.inf).argmax(1)
@@ -179,7 +179,7 @@ def test_waiting_gets_a_gradient_where_there_is_a_choice() -> None:
     mask[:, 0] = 1
     net = build_policy(layout, Network())
     torch.distributions.Categorical(logits=net(vectors, mask)).log_prob(mask.argmax(1)).sum().backward()
-    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in net.wait[-1:].parameters())
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in net.others[-1][-1:].parameters())
 
 
 @pytest.mark.parametrize("kind", KINDS)
