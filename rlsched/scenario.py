@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.errors import BadInputError
-from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
+from rlsched.settings import Frozen, SettingError, apply_overrides, read_text, read_yaml, shown, validate
 
 Term = Literal[
     "slowdown",
@@ -91,7 +91,9 @@ class Resource(Frozen):
     @model_validator(mode="after")
     def _watts(self) -> Resource:
         if self.idle_w > self.full_w:
-            raise ValueError(f"idle_w {self.idle_w:g} is more than full_w {self.full_w:g}")
+            raise SettingError(
+                "idle_w", f"value {self.idle_w:g} is more than full_w {self.full_w:g}", "set at most that"
+            )
         return self
 
 
@@ -126,12 +128,14 @@ class Battery(Frozen):
 
     @model_validator(mode="after")
     def _physics(self) -> Battery:
-        for name in ("charge_kw", "discharge_kw"):
-            rate = getattr(self, name)
-            if rate > FASTEST_BATTERY * self.capacity_kwh:
-                raise ValueError(
-                    f"{name} {rate:g} would fill or empty {self.capacity_kwh:g} kWh in less than "
-                    f"{60 / FASTEST_BATTERY:g} minutes; use at most {FASTEST_BATTERY * self.capacity_kwh:g}"
+        for name, does in (("charge_kw", "fill"), ("discharge_kw", "empty")):
+            rate, most = getattr(self, name), FASTEST_BATTERY * self.capacity_kwh
+            if rate > most:
+                raise SettingError(
+                    name,
+                    f"value {rate:g} would {does} {self.capacity_kwh:g} kWh in less than "
+                    f"{60 / FASTEST_BATTERY:g} minutes, which no battery does",
+                    f"set at most {most:g}, or a larger capacity_kwh",
                 )
         return self
 
@@ -187,10 +191,10 @@ def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
     """A range whose ends are in order.
 
     Raises:
-        ValueError: they are not.
+        SettingError: they are not.
     """
     if value[0] > value[1]:
-        raise ValueError(f"is a range that ends at {value[1]} before it begins at {value[0]}")
+        raise SettingError("", f"value {list(value)} ends before it begins", "put the smaller number first")
     return value
 
 
@@ -308,10 +312,15 @@ class Decision(Frozen):
                 ("suspend", False),
                 ("expiry", None),
             ):
-                if getattr(self, name) != value:
-                    raise ValueError(f"{name}: {getattr(self, name)} needs a horizon; set decision.horizon")
+                if (given := getattr(self, name)) != value:
+                    problem = f"value {shown(given)} means nothing without a horizon"
+                    raise SettingError(name, problem, "set decision.horizon=N, in ticks, or leave it out")
         elif self.action_rule != "fit":
-            raise ValueError("a horizon goes with action_rule: fit (plans are reservations already)")
+            raise SettingError(
+                "action_rule",
+                f"value {self.action_rule!r} does not go with a horizon, where plans are the reservations",
+                "set decision.action_rule=fit",
+            )
         return self
 
 
@@ -327,7 +336,7 @@ class Observation(Frozen):
     @classmethod
     def _no_repeats(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(blocks)) != len(blocks):
-            raise ValueError("names a block twice")
+            raise SettingError("", f"value {list(blocks)} names a block twice", "name each once")
         return blocks
 
 
@@ -351,7 +360,12 @@ class Objective(Frozen):
     def _preset(cls, value: object) -> object:
         if isinstance(value, str):
             if value not in OBJECTIVE_PRESETS:
-                raise ValueError(f"unknown preset {value!r}; one of {', '.join(OBJECTIVE_PRESETS)}")
+                known = ", ".join(OBJECTIVE_PRESETS)
+                raise SettingError(
+                    "",
+                    f"value {value!r} is no preset",
+                    f"use one of {known}, or a mapping with reward and costs",
+                )
             return OBJECTIVE_PRESETS[value]
         return value
 
@@ -368,8 +382,14 @@ class Episode(Frozen):
 
     @model_validator(mode="after")
     def _ends(self) -> Episode:
-        if (self.end == "max_ticks") != (self.max_ticks is not None):
-            raise ValueError("end: max_ticks and max_ticks: N go together")
+        if self.end == "max_ticks" and self.max_ticks is None:
+            raise SettingError("max_ticks", "is missing where end is max_ticks", "set episode.max_ticks=N")
+        if self.end != "max_ticks" and self.max_ticks is not None:
+            raise SettingError(
+                "max_ticks",
+                f"value {self.max_ticks} means nothing where end is {self.end}",
+                "set episode.end=max_ticks, or episode.max_ticks=null",
+            )
         return self
 
 
@@ -389,37 +409,120 @@ class Scenario(Frozen):
 
     @model_validator(mode="after")
     def _together(self) -> Scenario:
-        horizon = self.decision.horizon
-        if horizon is None:
-            if self.power is not None:
-                raise ValueError("power needs decision.horizon: N, the ticks that are forecast")
-            for block in ("image", "profile"):
-                if block in self.observation.blocks:
-                    raise ValueError(f"observation.blocks {block} needs decision.horizon: N")
-        elif isinstance(self.workload, PoissonWorkload | MaoWorkload):
-            longest = max(self.workload.short[1], self.workload.long[1])
-            if longest > horizon:
-                raise ValueError(
-                    f"decision.horizon {horizon} is shorter than the longest job, {longest} ticks, which "
-                    "could never be planned; set a longer horizon or shorter workload.short and .long"
+        self._horizon_for_all()
+        self._horizon_for_every_job()
+        self._terms_that_are_counted()
+        if self.power is not None:
+            _no_idle_settings(self.power)
+            if self.episode.end != "max_ticks" and _may_fail(self.power):
+                raise SettingError(
+                    "episode.end",
+                    f"value {self.episode.end!r} does not go with power that may fail: a job may never get "
+                    "what it asks for",
+                    "set episode.end=max_ticks and episode.max_ticks=N",
                 )
-        for term in (*self.objective.reward, *self.objective.costs):
-            if horizon is None and term not in EVENT_TERMS:
-                raise ValueError(f"objective: {term} is counted only with decision.horizon: N")
-            if self.power is None and term in ENERGY_TERMS:
-                raise ValueError(f"objective: {term} is counted only with power")
-        varies = self.power is not None and (self.power.kind != "constant" or self.power.level < 1)
-        if varies and self.episode.end != "max_ticks":
-            raise ValueError(
-                "power that may fail needs episode.end: max_ticks, since a job may never get what it asks for"
-            )
         return self
+
+    def _horizon_for_all(self) -> None:
+        """What shows or feeds the ticks ahead needs some."""
+        remedy = "set decision.horizon=N, in ticks, or leave it out"
+        if self.decision.horizon is None:
+            if self.power is not None:
+                raise SettingError("power", "means nothing without a horizon", remedy)
+            for block in self.observation.blocks:
+                if block in {"image", "profile"}:
+                    raise SettingError(
+                        "observation.blocks", f"{block!r} shows the horizon: there is none", remedy
+                    )
+        if self.observation.classic and "image" not in self.observation.blocks:
+            raise SettingError(
+                "observation.classic",
+                "value true means nothing without an image",
+                "add image to observation.blocks, or leave it out",
+            )
+
+    def _horizon_for_every_job(self) -> None:
+        """A model draws no job that could never be planned; those of a trace are counted when it is read."""
+        horizon, workload = self.decision.horizon, self.workload
+        if horizon is None or not isinstance(workload, PoissonWorkload | MaoWorkload):
+            return
+        name = "long" if workload.long[1] > workload.short[1] else "short"
+        longest = getattr(workload, name)[1]
+        if longest > horizon:
+            raise SettingError(
+                "decision.horizon",
+                f"value {horizon} is shorter than the longest job, {longest} ticks (workload.{name}), which "
+                "could never be planned",
+                f"set at least {longest}, or shorter jobs",
+            )
+
+    def _terms_that_are_counted(self) -> None:
+        objective = self.objective
+        terms = [("reward", term) for term in objective.reward] + [
+            ("costs", term) for term in objective.costs
+        ]
+        for kind, term in terms:
+            if self.decision.horizon is None and term not in EVENT_TERMS:
+                remedy = "set decision.horizon=N, in ticks, or take another term"
+                raise SettingError(f"objective.{kind}.{term}", "is counted only with a horizon", remedy)
+            if self.power is None and term in ENERGY_TERMS:
+                remedy = "add power ('power: {}' has it always there), or take another term"
+                raise SettingError(f"objective.{kind}.{term}", "is counted only with power", remedy)
+
+
+_SETTINGS_OF_KINDS: dict[str, tuple[str, ...]] = {
+    "level": ("constant", "synthetic"),
+    "probability": ("synthetic",),
+    "block": ("synthetic",),
+    "file": ("series",),
+    "columns": ("series",),
+    "wind_kw": ("series",),
+    "solar_kw": ("series",),
+}
+"""Settings of `power` that not every kind looks at, and the kinds that do."""
+
+
+def _no_idle_settings(power: Power) -> None:
+    """Refuse what would be ignored: whoever sets it believes that it is used.
+
+    Raises:
+        SettingError: a setting that the kind of power does not look at.
+    """
+    for name, kinds in _SETTINGS_OF_KINDS.items():
+        given = getattr(power, name)
+        if power.kind in kinds or given == Power.model_fields[name].default:
+            continue
+        value = "" if isinstance(given, PowerColumns) else f"value {shown(given)} "
+        raise SettingError(
+            f"power.{name}",
+            f"{value}means nothing where kind is {power.kind}",
+            f"set power.kind={' or '.join(kinds)}, or all of power anew, as in power={{kind: {power.kind}}}",
+        )
+    standard = Power.model_fields["carbon_g_per_kwh"].default
+    if power.kind == "series" and power.columns.carbon is not None and power.carbon_g_per_kwh != standard:
+        raise SettingError(
+            "power.carbon_g_per_kwh",
+            f"value {power.carbon_g_per_kwh:g} means nothing where the file says it, in column "
+            f"{power.columns.carbon!r}",
+            "set power.columns.carbon=null, or leave it out",
+        )
+
+
+def _may_fail(power: Power) -> bool:
+    """Whether units may be off, or be forecast to be."""
+    return power.kind != "constant" or power.level < 1 or power.forecast_error > 0
 
 
 def names() -> list[str]:
-    """Names of the scenarios that come with the package."""
+    """Names of the scenarios that come with the package, by size where they differ in that."""
     folder = resources.files("rlsched") / "scenarios"
-    return sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    found = [entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml")]
+    return sorted(found, key=_by_size)
+
+
+def _by_size(name: str) -> list[tuple[bool, int, str]]:
+    """What to sort names by: green-50 comes before green-100, and sizes before words."""
+    return [(not part.isdigit(), len(part) if part.isdigit() else 0, part) for part in name.split("-")]
 
 
 def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from rlsched.errors import BadInputError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class SettingError(ValueError):
+    """What a validator says of a value that cannot be: the parts of the one line that a user sees.
+
+    Args:
+        key: path from the object that is checked; empty: the very value.
+        problem: what is wrong, with the value.
+        remedy: what to do instead.
+    """
+
+    def __init__(self, key: str, problem: str, remedy: str) -> None:
+        self.key, self.problem, self.remedy = key, problem, remedy
+        super().__init__(f"{key}: {problem}; {remedy}" if key else f"{problem}; {remedy}")
 
 
 class Frozen(BaseModel):
@@ -93,24 +108,66 @@ def validate(model: type[Model], values: Mapping[str, Any], where: str) -> Model
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        # pydantic's marks of a union's variant and of a mapping's key
-        of_pydantic = {"lublin", "swf", "poisson", "mao", "[key]"}
-        path = ".".join(str(part) for part in first["loc"] if part not in of_pydantic)
-        if first["type"] == "extra_forbidden":
-            raise BadInputError(
-                f"{where}: {path}", "unknown key", f"use one of {', '.join(_siblings(model, first['loc']))}"
-            ) from None
-        if first["type"] == "missing":
-            raise BadInputError(f"{where}: {path}", "is missing", "give it a value") from None
-        given = first["input"] if not isinstance(first["input"], dict) else "a mapping"
-        raise BadInputError(f"{where}: {path or 'the whole'}", f"value {given!r}", first["msg"]) from None
+        # A misspelt key is the cause where another one is missing for it.
+        found = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+        raise _one_line(model, found[0], where) from None
+
+
+_OF_PYDANTIC = {"lublin", "swf", "poisson", "mao", "[key]"}
+"""Parts of a path that are its marks of a union's variant and of a mapping's key."""
+
+
+def _one_line(model: type[BaseModel], first: ErrorDetails, where: str) -> BadInputError:
+    """The first error of pydantic in our words."""
+    keys = [str(part) for part in first["loc"] if part not in _OF_PYDANTIC]
+    kind, given, context = first["type"], first["input"], first.get("ctx", {})
+
+    def line(problem: str, remedy: str, *more: str) -> BadInputError:
+        path = ".".join([*keys, *more])
+        return BadInputError(f"{where}: {path}" if path else where, problem, remedy)
+
+    if kind == "extra_forbidden":
+        return line("unknown key", f"use one of {', '.join(_siblings(model, first['loc']))}")
+    if kind == "missing":
+        return line("is missing", "give it a value")
+    if kind == "union_tag_invalid":
+        return line(f"value {context['tag']!r}", f"use one of {context['expected_tags']}", "kind")
+    if kind == "union_tag_not_found" and isinstance(given, dict):
+        kinds = [
+            repr(kind)
+            for variant in _models_at(model, first["loc"])
+            for kind in get_args(variant.model_fields["kind"].annotation)
+        ]
+        return line("is missing", f"use one of {', '.join(kinds)}", "kind")
+    refused = context.get("error")
+    if isinstance(refused, SettingError):
+        return line(refused.problem, refused.remedy, *([refused.key] if refused.key else []))
+    said = str(refused) if isinstance(refused, ValueError) else first["msg"]
+    if not (isinstance(given, dict) and given):
+        return line(f"value {shown(given)}", said)
+    return line(said, "change one of them") if refused else line("is a mapping", said)
+
+
+def shown(value: object) -> str:
+    """A value as a user would have written it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(str(value) if isinstance(value, Path) else value)
 
 
 def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     """The keys that are allowed where an unknown one was given."""
+    return sorted({name for choice in _models_at(model, path[:-1]) for name in choice.model_fields})
+
+
+def _models_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[type[BaseModel]]:
+    """The settings models that may stand at a path."""
     choices: list[type[BaseModel]] = [model]
-    for part in path[:-1]:
+    for part in path:
         if isinstance(part, int):
             continue
         nested = [inner for choice in choices for inner in _models_in(choice, part)]
@@ -118,7 +175,7 @@ def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
             choices = nested
         else:  # the tag of a union: keep the member of that name
             choices = [c for c in choices if "kind" in c.model_fields and part in str(c.model_fields["kind"])]
-    return sorted({name for choice in choices for name in choice.model_fields})
+    return choices
 
 
 def _models_in(model: type[BaseModel], name: str) -> list[type[BaseModel]]:

@@ -40,9 +40,25 @@ def test_every_shipped_scenario_loads_and_reads_as_itself(name: str) -> None:
         assert scenario.parse(again, "again") == shipped
 
 
-def test_there_are_a_model_and_a_trace_among_them() -> None:
+def test_there_are_models_and_traces_among_them() -> None:
     kinds = {scenario.load(name).workload.kind for name in scenario.names()}
-    assert kinds >= {"lublin", "swf", "poisson"}
+    assert kinds == {"lublin", "swf", "poisson", "mao"}
+
+
+def test_names_are_listed_by_size() -> None:
+    sizes = [name for name in scenario.names() if name.startswith("green-") and name[6:].isdigit()]
+    assert sizes == [f"green-{units}" for units in (10, 20, 50, 100, 300, 1200)]
+
+
+@pytest.mark.parametrize("units", [20, 50, 100, 300, 1200])
+def test_green_scenarios_differ_in_their_size_alone(units: int) -> None:
+    def without_size(name: str) -> tuple[list[int | None], dict[str, Any]]:
+        values = scenario.load(name).model_dump(mode="json", exclude={"name", "description"})
+        return [resource.pop("units") for resource in values["cluster"]["resources"]], values
+
+    smallest, shown = without_size("green-10")
+    assert smallest == [10, 10]
+    assert without_size(f"green-{units}") == ([units, units], shown)
 
 
 @pytest.mark.parametrize("preset", OBJECTIVE_PRESETS)
@@ -78,21 +94,24 @@ RANGES = "Input should be greater than"
         # values: what they are, and what is allowed
         ("cluster.tick_s=0", f"cluster.tick_s: value 0; {RANGES} or equal to 1"),
         ("cluster.tick_s=x", "cluster.tick_s: value 'x'; Input should be a valid integer"),
-        ("cluster.tick_s.a=1", "cluster.tick_s: value 'a mapping'; Input should be a valid integer"),
+        ("cluster.tick_s.a=1", "cluster.tick_s: is a mapping; Input should be a valid integer"),
         ("cluster.resources=[]", "cluster.resources: value []; Tuple should have at least 1 item"),
         ("cluster.resources.0.units=0", f"cluster.resources.0.units: value 0; {RANGES}"),
-        ("workload.kind=x", "workload: value 'a mapping'; Input tag 'x' found using 'kind' does not match"),
+        ("workload.kind=x", "workload.kind: value 'x'; use one of 'lublin', 'swf', 'poisson', 'mao'"),
         ("workload.load=0", f"workload.load: value 0; {RANGES} 0"),
         ("decision.window=1.5", "decision.window: value 1.5; Input should be a valid integer"),
         ("decision.window=0", f"decision.window: value 0; {RANGES}"),
         ("decision.action_rule=x", "decision.action_rule: value 'x'; Input should be 'commit' or 'fit'"),
         ("decision.time_rule=x", "decision.time_rule: value 'x'; Input should be 'smdp', 'sparse' or 'tick'"),
-        ("decision=null", "decision: value None"),
+        ("decision=null", "decision: value null; "),
         ("observation.blocks=[jobs, imag]", "observation.blocks.1: value 'imag'; Input should be 'jobs',"),
-        ("observation.blocks=[jobs, jobs]", "observation.blocks: value ['jobs', 'jobs']; "),
+        (
+            "observation.blocks=[jobs, jobs]",
+            "observation.blocks: value ['jobs', 'jobs'] names a block twice; name each once",
+        ),
         ("observation.blocks=[]", "observation.blocks: value []; Tuple should have at least 1 item"),
         ("observation.time_scale_s=1", "observation.time_scale_s: value 1"),
-        ("objective=fun", "objective: value 'fun'; "),
+        ("objective=fun", "objective: value 'fun' is no preset; use one of slowdown, bounded_slowdown, "),
         ("objective.reward={slowdwn: 1}", "objective.reward.slowdwn"),
         ("objective.reward={}", "objective.reward: value"),
         ("objective.reward.slowdown=much", "objective.reward.slowdown: value 'much'"),
@@ -100,8 +119,14 @@ RANGES = "Input should be greater than"
         ("objective.gamma=1.1", "objective.gamma: value 1.1; Input should be less than or equal to 1"),
         ("objective.scope=x", "objective.scope: value 'x'; Input should be 'all' or 'window'"),
         ("episode.jobs=0", f"episode.jobs: value 0; {RANGES}"),
-        ("episode.end=max_ticks", "episode: value 'a mapping'; "),
-        ("episode.max_ticks=5", "episode: value 'a mapping'; "),
+        (
+            "episode.end=max_ticks",
+            "episode.max_ticks: is missing where end is max_ticks; set episode.max_ticks=N",
+        ),
+        (
+            "episode.max_ticks=5",
+            "episode.max_ticks: value 5 means nothing where end is all_finished; set episode.end=max_ticks",
+        ),
         ("schema_version=2", "schema_version: value 2; Input should be 1"),
         ("name=3", "name: value 3; Input should be a valid string"),
         # paths that lead nowhere
@@ -122,11 +147,8 @@ def test_an_override_that_cannot_be(override: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("objective=fun", "one of slowdown, bounded_slowdown, utilization, makespan"),
         ("objective.reward={slowdwn: 1}", "'bounded_slowdown'"),
-        ("observation.blocks=[jobs, jobs]", "names a block twice"),
-        ("episode.end=max_ticks", "end: max_ticks and max_ticks: N go together"),
-        ("workload.kind=x", "'lublin', 'swf'"),
+        ("objective=fun", "or a mapping with reward and costs"),
     ],
 )
 def test_the_allowed_values_are_said(override: str, said: str) -> None:
@@ -137,8 +159,8 @@ def test_the_allowed_values_are_said(override: str, said: str) -> None:
     ("values", "line"),
     [
         ({}, "mine: workload: is missing; give it a value"),
-        ({"workload": None}, "mine: workload: value None"),
-        ({"workload": {}}, "mine: workload: value 'a mapping'; Unable to extract tag using discriminator 'k"),
+        ({"workload": None}, "mine: workload: value null; "),
+        ({"workload": {}}, "mine: workload.kind: is missing; use one of 'lublin', 'swf', 'poisson', 'mao'"),
         ({"workload": {"kind": "swf"}}, "mine: workload.file: is missing; give it a value"),
         (
             {"workload": {"kind": "swf", "file": "a", "rules": "x"}},
@@ -246,3 +268,71 @@ def test_an_element_of_an_empty_list() -> None:
 @pytest.mark.parametrize("override", ["objective.reward.slowdown=.nan", "workload.load=.inf"])
 def test_numbers_are_finite(override: str) -> None:
     assert "finite" in refused(override)
+
+
+GREEN = ("decision.horizon=48", "decision.action_rule=fit", "episode.end=max_ticks", "episode.max_ticks=9")
+
+
+@pytest.mark.parametrize(
+    ("power", "line"),
+    [
+        (
+            "{file: mine.csv}",
+            "power.file: value 'mine.csv' means nothing where kind is constant; set power.kind",
+        ),
+        ("{wind_kw: 3}", "power.wind_kw: value 3 means nothing where kind is constant"),
+        ("{solar_kw: 0}", "power.solar_kw: value 0 means nothing where kind is constant"),
+        ("{columns: {wind: W}}", "power.columns: means nothing where kind is constant"),
+        ("{probability: 0.5}", "power.probability: value 0.5 means nothing where kind is constant"),
+        ("{block: 3}", "power.block: value 3 means nothing where kind is constant"),
+        ("{kind: synthetic, file: a}", "power.file: value 'a' means nothing where kind is synthetic"),
+        (
+            "{kind: series, level: 0.9}",
+            "power.level: value 0.9 means nothing where kind is series; set power.",
+        ),
+        (
+            "{kind: series, carbon_g_per_kwh: 9}",
+            "power.carbon_g_per_kwh: value 9 means nothing where the file",
+        ),
+    ],
+)
+def test_power_settings_that_would_be_ignored_are_refused(power: str, line: str) -> None:
+    """Who sets them believes that they count: a file that is named and not read would be a trap."""
+    assert refused(*GREEN, f"power={power}").startswith(f"--set: {line}")
+
+
+@pytest.mark.parametrize(
+    "power",
+    [
+        "{level: 0.9, carbon_g_per_kwh: 9}",
+        "{kind: synthetic, level: 0.9, probability: 0.9, block: 2, carbon_g_per_kwh: 9}",
+        "{kind: series, file: a, wind_kw: 1, solar_kw: 0, columns: {wind: W}}",
+        "{kind: series, columns: {carbon: null}, carbon_g_per_kwh: 9}",
+        "{probability: 1.0, block: 6, file: null}",  # as they stand by themselves
+    ],
+)
+def test_power_settings_that_count_are_taken(power: str) -> None:
+    found = parsed(*GREEN, f"power={power}")
+    assert scenario.parse(found.model_dump(mode="json"), "again") == found
+
+
+@pytest.mark.parametrize(
+    "power", ["{level: 0.9}", "{kind: synthetic}", "{kind: series}", "{forecast_error: 0.1}"]
+)
+@pytest.mark.parametrize("end", ["all_finished", "no_new_job"])
+def test_power_that_may_fail_ends_by_the_clock(power: str, end: str) -> None:
+    line = refused("decision.horizon=9", "decision.action_rule=fit", f"power={power}", f"episode.end={end}")
+    assert line.startswith(f"--set: episode.end: value '{end}' does not go with power that may fail")
+    assert parsed(*GREEN, f"power={power}").episode.end == "max_ticks"
+    always = parsed("decision.horizon=9", "decision.action_rule=fit", "power={}", f"episode.end={end}")
+    assert always.episode.end == end
+
+
+def test_a_misspelt_key_is_said_before_the_one_that_is_missing_for_it() -> None:
+    line = refused(*GREEN, "power.battery={capacity: 9, charge_kw: 1, discharge_kw: 1}")
+    assert line.startswith("--set: power.battery.capacity: unknown key; use one of capacity_kwh, charge_kw")
+
+
+def test_an_error_of_a_validator_says_the_same_by_itself() -> None:
+    with pytest.raises(ValidationError, match="idle_w: value 3 is more than full_w 2; set at most that"):
+        scenario.Resource(idle_w=3, full_w=2)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlsched.cli import options, output
-from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.evaluate.contestants import Trained
@@ -68,15 +67,13 @@ def evaluate(
     """Hold trained policies against the best known queue orders, on the same episodes.
 
     A policy keeps the decision rules and observations it was trained with; cluster and jobs are those of
-    --scenario or --trace, or else of the scenario it was trained for. Episodes are never ones it was trained
-    on, unless you name such rows. sjf with greedy backfilling always runs too: against it is judged whether
-    a policy only pushes long jobs out of sight.
+    --scenario or --trace or both, or else of the scenario it was trained for. Episodes are never ones it was
+    trained on, unless you name such rows. sjf with greedy backfilling always runs too: against it is judged
+    whether a policy only pushes long jobs out of sight.
 
     Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report
     """
     overrides = set_ or []
-    if scenario is not None and trace is not None:
-        raise BadInputError("--scenario, --trace", "both are given", "give one, or none for the policy's own")
     choice = options.choice(
         episodes=episodes, jobs=jobs, offsets=offsets, seed=seed, protocol=protocol, whole=False
     )
@@ -128,7 +125,7 @@ def _scenario(
     from rlsched.scenario import parse
 
     if trace is not None:
-        return options.trace_scenario(trace, overrides)
+        return options.given_scenario(scenario, trace, overrides)
     if scenario is not None:
         chosen = options.named_scenario("--scenario", scenario, overrides)
     else:

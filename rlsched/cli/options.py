@@ -43,7 +43,10 @@ ScenarioOption = Annotated[
 TraceOption = Annotated[
     Path | None,
     typer.Option(
-        "--trace", "-t", metavar="FILE", help="A job trace (SWF, plain or gzip) on the machine of its header."
+        "--trace",
+        "-t",
+        metavar="FILE",
+        help="A job trace (SWF, plain or gzip), on the machine of its header or in a --scenario of a trace.",
     ),
 ]
 SetOption = Annotated[
@@ -121,23 +124,54 @@ def rows(values: Iterable[str] | None) -> tuple[int, ...]:
 def choose_scenario(
     scenario: str | None, trace: Path | None, overrides: Sequence[str], protocol: Protocol | None
 ) -> Scenario:
-    """The scenario that `--scenario` or `--trace` names, with `--set` applied.
+    """The scenario that `--scenario` or `--trace` or both name, with `--set` applied.
 
     Raises:
-        BadInputError: both or neither are given, or they are wrong.
+        BadInputError: neither is given, they do not go together, or they are wrong.
     """
-    if (scenario is None) == (trace is None):
+    if scenario is None and trace is None:
         raise BadInputError(
             "--scenario, --trace",
-            "neither is given" if scenario is None else "both are given",
+            "neither is given",
             "give one: a scenario by its name or file, or a job trace",
         )
-    if trace is not None:
-        chosen = trace_scenario(trace, overrides)
-    else:
-        chosen = named_scenario("--scenario", scenario or "", overrides)
+    chosen = given_scenario(scenario, trace, overrides)
     check_overrides(overrides, chosen, protocol)
     return chosen
+
+
+def given_scenario(scenario: str | None, trace: Path | None, overrides: Sequence[str]) -> Scenario:
+    """The scenario of the options: named, of a trace on the machine of its header, or named with a trace.
+
+    Raises:
+        BadInputError: it is wrong, or draws its jobs itself where a trace is given, too.
+    """
+    if trace is None:
+        return named_scenario("--scenario", scenario or "", overrides)
+    if scenario is None:
+        return trace_scenario(trace, overrides)
+    workload = named_scenario("--scenario", scenario).workload
+    if workload.kind != "swf":
+        raise BadInputError(
+            "--scenario, --trace",
+            f"both are given, but scenario {scenario!r} draws its jobs from the {workload.kind} model",
+            f"leave one out, or name a scenario of a trace: {', '.join(_of_traces())}",
+        )
+    return named_scenario("--scenario", scenario, [_file(trace), *overrides])
+
+
+def _of_traces() -> list[str]:
+    """Names of the scenarios that take a trace."""
+    from rlsched.scenario import load, names
+
+    return [name for name in names() if load(name).workload.kind == "swf"]
+
+
+def _file(trace: Path) -> str:
+    """The assignment that names a trace."""
+    import json
+
+    return f"workload.file={json.dumps(str(trace))}"
 
 
 def named_scenario(where: str, name: str, overrides: Sequence[str] = ()) -> Scenario:
@@ -159,11 +193,9 @@ def named_scenario(where: str, name: str, overrides: Sequence[str] = ()) -> Scen
 
 def trace_scenario(trace: Path, overrides: Sequence[str]) -> Scenario:
     """The scenario of a trace on the machine of its header."""
-    import json
-
     from rlsched.scenario import load
 
-    return load("hpc-trace", [f"workload.file={json.dumps(str(trace))}", *overrides])
+    return load("hpc-trace", [_file(trace), *overrides])
 
 
 def check_trace(scenario: Scenario) -> None:
@@ -182,12 +214,18 @@ def check_trace(scenario: Scenario) -> None:
 
 
 def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Protocol | None) -> None:
-    """Refuse `--set` assignments that the command would have to ignore.
+    """Refuse `--set` assignments that the command would have to ignore, and a protocol that knows no horizon.
 
     Raises:
-        BadInputError: a key that a protocol or the command fixes.
+        BadInputError: a key that a protocol or the command fixes, or a scenario that it does not know.
     """
     fixed = {}
+    if protocol and scenario.decision.horizon is not None:
+        raise BadInputError(
+            "--protocol",
+            f"{protocol.value} knows no power, plans and pools, but scenario {scenario.name!r} has them",
+            "leave it out, or give --trace without --scenario",
+        )
     if scenario.decision.horizon is None:
         fixed = dict.fromkeys(("episode.end", "episode.max_ticks"), "every job is run to its end here")
     if protocol:
@@ -198,6 +236,20 @@ def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Prot
         for key, reason in fixed.items():
             if path == key or path.startswith(f"{key}."):
                 raise BadInputError("--set", f"{override!r}: {reason}", "leave it out")
+
+
+def check_window(window: int | None, scenario: Scenario) -> None:
+    """Refuse `--window` where orders see what the ready pool holds.
+
+    Raises:
+        BadInputError: it is given for a scenario with a horizon.
+    """
+    if window is not None and scenario.decision.horizon is not None:
+        raise BadInputError(
+            "--window",
+            f"value {window} means nothing where there is a ready pool (decision.horizon)",
+            f"set the size of the pool: --set decision.window={window}",
+        )
 
 
 def choice(

@@ -48,7 +48,12 @@ def simulate(
     ] = None,
     render: Annotated[
         Path | None,
-        typer.Option("--render", metavar="OUT.png", help="Draw the first episode under two policies."),
+        typer.Option(
+            "--render",
+            metavar="OUT.png|OUT.gif",
+            help="Draw the first episode under the first two policies; as .gif, in scenarios with a horizon, "
+            "film its first 200 ticks under the first policy.",
+        ),
     ] = None,
     report: options.ReportOption = None,
     json: options.JsonOption = None,
@@ -59,7 +64,8 @@ def simulate(
     Every policy runs the same episodes. A --trace alone is one episode from its first to its last job. With
     --offsets, episodes of --jobs jobs (1,024) start at these rows. With --episodes or --jobs, that many
     episodes (20) of that many jobs (1,024) are drawn at random from the rows that training leaves to
-    evaluation, the last fifth. A --scenario says its own length, and draws 20 episodes.
+    evaluation, the last fifth. A --scenario says its own length, and draws 20 episodes; one that takes its
+    jobs from a trace takes them from --trace, where that is given, too.
 
     Example: rlsched simulate --trace jobs.swf.gz --policy fcfs,sjf --backfill none,easy
     """
@@ -71,11 +77,12 @@ def simulate(
         offsets=offsets,
         seed=seed,
         protocol=protocol,
-        whole=trace is not None and not options.says_episodes(overrides),
+        whole=scenario is None and not options.says_episodes(overrides),
     )
+    options.check_window(window, chosen)
     names = options.items(policy) or ["fcfs"]
     targets = output.Targets(json=json, report=report, render=render)
-    targets.check()
+    targets.check(ticks=chosen.decision.horizon is not None)
 
     from rlsched.cli.checkpoints import loader
     from rlsched.cli.comparing import compare_and_show

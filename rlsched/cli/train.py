@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlsched.cli.options import JsonOption, ScenarioOption, TraceOption, named_scenario, trace_scenario
+from rlsched.cli.options import JsonOption, ScenarioOption, TraceOption, check_trace, given_scenario
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -103,22 +103,19 @@ def settings_given(
     """
     from rlsched.learn.config import make_config, read_config, split_overrides
 
-    given = [
-        name for name, value in (("CONFIG", config), ("--scenario", scenario), ("--trace", trace)) if value
-    ]
-    if len(given) != 1:
+    others = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
+    if (config is not None) == bool(others):
         raise BadInputError(
             "rlsched train",
-            f"{' and '.join(given)} are both given" if given else "nothing to train on",
-            "give one of CONFIG, --scenario and --trace",
+            f"{' and '.join(['CONFIG', *others])} are both given" if others else "nothing to train on",
+            "give CONFIG, or --scenario, --trace or both of them",
         )
     if config is not None:
         return read_config(config, overrides)
     for_training, for_scenario = split_overrides(overrides)
-    if trace is not None:
-        simulated = trace_scenario(trace, for_scenario)
-    else:
-        simulated = named_scenario("--scenario", scenario or "", for_scenario)
+    simulated = given_scenario(scenario, trace, for_scenario)
+    if trace is None:
+        check_trace(simulated)
     return simulated, make_config({}, "--set", for_training)
 
 

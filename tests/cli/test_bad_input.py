@@ -27,7 +27,11 @@ def refused(rlsched: Run, *arguments: object) -> str:
     ("arguments", "parts"),
     [
         (["simulate"], ["--scenario, --trace: neither is given"]),
-        (["simulate", "--trace", "a", "--scenario", "b"], ["--scenario, --trace: both are given"]),
+        (["simulate", "--trace", "a", "--scenario", "b"], ["--scenario: unknown scenario 'b'"]),
+        (
+            ["simulate", "--trace", "a", "--scenario", "lublin-256"],
+            ["--scenario, --trace: both are given", "the lublin model", "hpc-trace"],
+        ),
         (["simulate", "--trace", "none.swf"], ["none.swf: no such file"]),
         (["simulate", "--scenario", "lublin-265"], ["'lublin-265'; did you mean 'lublin-256'?", "hpc-trace"]),
         (["simulate", "--scenario", "mine.yaml"], ["mine.yaml: cannot be read"]),
@@ -63,6 +67,13 @@ def refused(rlsched: Run, *arguments: object) -> str:
         (["evaluate", "sjf"], ["sjf: no such folder; sjf is a queue order", "--against"]),
         (["evaluate", "runs/none"], ["runs/none: no such folder"]),
         (["evaluate", "."], [".: holds no trained policy"]),
+        (["train"], ["rlsched train: nothing to train on; give CONFIG, or --scenario, --trace or both"]),
+        (
+            ["train", "--trace", "a", "--scenario", "lublin-256"],
+            ["--scenario, --trace: both are given", "the lublin model", "hpc-trace"],
+        ),
+        (["train", "c.yaml", "--trace", "a"], ["rlsched train: CONFIG and --trace are both given"]),
+        (["train", "--scenario", "hpc-trace"], ["'trace.swf.gz': no such file", "--trace FILE"]),
         (["evaluate", ".", "--against", "sfj"], ["--against: unknown policy 'sfj'; did you mean 'sjf'?"]),
         (["scenarios", "show", "lublin"], ["scenarios show: unknown scenario 'lublin'"]),
         (["scenarios", "--json", "none/f.json"], ["--json: cannot write"]),
