@@ -18,9 +18,10 @@ from rlsched.scenario import SwfWorkload
 
 if TYPE_CHECKING:
     from rlsched.report.gantt import Gantt
+    from rlsched.report.over_time import Timeline
 
 PICTURED = 2
-"""Policies in a Gantt picture: more are too small to read."""
+"""Policies in a picture of an episode: more are too small to read."""
 
 REPORT_PICTURE_JOBS = 20_000
 """Longer episodes are drawn only where a picture is asked for: single jobs can no longer be seen."""
@@ -92,51 +93,107 @@ def write(
         output.write_json(targets.json, to_json(comparison.result))
         if targets.json != output.STDOUT:
             console.print(f"figures: {targets.json}", markup=False)
+    drawn = targets.report is not None or (targets.render is not None and not targets.films)
+    timeline = _timeline(session, racing) if drawn else None
     if targets.render is not None:
         with output.busy("drawing"):
-            draw(session, comparison, racing, targets.render)
-        console.print(f"picture: {targets.render}", markup=False)
+            shown = draw(session, comparison, racing, timeline, targets.render)
+        console.print(f"picture: {targets.render}{shown}", markup=False)
     if targets.report is not None:
         with output.busy("writing the report"):
-            page = write_page(session, comparison, racing, targets.report)
+            page = write_page(session, comparison, racing, timeline, targets.report)
         console.print(f"report:  {page}", markup=False)
     if targets.report is None:
         console.print("next: --report DIR makes a page of it with pictures", style=tables.FAINT)
 
 
-def draw(session: Session, comparison: Comparison, racing: Sequence[Contestant], path: Path) -> None:
-    """The first episode under the first contestants, as a PNG."""
+def draw(
+    session: Session,
+    comparison: Comparison,
+    racing: Sequence[Contestant],
+    timeline: Timeline | None,
+    path: Path,
+) -> str:
+    """The first episode under the first contestants, as a PNG, or a film of it under the first one.
+
+    Returns:
+        What it shows, to be said behind the name of the file; empty where that is all of the episode.
+
+    Raises:
+        BadInputError: an episode without a tick, or a policy that knows none.
+    """
     from rlsched.report.gantt import draw_gantt
     from rlsched.report.style import to_png
 
-    write_whole(path, to_png(draw_gantt(_gantt(session, comparison, racing))))
+    if path.suffix.lower() == ".gif":
+        from rlsched.report.film import film
+
+        first, episode = racing[0], session.episodes[0]
+        shot = film(first, episode, session.units)
+        write_whole(path, shot.gif)
+        return (
+            f" (the first {shot.ticks:,} ticks of the first episode under {first.policy} + {first.backfill})"
+        )
+    if timeline is not None:
+        from rlsched.report.over_time import draw_summary
+
+        write_whole(path, to_png(draw_summary(timeline)))
+    else:
+        write_whole(path, to_png(draw_gantt(_gantt(session, comparison, racing))))
+    return ""
 
 
-def write_page(session: Session, comparison: Comparison, racing: Sequence[Contestant], folder: Path) -> Path:
+def write_page(
+    session: Session,
+    comparison: Comparison,
+    racing: Sequence[Contestant],
+    timeline: Timeline | None,
+    folder: Path,
+) -> Path:
     """The HTML report."""
     from rlsched.report.html import write_report
     from rlsched.report.runs import learning_of
 
     runs = [Path(contestant.policy) for contestant in racing if isinstance(contestant, Learned)]
     short = len(session.episodes[0].jobs) <= REPORT_PICTURE_JOBS
-    gantts = [_gantt(session, comparison, racing)] if short else []
-    return write_report(folder, comparison.result, gantts, learning_of(runs))
+    gantts = [_gantt(session, comparison, racing)] if short and timeline is None else []
+    timelines = [] if timeline is None else [timeline]
+    return write_report(folder, comparison.result, gantts, learning_of(runs), timelines)
+
+
+def _timeline(session: Session, racing: Sequence[Contestant]) -> Timeline | None:
+    """The first episode over time under the first contestants; None where there are no ticks to draw."""
+    from rlsched.evaluate.history import knows_ticks, record
+    from rlsched.report.over_time import Timeline
+
+    episode = session.episodes[0]
+    with output.busy("writing down every tick"):
+        shown = [contestant for contestant in racing[:PICTURED] if knows_ticks(contestant)]
+        histories = [record(contestant, episode, session.units) for contestant in shown]
+    if not any(history.ticks for history in histories):
+        return None
+    return Timeline(_title(session), histories)
 
 
 def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant]) -> Gantt:
     from rlsched.report.gantt import Gantt, Schedule
 
-    first = session.episodes[0]
     schedules = []
     for contestant in racing[:PICTURED]:
         played = comparison.runs[contestant.policy, contestant.backfill][0]
         schedules.append(Schedule(f"{contestant.policy} + {contestant.backfill}", played.jobs, played.start))
-    workload = session.scenario.workload
-    name = workload.file.name if isinstance(workload, SwfWorkload) else session.scenario.name
-    place = "" if first.offset is None else f" from row {first.offset:,} on"
     return Gantt(
-        title=f"{name}: {len(first.jobs):,} jobs{place}",
+        title=_title(session),
         schedules=schedules,
         processors=session.units[0],
         tick_s=session.scenario.cluster.tick_s,
     )
+
+
+def _title(session: Session) -> str:
+    """What the first episode is."""
+    first = session.episodes[0]
+    workload = session.scenario.workload
+    name = workload.file.name if isinstance(workload, SwfWorkload) else session.scenario.name
+    place = "" if first.offset is None else f" from row {first.offset:,} on"
+    return f"{name}: {len(first.jobs):,} jobs{place}"

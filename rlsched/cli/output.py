@@ -83,8 +83,11 @@ class Targets:
     report: Path | None = None
     render: Path | None = None
 
-    def check(self) -> None:
+    def check(self, *, ticks: bool = False) -> None:
         """Make sure that all can be written, before anything runs.
+
+        Args:
+            ticks: what is run has a horizon, so that there is something to film.
 
         Raises:
             BadInputError: one cannot.
@@ -94,7 +97,18 @@ class Targets:
         if self.report is not None:
             check_folder("--report", self.report)
         if self.render is not None:
-            check_file("--render", self.render, (".png",))
+            if self.films and not ticks:
+                raise BadInputError(
+                    "--render",
+                    f"{str(self.render)!r}: a film shows ticks, and without decision.horizon there are none",
+                    "end it in .png",
+                )
+            check_file("--render", self.render, (".png", ".gif") if ticks else (".png",))
+
+    @property
+    def films(self) -> bool:
+        """Whether the picture is to move."""
+        return self.render is not None and self.render.suffix.lower() == ".gif"
 
 
 def announce_compiling() -> None:

@@ -1,4 +1,7 @@
-"""What a cluster looks like now: as text, and as a picture drawn without any plotting library."""
+"""What a cluster looks like now: as text, and as a picture drawn without any plotting library.
+
+Clusters with a horizon have pictures of their own, see `grid_picture` and `grid_text`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlsched.envs.grid_picture import draw_indexed
+from rlsched.envs.grid_text import grid_text
+from rlsched.envs.palette import PALETTE
 from rlsched.jobs import IntArray, JobTable
 from rlsched.sim.simulator import VectorSimulator
 
@@ -50,6 +56,8 @@ def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
         env: which environment.
         jobs: the jobs of its episode.
     """
+    if sim.scenario.decision.horizon is not None:
+        return grid_text(sim, env, jobs)
     state = _look(sim, env, jobs)
     tick_s = sim.scenario.cluster.tick_s
     total = int(sim.units[0])
@@ -85,8 +93,10 @@ def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
         jobs: the jobs of its episode.
 
     Returns:
-        (HEIGHT, WIDTH, 3) uint8.
+        (HEIGHT, WIDTH, 3) uint8; with a horizon, the picture of `draw_indexed` in its own size.
     """
+    if sim.scenario.decision.horizon is not None:
+        return PALETTE[draw_indexed(sim, env, jobs)]
     state = _look(sim, env, jobs)
     image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
     image[:] = PAPER

@@ -13,15 +13,19 @@ from rlsched.scenario import Scenario, parse
 from rlsched.scenario import load as load_scenario
 from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
 
+Algorithm = Literal["ppo", "priority_search"]
 Width = Annotated[int, Field(ge=1)]
 
 
 class Network(Frozen):
     """The policy and value networks."""
 
-    kind: Literal["job_scorer", "mlp"] = Field(
-        "job_scorer", description="job_scorer: every job scored alike, in its context; mlp: one flat network"
+    kind: Literal["job_scorer", "mlp", "priority"] = Field(
+        "job_scorer",
+        description="job_scorer: every job scored alike, in its context; mlp: one flat network; priority: a "
+        "linear or small function of job and queue",
     )
+    priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
     hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
     critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
     prior: dict[str, float] | None = Field(
@@ -58,6 +62,14 @@ class Ppo(Frozen):
     minibatch: int = Field(2048, ge=1, description="decisions")
 
 
+class Search(Frozen):
+    """Evolution of a priority function [Hansen 2016]."""
+
+    population: int = Field(24, ge=4, description="candidates per generation")
+    episodes: int = Field(16, ge=1, description="training episodes that all of them play")
+    sigma: float = Field(0.3, gt=0, description="initial step size")
+
+
 class Sampling(Frozen):
     """Who plays, and how much per iteration."""
 
@@ -86,12 +98,13 @@ class TrainConfig(Frozen):
     """How a policy is trained."""
 
     schema_version: Literal[1] = 1
-    algo: Literal["ppo"] = "ppo"
+    algo: Algorithm = "ppo"
     seed: int = Field(0, ge=0)
     steps: int = Field(1_000_000, ge=1, description="decisions")
     minutes: float | None = Field(None, gt=0, description="stop after this long, whatever the steps")
     network: Network = Network()
     ppo: Ppo = Ppo()
+    search: Search = Search()
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
     averaging: float = Field(
@@ -103,6 +116,11 @@ class TrainConfig(Frozen):
     )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0)
+
+    @property
+    def engine(self) -> str:
+        """What runs the algorithm; names its folder in a checkpoint."""
+        return "search" if self.algo == "priority_search" else "rllib"
 
     @model_validator(mode="after")
     def _minibatch(self) -> TrainConfig:

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
+from rlsched.learn.blocks import ILLEGAL, Blocks, context_size, masked
 from rlsched.learn.config import Network
+from rlsched.learn.priority import STATE_BLOCK, PriorityNet
 from rlsched.sim.layout import Layout
 
 SMALL = 0.1
@@ -24,8 +26,6 @@ QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait"
 
 HORIZON_PRIOR = {"match": 1.0}
 """Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
-
-ILLEGAL = torch.finfo(torch.float32).min
 
 
 def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
@@ -42,47 +42,9 @@ def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequentia
     return nn.Sequential(*layers)
 
 
-def masked(logits: Tensor, mask: Tensor) -> Tensor:
-    """Logits (batch, actions) with illegal actions at the finite minimum."""
-    return logits.masked_fill(mask < 0.5, ILLEGAL)
-
-
 def mean_job(jobs: Tensor) -> Tensor:
     """(batch, feature) mean over the jobs that are there; rows of empty slots are zero."""
     return jobs.sum(1) / jobs[..., 0].sum(1, keepdim=True).clamp(min=1)
-
-
-class Blocks(nn.Module):
-    """Cuts a vector into its blocks."""
-
-    def __init__(self, layout: Layout) -> None:
-        super().__init__()
-        self.layout = layout
-
-    def forward(self, vector: Tensor, name: str) -> Tensor:
-        """The block (batch, *shape) of (batch, size) vectors."""
-        block = self.layout.block(name)
-        if block is None:
-            raise KeyError(name)
-        return vector[:, block.offset : block.offset + block.size].view(-1, *block.shape)
-
-    def context(self, vector: Tensor, *, privileged: bool) -> Tensor:
-        """(batch, n) everything but the jobs; with `privileged` also what only a critic may see."""
-        names = context_blocks(self.layout, privileged=privileged)
-        parts = [self(vector, name).flatten(1) for name in names]
-        return torch.cat(parts, dim=1) if parts else vector[:, :0]
-
-
-def context_blocks(layout: Layout, *, privileged: bool) -> list[str]:
-    """Names of the blocks beside the jobs; the outlook only for a critic."""
-    return [b.name for b in layout.blocks if b.name != "jobs" and (privileged or b.name != "outlook")]
-
-
-def context_size(layout: Layout, *, privileged: bool) -> int:
-    """Numbers in those blocks."""
-    return sum(
-        block.size for block in layout.blocks if block.name in context_blocks(layout, privileged=privileged)
-    )
 
 
 class FlatPolicy(nn.Module):
@@ -238,12 +200,14 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
-    if "jobs" not in seen:
-        raise BadInputError(
-            "observation.blocks",
-            f"value {seen}: network.kind job_scorer scores jobs",
-            "add jobs, or set network.kind=mlp",
-        )
+    needed = ("jobs", STATE_BLOCK) if network.kind == "priority" else ("jobs",)
+    for name in needed:
+        if name not in seen:
+            raise BadInputError(
+                "observation.blocks",
+                f"value {seen}: network.kind {network.kind} reads {name}",
+                f"add {name}, or set network.kind=mlp",
+            )
     features = layout.job_features
     prior = network.prior
     if prior is None:
@@ -253,4 +217,6 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         raise BadInputError(
             f"network.prior.{unknown[0]}", "no such job feature", f"use some of {', '.join(features)}"
         )
+    if network.kind == "priority":
+        return PriorityNet(layout, network.priority_units, prior, network.waiting)
     return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, network.waiting)

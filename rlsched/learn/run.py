@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -14,22 +14,26 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import ray
-import torch
 from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
+from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.ppo import REPORTED, build_config
+from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
 
 VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run so that runs compare
-LEARNER_REPORTS = ("policy_loss", "vf_loss", "vf_explained_var", "entropy")
+VALIDATED = (
+    "bounded_slowdown",
+    "wait",
+    "utilization",
+    "schedule_span",
+)  # what an operator cares about beside
 Reason = Literal["steps", "minutes", "no improvement", "interrupted"]
 
 
@@ -97,13 +101,15 @@ def train(
         settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     validation = Validation.of(settled, feed.units, episodes, config.validation.metric)
     display.prepare()
-    with ray_session(address), interrupts() as interrupted:
+    with session_for(config, address), interrupts() as interrupted:
         if resume:
             folder.save_config(config)
         else:
             folder.create(scenario, config)
         folder.save_validation(validation.facts())
-        run = Run(scenario, config, folder, validation, len(feed.units), folder.latest() if resume else None)
+        latest = folder.latest() if resume else None
+        engine = open_engine(scenario, config, feed, 0 if latest is None else latest[1].iteration)
+        run = Run(scenario, config, folder, validation, engine, latest)
         try:
             run.begin()
             display.begin(run.standing, validation)
@@ -111,6 +117,22 @@ def train(
         finally:
             run.stop()
     return Summary(folder.path, reason, run.standing, config.validation.metric, validation.best_heuristic)
+
+
+def open_engine(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
+    """The algorithm that these settings name, ready to go on from an iteration."""
+    if config.algo == "priority_search":
+        from rlsched.learn.search import SearchEngine
+
+        return SearchEngine(scenario, config, feed, iteration)
+    from rlsched.learn.rllib import RllibEngine
+
+    return RllibEngine(scenario, config, len(feed.units), iteration)
+
+
+def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
+    """What must run while the algorithm does: Ray, where it is RLlib's."""
+    return ray_session(address) if config.engine == "rllib" else nullcontext()
 
 
 def placed(scenario: Scenario) -> Scenario:
@@ -132,23 +154,19 @@ class Run:
         config: TrainConfig,
         folder: RunFolder,
         validation: Validation,
-        num_resources: int,
+        engine: Engine,
         latest: tuple[Path, Standing] | None,
     ) -> None:
         self.scenario, self.config, self.folder, self.validation = scenario, config, folder, validation
-        self.num_resources = num_resources
         self.latest = latest
         self.standing = Standing() if latest is None else latest[1]
-        self.algorithm = build_config(scenario, config, num_resources, self.standing.iteration).build_algo()
-        layout = Layout.of(scenario.observation, scenario.decision, num_resources)
-        self.net = build_policy(layout, config.network).eval()
-        self.net.load_state_dict(self.learned())
+        self.engine = engine
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
     def stop(self) -> None:
-        """Let go of the algorithm's processes and files."""
+        """Let go of processes and files."""
         self.writer.close()
-        self.algorithm.stop()
+        self.engine.stop()
 
     def begin(self) -> None:
         """Go on from the last whole checkpoint; without one, begin.
@@ -157,13 +175,12 @@ class Run:
         """
         if self.latest is None:
             self.folder.keep_metrics_up_to(-1)
-            self.policy().save(self.folder.start)
+            self.engine.policy().save(self.folder.start)
             found = self.validate()
             self.standing = self.standing.model_copy(update={"seconds": 0.0})  # training begins here
-            self.record({}, found, 0.0)
+            self.record(Progress(0, 0, dict.fromkeys(self.engine.columns)), found, 0.0)
             return
-        self.algorithm.restore_from_path(str((self.latest[0] / "rllib").resolve()))
-        self.net.load_state_dict(load_policy(self.latest[0]).net.state_dict())
+        self.engine.restore(self.latest[0] / self.config.engine, load_policy(self.latest[0]))
         self.folder.keep_metrics_up_to(self.standing.iteration)
 
     def loop(self, display: Display, interrupted: Interrupted) -> Reason:
@@ -174,13 +191,12 @@ class Run:
                 self.checkpoint()
                 return reason
             began = time.monotonic()
-            result = self.algorithm.train()
-            self.average()
+            progress = self.engine.iterate()
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
                     "iteration": self.standing.iteration + 1,
-                    "steps": int(result["num_env_steps_sampled_lifetime"]),
+                    "steps": progress.steps,
                     "seconds": self.standing.seconds + seconds,
                 }
             )
@@ -188,7 +204,7 @@ class Run:
             last = self.reason_to_stop(interrupted) in ("steps", "minutes")
             due = last or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
-            row = self.record(result, found, seconds)
+            row = self.record(progress, found, seconds)
             if due:
                 self.checkpoint()
             display.update(row, self.standing)
@@ -209,7 +225,7 @@ class Run:
     def validate(self) -> dict[str, float]:
         """Play the validation episodes, and keep the policy if it is the best so far."""
         began = time.monotonic()
-        policy = self.policy()
+        policy = self.engine.policy()
         metrics = self.validation.run(policy)
         score = self.validation.score(metrics)
         standing = self.standing
@@ -234,67 +250,35 @@ class Run:
         self.standing = standing.model_copy(update=update)
         return metrics
 
-    def learned(self) -> dict[str, torch.Tensor]:
-        """The policy network's weights as the learner has them now, on the CPU."""
-        state = self.algorithm.learner_group.get_state(components="learner/rl_module/default_policy")
-        weights = state["learner"]["rl_module"]["default_policy"]
-        prefix = "policy."
-        return {
-            name.removeprefix(prefix): torch.as_tensor(np.asarray(value))
-            for name, value in weights.items()
-            if name.startswith(prefix)
-        }
-
-    def average(self) -> None:
-        """Move the policy that is validated and kept towards what was learned last."""
-        newest = self.learned()
-        for name, value in self.net.state_dict().items():
-            value.lerp_(newest[name], 1.0 - self.config.averaging)
-
-    def policy(self) -> TrainedPolicy:
-        """The policy as it stands: the average of what was learned."""
-        about = {"algo": self.config.algo, "seed": self.config.seed}
-        return TrainedPolicy(self.scenario, self.config.network, self.net, self.num_resources, about)
-
     def checkpoint(self) -> None:
         """Write the state of everything."""
 
         def write(path: Path) -> None:
-            self.algorithm.save_to_path(str((path / "rllib").resolve()))
-            self.policy().save(path / "policy")
+            self.engine.save(path / self.config.engine)
+            self.engine.policy().save(path / "policy")
 
         self.folder.save(self.standing, write)
 
     def record(
-        self, result: dict[str, Any], found: dict[str, float], seconds: float
+        self, progress: Progress, found: dict[str, float], seconds: float
     ) -> dict[str, float | int | None]:
         """Put an iteration, or what was there before the first, into metrics.csv and TensorBoard."""
-        played = result.get("env_runners", {})
-        learned = result.get("learners", {}).get("default_policy", {})
         row: dict[str, float | int | None] = {
             "iteration": self.standing.iteration,
             "steps": self.standing.steps,
             "seconds": round(self.standing.seconds, 3),
-            "steps_per_second": round(float(played.get("num_env_steps_sampled", 0)) / max(seconds, 1e-9), 1),
-            "episode_return_mean": _number(played.get("episode_return_mean")),
+            "steps_per_second": round(progress.sampled / max(seconds, 1e-9), 1),
+            **progress.row,
         }
-        row |= {name: _number(played.get(name)) for name in REPORTED}
-        checked = dict.fromkeys((*REPORTED, self.validation.metric, "relative"))
-        row |= {f"validation_{name}": _number(found.get(name)) for name in checked}
+        checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative"))
+        row |= {f"validation_{name}": number(found.get(name)) for name in checked}
         row["kept"] = int(self.standing.since_best == 0) if found else None
-        row |= {name: _number(learned.get(name)) for name in LEARNER_REPORTS}
         self.folder.append_metrics(row)
         for name, value in row.items():
             if value is not None and name not in ("iteration", "steps"):
                 self.writer.add_scalar(name, value, self.standing.steps)
         self.writer.flush()
         return row
-
-
-def _number(value: object) -> float | None:
-    """A plain number, or None where there is none yet (RLlib says NaN until an episode has ended)."""
-    number = float("nan") if value is None else float(np.asarray(value))
-    return number if np.isfinite(number) else None
 
 
 @contextmanager

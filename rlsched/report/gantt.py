@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.report.packing import pack
-from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened
+from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened, time_locator
 from rlsched.report.words import TimeUnit, time_unit, written
 from rlsched.sim.metrics import Played, job_metrics
 
@@ -28,12 +28,6 @@ WIDTH_IN, PANEL_IN, LEGEND_IN = 12.0, 3.6, 0.7
 _SHADES = ("#bfe3d8", "#7fcdbb", "#41a6c4", "#2b74b3", "#5b3a94", "#8e2a6f", "#3d0a33")
 _WAIT_EDGES_S = (0.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0, 259_200.0)
 _WAIT_NAMES = ("< 1 min", "< 10 min", "< 1 h", "< 6 h", "< 1 d", "< 3 d", "≥ 3 d")
-_STEPS = {
-    "s": (1, 2, 5, 10, 15, 30),
-    "min": (1, 2, 5, 10, 15, 30),
-    "h": (1, 2, 3, 6, 12, 24),
-    "d": (1, 2, 5, 7, 14),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,11 +217,9 @@ def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> floa
 
 
 def _time_axis(all_axes: list[Axes], span: float, unit: TimeUnit) -> None:
-    steps = _STEPS[unit.name]
-    step = next((step for step in steps if span / step <= 14), None)
     for axes in all_axes:
         axes.set_xlim(0, span * 1.005 if span else 1.0)
-        axes.xaxis.set_major_locator(MultipleLocator(step) if step else MaxNLocator(nbins=12))
+        axes.xaxis.set_major_locator(time_locator(span, unit))
         axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8)
         axes.set_axisbelow(True)
     for axes in all_axes[1:-1:2]:

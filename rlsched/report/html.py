@@ -21,6 +21,7 @@ from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
 from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
+from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison
 from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
@@ -36,6 +37,7 @@ def write_report(
     result: Result,
     gantts: Sequence[Gantt] = (),
     learning: Sequence[LearningCurves] = (),
+    timelines: Sequence[Timeline] = (),
 ) -> Path:
     """Write report.html, its pictures as PNG, and results.json.
 
@@ -47,6 +49,7 @@ def write_report(
         result: the comparison.
         gantts: Gantt pictures to add.
         learning: learning curves to add.
+        timelines: episodes with a horizon to draw over time, power (where there is any) and jobs.
 
     Returns:
         The path of report.html.
@@ -66,6 +69,10 @@ def write_report(
         pictures[f"learning-{k}.png"] = (caption, to_png(draw_learning(curves)))
     for k, gantt in enumerate(gantts, start=1):
         pictures[f"gantt-{k}.png"] = (f"Schedules: {gantt.title}", to_png(draw_gantt(gantt)))
+    for k, timeline in enumerate(timelines, start=1):
+        if timeline.powered:
+            pictures[f"power-{k}.png"] = (f"Power by source: {timeline.title}", to_png(draw_power(timeline)))
+        pictures[f"jobs-{k}.png"] = (f"Jobs by place: {timeline.title}", to_png(draw_jobs(timeline)))
     page = render(result, pictures)
     figures = json.dumps(to_json(result), allow_nan=False, indent=1)
     target = Path(folder)

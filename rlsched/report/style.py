@@ -11,7 +11,17 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    MultipleLocator,
+    NullFormatter,
+    NullLocator,
+)
+
+from rlsched.report.words import TimeUnit
 
 DPI = 130
 INK, MUTED, GRID, HEURISTIC = "#1f2430", "#6b7280", "#e5e7eb", "#8b929e"
@@ -19,6 +29,13 @@ LEARNED = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # 
 
 LOG_FROM = 20.0
 """An axis is logarithmic where its largest value is more than this many times its smallest."""
+
+_STEPS = {
+    "s": (1, 2, 5, 10, 15, 30),
+    "min": (1, 2, 5, 10, 15, 30),
+    "h": (1, 2, 3, 6, 12, 24),
+    "d": (1, 2, 5, 7, 14),
+}
 
 _RC = {
     "font.family": "DejaVu Sans",
@@ -83,6 +100,12 @@ def value_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
     else:
         axis.set_major_locator(MaxNLocator(nbins=6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+
+
+def time_locator(span: float, unit: TimeUnit, most: int = 14) -> Locator:
+    """Ticks of a time axis where people expect them: at most so many over this span, in its unit."""
+    step = next((step for step in _STEPS[unit.name] if span / step <= most), None)
+    return MultipleLocator(step) if step else MaxNLocator(nbins=most - 2)
 
 
 def shortened(name: str, length: int = 34) -> str:

@@ -159,6 +159,11 @@ class Layout:
         """The block of that name, or None where it is not observed."""
         return next((block for block in self.blocks if block.name == name), None)
 
+    def size_of(self, name: str) -> int:
+        """Numbers in the block of that name; 0 where it is not observed."""
+        block = self.block(name)
+        return 0 if block is None else block.size
+
     def view(self, vectors: NDArray[np.float32], name: str) -> NDArray[np.float32]:
         """A block of (..., size) vectors as a (..., *shape) view.
 

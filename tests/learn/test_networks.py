@@ -179,7 +179,9 @@ def test_waiting_gets_a_gradient_where_there_is_a_choice() -> None:
     mask[:, 0] = 1
     net = build_policy(layout, Network())
     torch.distributions.Categorical(logits=net(vectors, mask)).log_prob(mask.argmax(1)).sum().backward()
-    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in net.others[-1][-1:].parameters())
+    assert all(
+        value.grad is not None and value.grad.abs().sum() > 0 for value in net.others[-1][-1:].parameters()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

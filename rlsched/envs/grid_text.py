@@ -1,0 +1,79 @@
+"""What a cluster with a horizon looks like now, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rlsched.envs.moment import Moment, battery_kwh, places, power_now
+from rlsched.jobs import IntArray, JobTable
+from rlsched.sim.grid import NOWHERE
+from rlsched.sim.simulator import VectorSimulator
+
+NAME, BAR = 11, 40  # characters
+TEXT_JOBS = 8  # rows of each list in the text
+
+
+def grid_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
+    """Units, power, plans and pools of one environment.
+
+    Args:
+        sim: of a scenario with a horizon.
+        env: which environment.
+        jobs: the jobs of its episode.
+    """
+    moment = Moment.of(sim, env)
+    where = places(sim, env)
+    lines = [
+        f"tick {moment.now - int(jobs.submit[0]):,}   "
+        + ", ".join(f"{name} {count:,}" for name, count in where.items()),
+        *_bars(sim, moment),
+        *_power(sim, env),
+        *_list("running", jobs, moment.running, moment, (f"{left:>5} left" for left in moment.remaining)),
+        *_list("planned", jobs, moment.planned, moment, (f"in {ticks:>6}" for ticks in moment.starts)),
+        *_list("ready", jobs, moment.ready, moment, _fits(sim, env)),
+    ]
+    return "\n".join(lines)
+
+
+def _bars(sim: VectorSimulator, moment: Moment) -> Iterable[str]:
+    """Per resource its units now, and in a second line how full the next ticks are, a letter each.
+
+    Tenths of what is on, `.` nothing, `#` all of it, `x` where nothing is on.
+    """
+    for r, resource in enumerate(sim.scenario.cluster.resources):
+        units, used, on = (int(value[r]) for value in (moment.units, moment.used[:, 0], moment.on[:, 0]))
+        full, lit = round(BAR * used / units), round(BAR * on / units)
+        bar = "#" * full + "." * (lit - full)
+        yield f"  {resource.name[:NAME]:<{NAME}} [{bar:<{BAR}}] {used} of {on} in use, {units - on} off"
+        shares = moment.used[r] / np.maximum(1, moment.on[r])
+        digits = (
+            "x" if not on else "." if not share else str(int(10 * share)) if share < 1 else "#"
+            for share, on in zip(shares.tolist(), moment.on[r].tolist(), strict=True)
+        )
+        yield f"  {'':<{NAME}}  {''.join(digits)}"
+
+
+def _power(sim: VectorSimulator, env: int) -> Iterable[str]:
+    plant = sim.rules.plant
+    if plant.powered:
+        supply, draw = power_now(sim, env, 1)
+        text = f"  {'power':<{NAME}} supply {supply[0] / 1000:.2f} kW, draw {draw[0] / 1000:.2f} kW"
+        if plant.capacity_wh > 0:
+            text += f", battery {battery_kwh(sim, env):.1f} of {plant.capacity_wh / 1000:.1f} kWh"
+        yield text
+
+
+def _fits(sim: VectorSimulator, env: int) -> Iterable[str]:
+    for first in sim.outcome.first[env].tolist():
+        yield "fits never" if first == NOWHERE else "fits now" if first == 0 else f"fits in {first}"
+
+
+def _list(title: str, jobs: JobTable, rows: IntArray, moment: Moment, notes: Iterable[str]) -> Iterable[str]:
+    """The first jobs of a place, a line each, below a heading; times in ticks."""
+    yield f"  {title:<{NAME}} {'units':>12} requested    age"
+    for row, note in zip(rows[:TEXT_JOBS].tolist(), notes, strict=False):
+        units = " + ".join(map(str, jobs.demand[row].tolist()))
+        since = moment.now - int(jobs.submit[row])
+        yield f"  {jobs.id[row]:>{NAME}} {units:>12} {moment.requested[row]:>9} {since:>6}  {note}"

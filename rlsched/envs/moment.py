@@ -1,0 +1,117 @@
+"""One moment of a simulated cluster with a horizon, as rows of the job table; the one reader of the state.
+
+What is drawn, written or recorded of such a cluster is read here, so that only this file knows how the core
+lays out its arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.jobs import IntArray
+from rlsched.sim.simulator import VectorSimulator
+
+PLACES = ("ready", "wait", "planned", "running", "suspended", "finished", "rejected")
+"""Where a job that has arrived can be."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """Who is where, and what the grid holds. Row k of the grid is tick now + k.
+
+    Attributes:
+        now: tick.
+        ready: (ready,) rows of the job table, in the order of the slots.
+        planned: (planned,) rows, by planned start.
+        running: (running,) rows, by expected end, the last first.
+        starts: (planned,) rows of the grid at which they begin.
+        remaining: (running,) rows of the grid that they hold, at least one.
+        requested: (job,) ticks that each job asks for, what is left of it where it was suspended.
+        used: (resource, row) units held.
+        on: (resource, row) units on, as forecast.
+        units: (resource,)
+    """
+
+    now: int
+    ready: IntArray
+    planned: IntArray
+    running: IntArray
+    starts: IntArray
+    remaining: IntArray
+    requested: IntArray
+    used: IntArray
+    on: IntArray
+    units: IntArray
+
+    @classmethod
+    def of(cls, sim: VectorSimulator, env: int) -> Moment:
+        """What one environment shows now."""
+        state, e = sim.state, sim.state.episodes[env]
+        now, n = int(e["now"]), int(e["num_jobs"])
+        records, lots = state.jobs[env, :n], state.lots[env, :n]
+        running = np.flatnonzero(records["end"] > now)
+        remaining = np.maximum(1, records["expected_end"][running] - now)
+        by_end = np.lexsort((running, -remaining))
+        planned = state.planned[env, : e["num_planned"]].astype(np.int64)
+        starts = lots["planned"][planned] - now
+        by_start = np.lexsort((planned, starts))
+        first = int(e["queue_lo"])
+        return cls(
+            now=now,
+            ready=state.queue[env, first : first + e["num_ready"]].astype(np.int64),
+            planned=planned[by_start],
+            running=running[by_end],
+            starts=starts[by_start],
+            remaining=remaining[by_end],
+            requested=records["requested"].copy(),
+            used=state.used[env].astype(np.int64),
+            on=state.on[env].astype(np.int64),
+            units=state.units.copy(),
+        )
+
+
+def places(sim: VectorSimulator, env: int) -> dict[str, int]:
+    """How many jobs are where, by the names of `PLACES`."""
+    e = sim.state.episodes[env]
+    ready = int(e["num_ready"])
+    return {
+        "ready": ready,
+        "wait": int(e["queue_hi"] - e["queue_lo"]) - ready,
+        "planned": int(e["num_planned"]),
+        "running": int(e["num_running"]),
+        "suspended": int(e["num_suspended"]),
+        "finished": int(e["num_finished"]),
+        "rejected": int(e["num_rejected"]),
+    }
+
+
+def units_now(sim: VectorSimulator, env: int) -> tuple[IntArray, IntArray]:
+    """(resource,) units that run jobs, and that are on."""
+    on = sim.state.on[env, :, 0].astype(np.int64)
+    return on - sim.free[env], on
+
+
+def battery_kwh(sim: VectorSimulator, env: int) -> float:
+    """Level of the battery."""
+    return float(sim.state.episodes["battery_wh"][env]) / 1000.0
+
+
+def power_now(sim: VectorSimulator, env: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Watts of renewable supply, and of the draw of what the grid holds, of so many rows from now on.
+
+    Returns:
+        (known,) supply as far as it is known now, and (rows,) draw.
+    """
+    state, plant = sim.state, sim.rules.plant
+    e = state.episodes[env]
+    first = int(e["now"] - e["first_submit"])
+    known = rows if plant.forecast_error == 0 else 1
+    ticks = int(e["power_ticks"])
+    supply = state.supply_w[env, (first + np.arange(known)) % ticks] if ticks else np.zeros(0)
+    used, on = state.used[env, :, :rows].copy(), state.on[env, :, :rows]
+    used[:, 0] = units_now(sim, env)[0]
+    draw = plant.unit_w @ used + plant.idle_w @ np.maximum(0, on - used)
+    return supply, draw

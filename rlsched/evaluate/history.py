@@ -1,0 +1,215 @@
+"""One episode of one contestant, tick by tick: where the jobs were, what was on, where the power came from.
+
+The episode is played as `play` and `play_order` play it, but every tick is shown: the clock moves by single
+ticks, and where one action is legal it is taken, so the policy is asked in the same states as elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rlsched.envs.moment import PLACES, battery_kwh, places, units_now
+from rlsched.evaluate.compare import Contestant, EvaluationEpisode, Heuristic, Learned
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.scenario import Scenario
+from rlsched.sim.energy import ACCOUNTS
+from rlsched.sim.metrics import Played
+from rlsched.sim.orders import OrderPolicy, placed_by
+from rlsched.sim.rules import FINISHED_VALUE
+from rlsched.sim.simulator import VectorSimulator
+
+Look = Callable[[VectorSimulator], None]
+"""Is shown the simulator, in its first environment the episode, when the decisions of a tick are made."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """How an episode went. Moments are the ticks, once their decisions are made, and the end of the last.
+
+    Attributes:
+        name: of the contestant, as it shall be read.
+        tick_s: seconds per tick.
+        units: (resource,) units of the cluster.
+        resources: (resource,) their names.
+        capacity_kwh: of the battery, 0 without one.
+        full_kw: draw of the cluster under load, 0 where the scenario has no power.
+        places: (moment, place) jobs, in the order of `PLACES`.
+        used: (moment, resource) units that run jobs.
+        on: (moment, resource) units on.
+        accounts: (moment, account) energies so far, in the order of `energy.ACCOUNTS`.
+        battery_kwh: (moment,) level of the battery.
+        value: (moment,) of the jobs finished so far.
+        played: what the episode came to, as far as it was played.
+    """
+
+    name: str
+    tick_s: int
+    units: IntArray
+    resources: tuple[str, ...]
+    capacity_kwh: float
+    full_kw: float
+    places: IntArray
+    used: IntArray
+    on: IntArray
+    accounts: FloatArray
+    battery_kwh: FloatArray
+    value: FloatArray
+    played: Played
+
+    @property
+    def ticks(self) -> int:
+        """Length, in ticks."""
+        return len(self.value) - 1
+
+    @property
+    def powered(self) -> bool:
+        """Whether the scenario has power."""
+        return self.full_kw > 0
+
+    def place(self, name: str) -> IntArray:
+        """(moment,) jobs at a place."""
+        return self.places[:, PLACES.index(name)]
+
+    def power_kw(self, name: str) -> FloatArray:
+        """(tick,) mean power of an account of energy, such as `brown_kwh`."""
+        return np.diff(self.accounts[:, ACCOUNTS.index(name)]) * (3600.0 / self.tick_s)
+
+    @property
+    def direct_kw(self) -> FloatArray:
+        """(tick,) renewable power that was drawn at once: what neither battery nor grid gave."""
+        direct = self.power_kw("energy_kwh") - self.power_kw("battery_kwh") - self.power_kw("brown_kwh")
+        return np.maximum(0.0, direct)  # differences of sums leave rounding
+
+
+def record(
+    contestant: Contestant,
+    episode: EvaluationEpisode,
+    units: Sequence[int],
+    *,
+    ticks: int | None = None,
+    look: Look | None = None,
+) -> History:
+    """Play an episode and write down every tick.
+
+    A policy that draws its actions is asked anew here, so what it makes of the episode is another draw.
+
+    Args:
+        contestant: a queue order in a scenario with a horizon, or a policy that was learned in one.
+        episode: to play.
+        units: (resource,) units of the cluster.
+        ticks: play so many at most; None: to the end.
+        look: called at every tick, after its decisions.
+
+    Raises:
+        BadInputError: jobs that the cluster cannot run.
+        ValueError: a contestant without a horizon; it knows no ticks.
+    """
+    scenario = _rules_of(contestant)
+    if scenario is None:
+        raise ValueError(f"{contestant.policy} plays without a horizon: there are no ticks to write down")
+    sim = VectorSimulator(_every_tick(scenario), units, 1, len(episode.jobs), every_term=True)
+    sim.load(0, episode.jobs, power=episode.power)
+    player = _player(contestant, episode, sim)
+    log = _Log(sim)
+    idle = sim.layout.num_actions - 1
+    while not (sim.terminated[0] or sim.truncated[0] or len(log.value) == ticks):
+        legal = np.flatnonzero(sim.mask[0])
+        forced = len(legal) == 1
+        action = int(legal[0]) if forced else player.act()
+        if action == idle:
+            log.add()
+            if look is not None:
+                look(sim)
+        if forced:
+            sim.step(legal)
+        else:
+            player.take(action)
+    log.add()
+    return log.history(f"{contestant.policy} + {contestant.backfill}", sim.played(0, episode.jobs))
+
+
+def knows_ticks(contestant: Contestant) -> bool:
+    """Whether a contestant plays with a horizon, so that there are ticks to write down."""
+    return _rules_of(contestant) is not None
+
+
+def _rules_of(contestant: Contestant) -> Scenario | None:
+    """The scenario under which a contestant plays, where that has a horizon."""
+    if isinstance(contestant, Learned) and contestant.scenario.decision.horizon is not None:
+        return contestant.scenario
+    if isinstance(contestant, Heuristic) and contestant.planned is not None:
+        return placed_by(contestant.planned, contestant.backfill)
+    return None
+
+
+def _every_tick(scenario: Scenario) -> Scenario:
+    """The scenario that is asked at every tick. Its jobs run as before: what is forced, the caller takes."""
+    decision = scenario.decision.model_copy(update={"time_rule": "tick", "skip_forced": False})
+    return scenario.model_copy(update={"decision": decision})
+
+
+class _Player(NamedTuple):
+    """Who decides, in the first environment of a simulator."""
+
+    act: Callable[[], int]
+    take: Callable[[int], None]
+
+
+def _player(contestant: Contestant, episode: EvaluationEpisode, sim: VectorSimulator) -> _Player:
+    if isinstance(contestant, Learned):
+        policy = contestant.acts
+        return _Player(
+            act=lambda: int(policy.act(sim.obs.copy(), sim.mask.copy())[0]),
+            take=lambda action: sim.step(np.array([action])),
+        )
+    order = OrderPolicy(sim, contestant.policy, contestant.backfill)
+    order.begin(episode.jobs, episode.seed)
+    return _Player(act=order.act, take=lambda action: order.play(1))
+
+
+class _Log:
+    """Takes down moments of the first environment of a simulator."""
+
+    def __init__(self, sim: VectorSimulator) -> None:
+        self.sim = sim
+        self.places: list[list[int]] = []
+        self.used: list[IntArray] = []
+        self.on: list[IntArray] = []
+        self.accounts: list[FloatArray] = []
+        self.battery_kwh: list[float] = []
+        self.value: list[float] = []
+
+    def add(self) -> None:
+        """Take down the present moment."""
+        sim = self.sim
+        used, on = units_now(sim, 0)
+        self.places.append(list(places(sim, 0).values()))
+        self.used.append(used)
+        self.on.append(on)
+        self.accounts.append(sim.outcome.accounts[0].copy())
+        self.battery_kwh.append(battery_kwh(sim, 0))
+        self.value.append(float(sim.outcome.totals[0, FINISHED_VALUE]))
+
+    def history(self, name: str, played: Played) -> History:
+        """All moments that were taken down."""
+        sim = self.sim
+        plant, cluster = sim.rules.plant, sim.scenario.cluster
+        return History(
+            name=name,
+            tick_s=cluster.tick_s,
+            units=sim.units.copy(),
+            resources=tuple(resource.name for resource in cluster.resources),
+            capacity_kwh=plant.capacity_wh / 1000.0,
+            full_kw=plant.full_w / 1000.0 if plant.powered else 0.0,
+            places=np.array(self.places),
+            used=np.array(self.used),
+            on=np.array(self.on),
+            accounts=np.array(self.accounts),
+            battery_kwh=np.array(self.battery_kwh),
+            value=np.array(self.value),
+            played=played,
+        )

@@ -1,0 +1,56 @@
+"""What makes policies better, one iteration after the other; a training run knows no more of it than this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from rlsched.learn.policy import TrainedPolicy
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an iteration came to.
+
+    Attributes:
+        steps: decisions taken since the run began.
+        sampled: decisions of this iteration.
+        row: figures for the record, None where there is none yet.
+    """
+
+    steps: int
+    sampled: int
+    row: Mapping[str, float | None]
+
+
+class Engine(Protocol):
+    """An algorithm at work."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the figures that every iteration gives."""
+
+    def iterate(self) -> Progress:
+        """One iteration."""
+
+    def policy(self) -> TrainedPolicy:
+        """The policy that would be kept now."""
+
+    def save(self, folder: Path) -> None:
+        """Write everything that going on needs into a folder that is not there yet."""
+
+    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+        """Go on from what was saved, and the policy that was kept beside it."""
+
+    def stop(self) -> None:
+        """Let go of processes and files."""
+
+
+def number(value: object) -> float | None:
+    """A plain number, or None where there is none yet (RLlib says NaN until an episode has ended)."""
+    found = float("nan") if value is None else float(np.asarray(value))
+    return found if np.isfinite(found) else None

@@ -1,0 +1,88 @@
+"""RLlib's algorithms as an engine of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.engine import Progress, number
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.ppo import REPORTED, build_config
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
+
+LEARNER_REPORTS = ("policy_loss", "vf_loss", "vf_explained_var", "entropy")
+MODULE = "default_policy"
+
+
+class RllibEngine:
+    """An RLlib algorithm at work.
+
+    What is kept is an average of the policies over iterations (`TrainConfig.averaging`).
+
+    Args:
+        scenario: with the units of every resource known.
+        config: how to train.
+        num_resources: resource types of the cluster.
+        iteration: at which the run begins or goes on.
+    """
+
+    columns = ("episode_return_mean", *REPORTED, *LEARNER_REPORTS)
+
+    def __init__(self, scenario: Scenario, config: TrainConfig, num_resources: int, iteration: int) -> None:
+        self.scenario, self.config, self.num_resources = scenario, config, num_resources
+        self.algorithm = build_config(scenario, config, num_resources, iteration).build_algo()
+        layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+        self.net = build_policy(layout, config.network).eval()
+        self.net.load_state_dict(self.learned())
+
+    def iterate(self) -> Progress:
+        """One iteration of RLlib's."""
+        result = self.algorithm.train()
+        newest = self.learned()
+        for name, value in self.net.state_dict().items():
+            value.lerp_(newest[name], 1.0 - self.config.averaging)
+        played = result.get("env_runners", {})
+        learned = result.get("learners", {}).get(MODULE, {})
+        row = {name: number(played.get(name)) for name in ("episode_return_mean", *REPORTED)}
+        row |= {name: number(learned.get(name)) for name in LEARNER_REPORTS}
+        return Progress(
+            steps=int(result["num_env_steps_sampled_lifetime"]),
+            sampled=int(played.get("num_env_steps_sampled", 0)),
+            row=row,
+        )
+
+    def learned(self) -> dict[str, torch.Tensor]:
+        """The policy network's weights as the learner has them now, on the CPU."""
+        state = self.algorithm.learner_group.get_state(components=f"learner/rl_module/{MODULE}")
+        weights: Mapping[str, Any] = state["learner"]["rl_module"][MODULE]
+        prefix = "policy."
+        return {
+            name.removeprefix(prefix): torch.as_tensor(np.asarray(value))
+            for name, value in weights.items()
+            if name.startswith(prefix)
+        }
+
+    def policy(self) -> TrainedPolicy:
+        """The average of what was learned."""
+        about = {"algo": self.config.algo, "seed": self.config.seed}
+        return TrainedPolicy(self.scenario, self.config.network, self.net, self.num_resources, about)
+
+    def save(self, folder: Path) -> None:
+        """Write RLlib's state; the average is in the policy beside it."""
+        self.algorithm.save_to_path(str(folder.resolve()))
+
+    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+        """Go on from what was saved."""
+        self.algorithm.restore_from_path(str(folder.resolve()))
+        self.net.load_state_dict(kept.net.state_dict())
+
+    def stop(self) -> None:
+        """Let go of RLlib's processes."""
+        self.algorithm.stop()

@@ -1,0 +1,150 @@
+"""Priority functions found by evolution on replays: CMA-ES over the weights of a small score.
+
+Every candidate plays the same random training episodes to their end, all side by side in one vector; what
+counts is the mean return. Sources: Carastan-Santos and de Camargo 2017 for learned priority functions, Hansen
+2016 for CMA-ES, which is the library `cma`'s.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import cma
+import numpy as np
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.engine import Progress
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.priority import STATE_BLOCK, Candidates, PriorityNet
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
+from rlsched.sim.simulator import VectorSimulator
+
+STATE = "search.pkl"
+
+
+class SearchEngine:
+    """CMA-ES at work.
+
+    Args:
+        scenario: with the units of every resource known.
+        config: how to search.
+        feed: of training episodes.
+        iteration: at which the run begins or goes on.
+
+    Raises:
+        BadInputError: what is observed is not enough for a priority function.
+    """
+
+    columns = ("return_mean", "return_best", "sigma")
+
+    def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        self.scenario, self.config, self.feed = scenario, config, feed
+        self.network = config.network.model_copy(update={"kind": "priority"})
+        self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+        for block in ("jobs", STATE_BLOCK):
+            if self.layout.block(block) is None:
+                raise BadInputError(
+                    "observation.blocks", f"without {block}: a priority function reads it", f"add {block}"
+                )
+        net = build_policy(self.layout, self.network)
+        assert isinstance(net, PriorityNet)
+        self.net = net
+        self.rng = np.random.default_rng([config.seed, iteration])
+        self.steps = 0
+        start = net.flat()
+        self.es: Any = cma.CMAEvolutionStrategy(
+            self._with_random_hidden(start),
+            config.search.sigma,
+            {
+                "popsize": config.search.population,
+                "seed": config.seed + 1,
+                "verbose": -9,
+                # A full covariance of many weights is never learned in the time there is.
+                "CMA_diagonal": len(start) > 100,
+            },
+        )
+        envs = config.search.population * config.search.episodes
+        self.sim = VectorSimulator(scenario, feed.units, envs, feed.max_jobs)
+
+    def _with_random_hidden(self, start: FloatArray) -> FloatArray:
+        """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
+        features, hidden = len(self.layout.job_features), self.network.priority_units
+        inputs = features + self.layout.size_of(STATE_BLOCK)
+        values = start.copy()
+        values[features : features + hidden * inputs] = np.random.default_rng(self.config.seed).normal(
+            0.0, inputs**-0.5, hidden * inputs
+        )
+        return values
+
+    def iterate(self) -> Progress:
+        """One generation."""
+        values = np.array(self.es.ask())
+        episodes = [self.feed.training(self.rng) for _ in range(self.config.search.episodes)]
+        returns, steps = self.play(values, episodes)
+        self.es.tell(list(values), (-returns).tolist())
+        self.net.set_flat(self.es.mean)
+        self.steps += steps
+        row = {
+            "return_mean": float(returns.mean()),
+            "return_best": float(returns.max()),
+            "sigma": float(self.es.sigma),
+        }
+        return Progress(self.steps, steps, row)
+
+    def play(self, values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
+        """Let every candidate play every episode.
+
+        Args:
+            values: (candidate, parameters).
+            episodes: to play.
+
+        Returns:
+            (candidate,) mean returns, and the decisions that were taken.
+        """
+        sim, each = self.sim, len(episodes)
+        envs = np.arange(sim.num_envs)
+        candidates = Candidates(self.layout, self.network.priority_units, values, envs // each)
+        for env in range(sim.num_envs):
+            episode = episodes[env % each]
+            sim.load(env, episode.jobs, episode.scale, episode.power)
+        returns, steps = np.zeros(sim.num_envs), 0
+        while True:
+            playing = ~(sim.terminated | sim.truncated)
+            if not playing.any():
+                return returns.reshape(len(values), each).mean(axis=1), steps
+            sim.step(candidates.act(sim.obs, sim.mask, envs))
+            returns += np.where(playing, sim.reward, 0.0)
+            steps += int(playing.sum())
+
+    def policy(self) -> TrainedPolicy:
+        """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""
+        about = {"algo": self.config.algo, "seed": self.config.seed}
+        resources = self.layout.num_resources
+        return TrainedPolicy(self.scenario, self.network, self.net, resources, about)
+
+    def weights(self) -> dict[str, float]:
+        """Job feature -> weight of the linear part."""
+        return dict(zip(self.layout.job_features, self.net.weights.tolist(), strict=True))
+
+    def save(self, folder: Path) -> None:
+        """Write the state of the search."""
+        folder.mkdir(parents=True)
+        (folder / STATE).write_bytes(self.es.pickle_dumps())
+        np.savez(folder / "played.npz", steps=self.steps)
+
+    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+        """Go on from what was saved."""
+        self.es = pickle.loads((folder / STATE).read_bytes())
+        with np.load(folder / "played.npz") as played:
+            self.steps = int(played["steps"])
+        self.net.set_flat(self.es.mean)
+
+    def stop(self) -> None:
+        """Nothing to let go of."""

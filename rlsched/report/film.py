@@ -1,0 +1,72 @@
+"""A film of an episode: what the policy sees, one frame per tick, as a GIF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import NamedTuple
+
+from PIL import Image
+
+from rlsched.envs.grid_picture import draw_indexed
+from rlsched.envs.palette import PALETTE, Indexed
+from rlsched.errors import BadInputError
+from rlsched.evaluate.compare import Contestant, EvaluationEpisode
+from rlsched.evaluate.history import knows_ticks, record
+
+FRAMES = 200
+"""Ticks in a film, from the first on."""
+
+FRAME_MS = 120  # whole hundredths of a second
+
+
+class Film(NamedTuple):
+    """A film, and how much of the episode it shows."""
+
+    gif: bytes
+    ticks: int
+
+
+def film(
+    contestant: Contestant, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES
+) -> Film:
+    """Play the first ticks of an episode and draw each of them.
+
+    Args:
+        contestant: with a horizon.
+        episode: to play.
+        units: (resource,) units of the cluster.
+        frames: ticks at most.
+
+    Raises:
+        BadInputError: a contestant without a horizon, or an episode that is over at once.
+    """
+    if not knows_ticks(contestant):
+        raise BadInputError("--render", f"{contestant.policy} plays without a horizon", "end it in .png")
+    drawn: list[Indexed] = []
+    record(
+        contestant,
+        episode,
+        units,
+        ticks=frames,
+        look=lambda sim: drawn.append(draw_indexed(sim, 0, episode.jobs)),
+    )
+    if not drawn:
+        raise BadInputError(
+            "--render", "the first episode was over at once: nothing to film", "end it in .png"
+        )
+    return Film(to_gif(drawn), len(drawn))
+
+
+def to_gif(frames: Sequence[Indexed]) -> bytes:
+    """Pictures of palette numbers as a GIF that begins again when it ends; its colours are exact."""
+    images = []
+    for frame in frames:
+        image = Image.fromarray(frame)
+        image.putpalette(PALETTE.tobytes())
+        images.append(image)
+    buffer = BytesIO()
+    images[0].save(
+        buffer, "GIF", save_all=True, append_images=images[1:], duration=FRAME_MS, loop=0, optimize=False
+    )
+    return buffer.getvalue()

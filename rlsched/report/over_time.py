@@ -1,0 +1,177 @@
+"""Pictures of one episode tick by tick: power by source, and jobs by place, under one or more policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from rlsched.evaluate.history import History
+from rlsched.report.panels import (
+    AREAS,
+    BATTERY_LEVEL,
+    DONE,
+    PLACES,
+    POWER,
+    UNITS,
+    VALUE,
+    WAIT_POOL,
+    Grain,
+    Panel,
+    Series,
+)
+from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened, time_locator
+from rlsched.report.words import number
+
+WIDTH_IN, HEAD_IN, LEGEND_IN = 12.0, 0.45, 0.75
+LEGEND_COLUMNS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """An episode to draw.
+
+    Attributes:
+        title: what episode it is.
+        histories: how it went, one per policy.
+    """
+
+    title: str
+    histories: Sequence[History]
+
+    @property
+    def powered(self) -> bool:
+        """Whether there is power to draw."""
+        return any(history.powered for history in self.histories)
+
+
+def draw_power(timeline: Timeline) -> Figure:
+    """Power by source over time, and below it the level of the battery where there is one; policy by policy.
+
+    Raises:
+        ValueError: nothing to draw, or a scenario without power.
+    """
+    if not timeline.powered:
+        raise ValueError(f"{timeline.title}: no power to draw")
+    return _draw(timeline, _power_panels(timeline), _power_facts)
+
+
+def draw_jobs(timeline: Timeline) -> Figure:
+    """Jobs by place over time, and below it those that are done and the units; policy by policy.
+
+    Raises:
+        ValueError: nothing to draw.
+    """
+    return _draw(timeline, [PLACES, WAIT_POOL, UNITS, DONE], _job_facts)
+
+
+def draw_summary(timeline: Timeline) -> Figure:
+    """All of it, a column per policy.
+
+    Raises:
+        ValueError: nothing to draw.
+    """
+    power = _power_panels(timeline) if timeline.powered else []
+    return _draw(timeline, [*power, PLACES, WAIT_POOL, UNITS, DONE, VALUE], _job_facts, beside=True)
+
+
+def _power_panels(timeline: Timeline) -> list[Panel]:
+    return [POWER, BATTERY_LEVEL] if any(h.capacity_kwh > 0 for h in timeline.histories) else [POWER]
+
+
+def _draw(
+    timeline: Timeline, panels: Sequence[Panel], facts: Callable[[History], str], *, beside: bool = False
+) -> Figure:
+    """Panels of every policy: in a column each, or all below each other. Equal panels share their axes."""
+    histories = timeline.histories
+    if not histories:
+        raise ValueError(f"{timeline.title}: nothing to draw: give at least one policy")
+    grain = Grain.of(histories)
+    columns, groups = (len(histories), 1) if beside else (1, len(histories))
+    heights = [panel.height for panel in panels]
+    with house_style():
+        figure = new_figure(WIDTH_IN, HEAD_IN + LEGEND_IN + groups * (sum(heights) + 0.35))
+        figure.suptitle(timeline.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.get_layout_engine().set(hspace=0.03, wspace=0.04)  # type: ignore[union-attr, call-arg]
+        grid = figure.add_gridspec(groups * len(panels), columns, height_ratios=heights * groups)
+        lines: list[list[Axes]] = [[] for _ in panels]
+        for k, history in enumerate(histories):
+            for line, panel in enumerate(panels):
+                place = grid[line, k] if beside else grid[k * len(panels) + line, 0]
+                axes = figure.add_subplot(place, sharey=lines[line][0] if lines[line] else None)
+                top = axes.get_ylim()[1] if lines[line] else 0.0
+                panel.draw(axes, history, grain)
+                axes.set_ylim(0, max(top, axes.get_ylim()[1]))
+                if k == 0 or not beside:
+                    axes.set_ylabel(panel.label)
+                lines[line].append(axes)
+                last = line == len(panels) - 1 and (beside or k == len(histories) - 1)
+                _time_axis(axes, grain, named=last, most=7 if beside else 14)
+            _head(lines[0][k], history, facts(history), below=beside)
+        figure.align_ylabels()
+        handles = [_handle(series) for panel in panels for series in panel.explained(histories)]
+        columns = ceil(len(handles) / ceil(len(handles) / LEGEND_COLUMNS))
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=8.5)
+    return figure
+
+
+def _head(axes: Axes, history: History, facts: str, *, below: bool) -> None:
+    """The name of the policy, and what came out: beside it, or below where there is no room."""
+    axes.set_title(shortened(history.name), fontsize=10.5, color=INK, pad=20.0 if below else None)
+    if below:
+        axes.annotate(
+            facts, (0, 1), xycoords="axes fraction", xytext=(0, 6), textcoords="offset points",
+            fontsize=8.5, color=MUTED,
+        )  # fmt: skip
+    else:
+        axes.set_title(facts, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+
+
+def _time_axis(axes: Axes, grain: Grain, *, named: bool, most: int) -> None:
+    axes.set_xlim(0, grain.span)
+    axes.xaxis.set_major_locator(time_locator(grain.span, grain.unit, most))
+    axes.grid(visible=True, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelbottom=named)
+    if named:
+        step = f"; means of {grain.step} ticks" if grain.step > 1 else ""
+        axes.set_xlabel(f"time since the first submit ({grain.unit.name}{step})")
+
+
+def _handle(series: Series) -> Artist:
+    """The look of an area or a line in the legend."""
+    if series.kind in AREAS:
+        return Patch(label=series.name, **series.look)
+    return Line2D([], [], label=series.name, **series.look)
+
+
+def _power_facts(history: History) -> str:
+    accounts = history.played.accounts
+    used = accounts["energy_kwh"]
+    battery, brown = accounts["battery_kwh"], accounts["brown_kwh"]
+    shares = [("renewable", used - battery - brown), ("battery", battery), ("grid", brown)]
+    parts = [f"{number(100 * kwh / used if used else 0.0)} % {name}" for name, kwh in shares]
+    facts = [
+        f"{number(used)} kWh drawn: {', '.join(parts)}",
+        f"{number(accounts['curtailed_kwh'])} kWh curtailed",
+        f"{number(accounts['carbon_kg'])} kg carbon",
+    ]
+    return "   ·   ".join(facts)
+
+
+def _job_facts(history: History) -> str:
+    played = history.played
+    shares = played.accounts["used_share"] / max(1, history.ticks)
+    facts = [
+        f"value {number(float(history.value[-1]))}",
+        f"{int(played.finished.sum()):,} finished",
+        f"{int(played.rejected.sum()):,} rejected",
+        f"utilization {number(100 * shares)} %",
+    ]
+    return "   ·   ".join(facts)
