@@ -46,7 +46,7 @@ def rules_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def check_policies(option: str, policies: Iterable[str]) -> None:
-    """Refuse policies that are neither orders of the queue nor folders; what rule they name is looked at later.
+    """Refuse policies that are neither orders of the queue nor folders, whatever rule they name.
 
     Raises:
         BadInputError: a name that is not known.

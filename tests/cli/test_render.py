@@ -82,7 +82,7 @@ def test_a_learned_policy(rlsched: Run, tmp_path: Path, monkeypatch: pytest.Monk
     assert (page / "power-1.png").is_file()
     ran = rlsched("simulate", "--scenario", "green-10", *SHORT, "-n", "1", "-p", run, "--render", out)
     assert ran.code == 0, ran.err
-    assert f"under {run} + policy)" in ran.out
+    assert f"under {run} + policy)" in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
         ("seed=-1", "--set: seed: value -1; Input should be greater than or equal to 0"),
         ("steps=0", "--set: steps: value 0"),
         ("minutes=0", "--set: minutes: value 0"),
-        ("network.kind=cnn", "--set: network.kind: value 'cnn'; Input should be 'job_scorer' or 'mlp'"),
+        ("network.kind=gnn", "--set: network.kind: value 'gnn'; Input should be 'job_scorer', 'mlp'"),
         ("network.hidden=[]", "--set: network.hidden: value []"),
         (
             "network.hidden.0=0",

@@ -273,7 +273,7 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--set", "episode.jobs=3"], "cannot change episode.jobs"),
         (["--seed", "4"], "cannot change seed"),
         (["--algo", "pppo"], "--algo: algo: value 'pppo'"),
-        (["--minutes", "0"], "--minutes: minutes: value 0.0"),
+        (["--minutes", "0"], "--minutes: minutes: value 0"),
         (["--scenario", "lublin-256"], "goes on with the settings of its run"),
         (["--set", "steps=none"], "steps: value 'none'"),
     ],
