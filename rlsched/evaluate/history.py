@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -113,21 +112,18 @@ def record(
         raise ValueError(f"{contestant.policy} plays without a horizon: there are no ticks to write down")
     sim = VectorSimulator(_every_tick(scenario), units, 1, len(episode.jobs), every_term=True)
     sim.load(0, episode.jobs, power=episode.power)
-    player = _player(contestant, episode, sim)
+    choose = _chooser(contestant, episode, sim)
     log = _Log(sim)
     idle = sim.layout.num_actions - 1
     while not (sim.terminated[0] or sim.truncated[0] or len(log.value) == ticks):
         legal = np.flatnonzero(sim.mask[0])
         forced = len(legal) == 1
-        action = int(legal[0]) if forced else player.act()
+        action = int(legal[0]) if forced else choose()
         if action == idle:
             log.add()
             if look is not None:
                 look(sim)
-        if forced:
-            sim.step(legal)
-        else:
-            player.take(action)
+        sim.step(np.array([action]))
     log.add()
     return log.history(f"{contestant.policy} + {contestant.backfill}", sim.played(0, episode.jobs))
 
@@ -152,23 +148,14 @@ def _every_tick(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"decision": decision})
 
 
-class _Player(NamedTuple):
-    """Who decides, in the first environment of a simulator."""
-
-    act: Callable[[], int]
-    take: Callable[[int], None]
-
-
-def _player(contestant: Contestant, episode: EvaluationEpisode, sim: VectorSimulator) -> _Player:
+def _chooser(contestant: Contestant, episode: EvaluationEpisode, sim: VectorSimulator) -> Callable[[], int]:
+    """Who decides, in the only environment of a simulator."""
     if isinstance(contestant, Learned):
         policy = contestant.acts
-        return _Player(
-            act=lambda: int(policy.act(sim.obs.copy(), sim.mask.copy())[0]),
-            take=lambda action: sim.step(np.array([action])),
-        )
+        return lambda: int(policy.act(sim.obs.copy(), sim.mask.copy())[0])
     order = OrderPolicy(sim, contestant.policy, contestant.backfill)
-    order.begin(episode.jobs, episode.seed)
-    return _Player(act=order.act, take=lambda action: order.play(1))
+    order.begin(0, episode.jobs, episode.seed)
+    return lambda: int(order.act()[0])
 
 
 class _Log:

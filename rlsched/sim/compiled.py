@@ -3,8 +3,8 @@
 The core works on arrays it is given and allocates nothing, so reference counting is switched off
 (`_nrt`): counting the state's arrays at every call cost more than the simulation itself. A kernel
 that must allocate says so. Steps that are used in every event are inlined for the same reason: passing
-the state's arrays by value is dearer than most of what is done with them. What happens rarely is a kernel of
-its own: every copy of it takes seconds to compile.
+the state's arrays by value is dearer than most of what is done with them. What happens rarely is compiled
+once (`rare`), since every copy takes seconds.
 
 numba keeps compiled code until the file of a function changes, and does not look at the files of what was
 compiled into it. So all of them carry one stamp, made of every file of the core.
@@ -32,6 +32,9 @@ def _sources() -> str:
 
 SOURCES = _sources()
 
+NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Taking dozens of arrays over from Python is much code, a quarter of all time to compile."""
+
 
 def _compile(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
     dispatcher = numba.njit(cache=True, error_model="numpy", **options)(function)
@@ -41,13 +44,18 @@ def _compile(function: Callable[Parameters, Result], **options: Any) -> Callable
 
 
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a function that allocates nothing."""
+    """Compile a function that allocates nothing and that Python calls."""
     return _compile(function, _nrt=False)
 
 
 def step(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Compile a small function that allocates nothing into whatever calls it."""
-    return _compile(function, _nrt=False, forceinline=True)
+    """Compile a small function that allocates nothing into whatever calls it; Python cannot call it."""
+    return _compile(function, _nrt=False, forceinline=True, **NO_WRAPPERS)
+
+
+def rare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function that allocates nothing once, for all that call it; Python cannot call it."""
+    return _compile(function, _nrt=False, **NO_WRAPPERS)
 
 
 def allocating(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

@@ -1,16 +1,17 @@
 """The decision process: what is legal, what an action does, when the agent is asked, what it earns.
 
 A transition goes from one question to the next, or to the end of the episode. Between questions the one
-legal action is taken; time passes only by the no-op, tick by tick or event by event.
+legal action is taken; time passes only by the no-op, tick by tick or event by event. What is here is put
+together by `step_all` in `transition`.
 """
 
 from __future__ import annotations
 
-from rlsched.sim.clock import mean_bounded_slowdown, open_grid, pass_tick
-from rlsched.sim.compiled import kernel, step
+from rlsched.sim.clock import mean_bounded_slowdown
+from rlsched.sim.compiled import rare, step
 from rlsched.sim.events import admissible, fits, happen, next_event, reserve, start, start_behind
 from rlsched.sim.grid import NOWHERE, first_fit, fits_now
-from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, begin, book, close
+from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, book
 from rlsched.sim.pools import refill, schedule, suspend, weakest
 from rlsched.sim.rules import (
     BOUNDED_SLOWDOWN,
@@ -26,9 +27,6 @@ from rlsched.sim.rules import (
     Rules,
 )
 from rlsched.sim.state import State
-
-NOTHING, OPEN = -1, -2
-"""Stand in the place of an action: do nothing first, begin an episode."""
 
 
 @step
@@ -127,14 +125,8 @@ def judge_queue(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
 
 @step
 def act(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
-    """Do what a legal action does."""
+    """Do what a legal action does that is not the no-op."""
     e = s.episodes[i]
-    if action == rules.num_actions - 1:
-        if rules.horizon > 0:
-            pass_tick(s, o, rules, i)
-        else:
-            wait(s, o, rules, i)
-        return
     e.actions_now += 1
     if rules.horizon > 0:
         if action < rules.window:
@@ -153,7 +145,7 @@ def act(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
         reserve(s, i, row)
 
 
-@kernel
+@rare
 def wait(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Let time pass: to the next event, or by one tick."""
     e = s.episodes[i]
@@ -218,41 +210,3 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     o.terms[i, WAIT_TIME] -= factor * waiting
     o.terms[i, UTILIZATION] += factor * used / s.free.shape[1]
     o.terms[i, MAKESPAN] -= factor
-
-
-@step
-def go_on(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
-    """Do an action, if any, and then forced ones until the agent must be asked or the episode is over."""
-    e = s.episodes[i]
-    while e.over == 0:
-        if action != NOTHING:
-            act(s, o, rules, i, action)
-            if e.over != 0:
-                break
-        legal, last = judge(s, o, rules, i)
-        if legal > 1:
-            return
-        if not rules.skip_forced and (rules.tick_rule or last != rules.num_actions - 1):
-            return
-        action = last
-    o.mask[i, :] = 0
-    o.mask[i, rules.num_actions - 1] = 1  # an episode that is over still shows a legal action: nothing
-
-
-@step
-def advance(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
-    """One transition of one environment; nothing where its episode is over.
-
-    OPEN goes from freshly loaded jobs to the first question; what is earned before it is nobody's.
-    """
-    begin(s, o, i)
-    if action == OPEN:
-        if rules.horizon > 0:
-            open_grid(s, o, rules, i)
-        else:
-            happen(s, i, s.episodes[i].now, True)
-            judge_end(s, rules, i)
-    go_on(s, o, rules, i, NOTHING if action == OPEN else action)
-    if action == OPEN:
-        begin(s, o, i)
-    close(s, o, rules, i)

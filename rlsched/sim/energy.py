@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import floor, sqrt
 from typing import NamedTuple
 
-from rlsched.sim.compiled import kernel, step
+from rlsched.sim.compiled import rare, step
 from rlsched.sim.noise import QUANTILES, quantile_of
 from rlsched.sim.rules import Plant, Rules
 from rlsched.sim.state import State
@@ -89,20 +89,20 @@ def power_index(s: State, i: int, tick: int) -> int:
     return (tick - e.first_submit) % e.power_ticks
 
 
-@kernel
-def forecast(s: State, rules: Rules, i: int, first: int) -> None:
-    """Forecast the units on from row `first` on, as of now; row 0 is what is on."""
+@rare
+def forecast(s: State, rules: Rules, i: int) -> None:
+    """Forecast the units on in every row, as of now; row 0 is what is on."""
     e = s.episodes[i]
     plant = rules.plant
     rows = s.on.shape[2]
     if not plant.powered:
         for r in range(s.on.shape[1]):
-            for k in range(first, rows):
+            for k in range(rows):
                 s.on[i, r, k] = s.units[r]
         return
     level = e.battery_wh
-    index = power_index(s, i, e.now + first)
-    for k in range(first, rows):
+    index = power_index(s, i, e.now)
+    for k in range(rows):
         supply = s.supply_w[i, index]
         share = availability(plant, supply, level)
         if plant.capacity_wh > 0.0:
@@ -125,7 +125,7 @@ def forecast_next(s: State, rules: Rules, i: int) -> bool:
     """
     plant = rules.plant
     if plant.powered and (plant.forecast_error > 0.0 or plant.capacity_wh > 0.0):
-        forecast(s, rules, i, 0)
+        forecast(s, rules, i)
         return True
     rows = s.on.shape[2]
     if plant.powered:
@@ -133,5 +133,6 @@ def forecast_next(s: State, rules: Rules, i: int) -> bool:
             on = s.on[i, r]
             for k in range(rows - 1):
                 on[k] = on[k + 1]
-        forecast(s, rules, i, rows - 1)
+        last = s.supply_w[i, power_index(s, i, s.episodes[i].now + rows - 1)]
+        write_row(s, i, rows - 1, availability(plant, last, 0.0))
     return False

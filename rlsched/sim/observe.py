@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import IntArray
-from rlsched.sim.compiled import step
+from rlsched.sim.compiled import rare, step
 from rlsched.sim.outcome import Outcome
-from rlsched.sim.picture import Picture, draw
+from rlsched.sim.picture import Picture, draw, wipe
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
 
 ABSENT = -1  # offset of a block that is not observed
@@ -89,6 +89,15 @@ def log_whole(number: int) -> float:
 def log_ticks(v: View, ticks: int) -> float:
     """`log_time` of a whole number of ticks >= 0."""
     return min(1.0, log_whole(ticks) * v.log_time)
+
+
+@rare
+def unshow(s: State, v: View, i: int) -> None:
+    """Wipe what was observed of the last episode."""
+    v.num_shown[i] = 0
+    v.vector[i, :] = 0.0
+    if v.picture.cells.shape[0] > 0:
+        wipe(s, v.picture, i)
 
 
 @step

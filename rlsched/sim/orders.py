@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rlsched.errors import BadInputError
-from rlsched.jobs import JobTable
+from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import GREEDY, NONE, Order
 from rlsched.sim.compiled import kernel, step
-from rlsched.sim.decide import advance
 from rlsched.sim.metrics import Played
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.pools import weakest
@@ -31,6 +30,10 @@ PLACEMENTS = {
     "none": "the best job starts if it fits now, or nobody",
 }
 """Rules of orders with a horizon, and what they mean."""
+
+
+BATCH = 64
+"""Episodes that are played side by side."""
 
 
 def placed_by(scenario: Scenario, rule: str) -> Scenario:
@@ -72,20 +75,33 @@ def play_order(
         BadInputError: an unknown name, or jobs that the cluster cannot run.
     """
     longest = max(len(episode.jobs) for episode in episodes)
-    sim = VectorSimulator(placed_by(scenario, rule), units, 1, longest, every_term=True)
+    size = min(BATCH, len(episodes))
+    sim = VectorSimulator(placed_by(scenario, rule), units, size, longest, every_term=True)
     order = OrderPolicy(sim, policy, rule)
-    results = []
-    for episode, seed in zip(episodes, seeds, strict=True):
-        sim.load(0, episode.jobs, power=episode.power)
-        order.begin(episode.jobs, seed)
-        order.play()
-        results.append(sim.played(0, episode.jobs))
-        progress(1)
-    return results
+    playing = [-1] * size
+    results: dict[int, Played] = {}
+    coming = iter(range(len(episodes)))
+
+    def begin(env: int) -> None:
+        playing[env] = number = next(coming, -1)
+        if number >= 0:
+            sim.load(env, episodes[number].jobs, power=episodes[number].power)
+            order.begin(env, episodes[number].jobs, seeds[number])
+
+    for env in range(size):
+        begin(env)
+    while len(results) < len(episodes):
+        for env in np.flatnonzero(sim.terminated | sim.truncated).tolist():
+            if playing[env] >= 0:
+                results[playing[env]] = sim.played(env, episodes[playing[env]].jobs)
+                progress(1)
+                begin(env)
+        sim.step(order.act())
+    return [results[number] for number in range(len(episodes))]
 
 
 class OrderPolicy:
-    """A queue order beside a simulator, in its first environment: asked action by action, or left to play.
+    """A queue order beside a simulator, asked action by action.
 
     Args:
         sim: under a scenario as `placed_by` makes it for the same rule.
@@ -99,45 +115,34 @@ class OrderPolicy:
     def __init__(self, sim: VectorSimulator, policy: str, rule: str) -> None:
         self._sim = sim
         self._priority = priority(policy)
-        keys = np.zeros((1, sim.state.queue.shape[1]))
+        keys = np.zeros((sim.num_envs, sim.state.queue.shape[1]))
         backfill = NONE if rule == "none" else GREEDY
         self._order = Order(keys, self._priority.moving, False, backfill, NO_LIMIT)
+        self._actions = np.zeros(sim.num_envs, np.int64)
 
-    def begin(self, jobs: JobTable, seed: int) -> None:
-        """Get to know the jobs of the episode that was loaded.
+    def begin(self, env: int, jobs: JobTable, seed: int) -> None:
+        """Get to know the jobs of the episode that was loaded into an environment.
 
         Args:
+            env: which environment.
             jobs: the same as were loaded.
             seed: of the random order.
         """
         sim = self._sim
         keys = static_keys(self._priority, jobs, sim.units, seed, sim.prices)
-        keys_for(sim.state, 0, self._order.keys, keys)
+        keys_for(sim.state, env, self._order.keys, keys)
 
-    def act(self) -> int:
-        """The action, now, where more than one is legal; a forced one is the caller's to take."""
+    def act(self) -> IntArray:
+        """(env,) the action of every environment, now; the no-op where an episode is over."""
         sim = self._sim
-        return _choose(sim.state, sim.outcome, sim.rules, self._order, 0)
-
-    def play(self, times: int = -1) -> None:
-        """Act so many times, or to the end of the episode; observations are not brought up to date.
-
-        Under `none` an order also waits where an agent must not: nobody starts before the best job.
-        """
-        sim = self._sim
-        _play(sim.state, sim.outcome, sim.rules, self._order, 0, times)
+        _choose_all(sim.state, sim.outcome, sim.rules, self._order, self._actions)
+        return self._actions
 
 
 @kernel
-def _choose(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
-    return choose(s, o, rules, order, i)
-
-
-@kernel
-def _play(s: State, o: Outcome, rules: Rules, order: Order, i: int, times: int) -> None:
-    while s.episodes[i].over == 0 and times != 0:
-        advance(s, o, rules, i, choose(s, o, rules, order, i))
-        times -= 1
+def _choose_all(s: State, o: Outcome, rules: Rules, order: Order, actions: IntArray) -> None:
+    for i in range(len(actions)):
+        actions[i] = choose(s, o, rules, order, i) if s.episodes[i].over == 0 else rules.num_actions - 1
 
 
 @step
@@ -155,9 +160,19 @@ def choose(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
             found, found_key = k, key
     if found >= 0 and (order.backfill != NONE or found == top):
         return found
-    if top >= 0 and o.mask[i, rules.window] == 1:
-        row = s.queue[i, e.queue_lo + top]
-        least = s.started[i, s.ends[i, weakest(s, i, False)] & JOB_MASK]
-        if s.lots[i, least].density < s.lots[i, row].density:
-            return rules.window
-    return rules.num_actions - 1
+    if top >= 0 and o.mask[i, rules.window] == 1 and worth_suspending(s, i, s.queue[i, e.queue_lo + top]):
+        return rules.window
+    idle = rules.num_actions - 1
+    return idle if o.mask[i, idle] == 1 else found
+
+
+@step
+def worth_suspending(s: State, i: int, row: int) -> bool:
+    """Whether suspending the weakest running job lets this one start, which is worth more per unit-tick."""
+    least = s.started[i, s.ends[i, weakest(s, i, False)] & JOB_MASK]
+    if s.lots[i, least].density >= s.lots[i, row].density:
+        return False
+    for r in range(s.free.shape[1]):
+        if s.demand[i, row, r] > s.free[i, r] + s.demand[i, least, r]:
+            return False
+    return True

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import DemandArray
 from rlsched.scenario import Decision
-from rlsched.sim.compiled import kernel, step
+from rlsched.sim.compiled import rare, step
 from rlsched.sim.state import State
 
 EMPTY, UNDRAWN = -1, -2
@@ -103,7 +103,7 @@ def draw_grid(s: State, p: Picture, i: int) -> None:
         left += s.units[r]
 
 
-@kernel
+@rare
 def draw_slots(s: State, p: Picture, i: int) -> None:
     """Draw the jobs of the ready pool and the backlog."""
     e = s.episodes[i]
@@ -136,7 +136,7 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
     p.backlog[i] = waiting
 
 
-@kernel
+@rare
 def wipe(s: State, p: Picture, i: int) -> None:
     """Blank the image for a new episode: all units on and free."""
     p.cells[i, :, :] = 0

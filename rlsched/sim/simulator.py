@@ -11,19 +11,15 @@ from numpy.typing import NDArray
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
-from rlsched.sim.compiled import kernel
-from rlsched.sim.decide import OPEN, advance
 from rlsched.sim.energy import ACCOUNTS
 from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import Played, job_metrics
-from rlsched.sim.observe import ABSENT, View, observe
+from rlsched.sim.observe import ABSENT, View
 from rlsched.sim.outcome import Outcome
-from rlsched.sim.picture import Picture, wipe
+from rlsched.sim.picture import Picture
 from rlsched.sim.rules import TERMS, Plant, Rules
-from rlsched.sim.state import State, allocate, load, load_lots, load_power, starts
-
-LEAVE = -3
-"""In the place of an action: this environment is left alone."""
+from rlsched.sim.state import allocate, load, load_lots, load_power, starts
+from rlsched.sim.transition import LEAVE, OPEN, step_all
 
 
 class Playable(Protocol):
@@ -123,7 +119,7 @@ class VectorSimulator:
                 raise ValueError("a scenario with power needs the power series of the episode")
             self.state = load_power(self.state, env, power)
         self._opening[env] = OPEN
-        _step(self.state, self.outcome, self.rules, self._view, self._opening)
+        step_all(self.state, self.outcome, self.rules, self._view, self._opening)
         self._opening[env] = LEAVE
 
     def step(self, actions: IntArray) -> None:
@@ -135,7 +131,7 @@ class VectorSimulator:
         Raises:
             ValueError: an action is illegal.
         """
-        problem = _step(self.state, self.outcome, self.rules, self._view, actions)
+        problem = step_all(self.state, self.outcome, self.rules, self._view, actions)
         if problem >= 0:
             raise ValueError(
                 f"action {actions[problem]} of environment {problem} is illegal: choose one its mask allows"
@@ -185,27 +181,6 @@ class VectorSimulator:
         """(waiting,) rows of the waiting jobs, oldest first."""
         e = self.state.episodes[env]
         return self.state.queue[env, e["queue_lo"] : e["queue_hi"]].copy()
-
-
-@kernel
-def _step(s: State, o: Outcome, rules: Rules, v: View, actions: IntArray) -> int:
-    """Step all environments; the first with an illegal action, before anything has moved, or -1."""
-    for i in range(len(actions)):
-        if actions[i] == LEAVE or actions[i] == OPEN:
-            continue
-        if actions[i] < 0 or actions[i] >= rules.num_actions or o.mask[i, actions[i]] == 0:
-            return i
-    for i in range(len(actions)):
-        if actions[i] == LEAVE:
-            continue
-        if actions[i] == OPEN:
-            v.num_shown[i] = 0
-            v.vector[i, :] = 0.0
-            if v.picture.cells.shape[0] > 0:
-                wipe(s, v.picture, i)
-        advance(s, o, rules, i, actions[i])
-        observe(s, o, v, i, rules.window)
-    return -1
 
 
 def _view(

@@ -4,12 +4,23 @@ import numpy as np
 import pytest
 
 from rlsched.jobs import JobTable
-from rlsched.sim.releases import add_release, drop_release
+from rlsched.sim import releases
+from rlsched.sim.compiled import kernel
 from rlsched.sim.replay import replay
 from rlsched.sim.state import BLOCK, JOB_BITS, JOB_MASK, State, allocate, load
 from tests.twin.replay import replay as twin_replay
 
 JOBS = 6 * BLOCK
+
+
+@kernel
+def add_release(state: State, env: int, row: int, code: int) -> None:
+    releases.add_release(state, env, row, code)
+
+
+@kernel
+def drop_release(state: State, env: int, row: int, code: int) -> None:
+    releases.drop_release(state, env, row, code)
 
 
 def filled_state(seed: int) -> State:

@@ -15,7 +15,9 @@ import pytest
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario, Term
-from rlsched.sim.noise import QUANTILES, quantile_of
+from rlsched.sim import noise
+from rlsched.sim.compiled import kernel
+from rlsched.sim.noise import QUANTILES
 from tests.twin.green import TwinGreen
 from tests.twin.jobs import Job
 from tests.twin.power import Flow, Plant, quantile_number
@@ -23,6 +25,11 @@ from tests.twin.task import Task, least_worth, worth
 from tests.twin.terms import EVENTS, RATES
 
 BATTERY = {"capacity_kwh": 1.0, "charge_kw": 0.3, "discharge_kw": 0.2, "efficiency": 0.5, "initial": 0.5}
+
+
+@kernel
+def quantile_of(seed: int, tick: int, lead: int) -> int:
+    return noise.quantile_of(seed, tick, lead)
 
 
 def green(
