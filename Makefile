@@ -14,8 +14,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --disable-pip-version-check torch==$(TORCH)
 	$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@echo "compiling the simulator, once: about half a minute"
+	@echo "compiling the simulator, once: about a minute"
 	$(BIN)/rlsched simulate --trace datasets/sample.swf.gz --policy fcfs --backfill easy > /dev/null
+	$(BIN)/rlsched simulate --scenario green-10 --policy fcfs --episodes 1 > /dev/null
 	$(BIN)/python -c "import gymnasium, rlsched; env = gymnasium.make('rlsched/lublin-256'); \
 		env.step(int(env.reset(seed=0)[1]['action_mask'].argmax()))"
 	touch $@

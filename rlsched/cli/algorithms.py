@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import get_args
 
 from rlsched.cli import options, output
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a learning algorithm is.
+
+    Attributes:
+        section: of the training settings that is its own.
+        doc: what it is.
+        source: whose it is.
+    """
+
+    section: str
+    doc: str
+    source: str
+
+
+ENTRIES = {
+    "ppo": Entry(
+        "ppo",
+        "proximal policy optimisation of a network, from live rollouts by Ray RLlib",
+        "Schulman et al. 2017",
+    ),
+    "priority_search": Entry(
+        "search",
+        "a score of jobs, linear or with network.priority_units hidden units, found by CMA-ES on whole "
+        "episodes; needs no Ray",
+        "Carastan-Santos and de Camargo 2017; Hansen 2016",
+    ),
+}
 
 
 def algorithms(json: options.JsonOption = None) -> None:
@@ -12,25 +43,21 @@ def algorithms(json: options.JsonOption = None) -> None:
 
     Example: rlsched train --scenario lublin-256 --algo ppo --set ppo.learning_rate=3e-4
     """
-    from rlsched.learn.config import TrainConfig
+    from rlsched.learn.config import Algorithm, TrainConfig
 
+    config = TrainConfig()
     rows = []
-    for name in get_args(TrainConfig.model_fields["algo"].annotation):
-        section = TrainConfig.model_fields.get(name)
-        model = section.annotation if section is not None else None
-        defaults = section.default.model_dump(mode="json") if section is not None and section.default else {}
-        rows.append({"name": name, "doc": _first_line(model), "settings": defaults})
+    for name in get_args(Algorithm):
+        entry = ENTRIES[name]
+        settings = getattr(config, entry.section).model_dump(mode="json")
+        rows.append({"name": name, **asdict(entry), "settings": settings})
     if json is not None:
         output.list_json(json, "algorithms", rows)
         return
     from rlsched.cli.tables import plain_table
 
-    table = plain_table(None, ["algorithm", "what it is", "settings (--set NAME=VALUE)"])
+    table = plain_table(None, ["algorithm", "what it is", "source", "settings (--set NAME=VALUE)"])
     for row in rows:
-        settings = ", ".join(f"{row['name']}.{key}={value}" for key, value in row["settings"].items())
-        table.add_row(row["name"], row["doc"], settings)
+        settings = ", ".join(f"{row['section']}.{key}={value}" for key, value in row["settings"].items())
+        table.add_row(row["name"], row["doc"], row["source"], settings)
     output.console().print(table)
-
-
-def _first_line(model: object) -> str:
-    return (model.__doc__ or "").strip().partition("\n")[0] if isinstance(model, type) else ""

@@ -28,9 +28,10 @@ def core(
 ) -> None:
     """Measure the simulator core on one thread: decisions of environments, and jobs replayed by queue orders.
 
-    Decisions are random legal ones of 32 environments of the --scenario (lublin-256), with observations
-    written and episodes loaded. Replays are of sequences of 1,024 jobs from the --trace, or else from the
-    scenario. In a clone of the repository, the plain Python twin of the core runs the same beside it.
+    Decisions are random legal ones of 64 environments of the --scenario (lublin-256), with observations
+    written and episodes loaded; then of green datacenters, where every tick is one. Replays are of sequences
+    of 1,024 jobs from the --trace, or else from the scenario. In a clone of the repository, the plain Python
+    twin of the core runs the same beside it.
 
     Example: rlsched bench core --seconds 3 --json core.json
     """
@@ -39,6 +40,8 @@ def core(
     overrides = set_ or []
     played = options.named_scenario("--scenario", scenario or "lublin-256", overrides)
     replayed = options.trace_scenario(trace, []) if trace is not None else played
+    if replayed.decision.horizon is not None:
+        replayed = options.named_scenario("--scenario", "lublin-256")  # replays go from event to event
     options.check_trace(played)
     targets = output.Targets(json=json)
     targets.check()

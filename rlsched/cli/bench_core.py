@@ -20,11 +20,12 @@ from rlsched.cli import bench_twin
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.scenario import load as load_scenario
 from rlsched.sim.replay import Replayer
 from rlsched.sim.simulator import VectorSimulator
-from rlsched.workloads.source import open_source
+from rlsched.workloads.source import Source, open_source
 
-ENVS = 32
+ENVS = 64
 JOBS = 1024
 SEQUENCES = 16
 REPLAYS = (("fcfs", "none"), ("fcfs", "easy"), ("sjf", "greedy"), ("area", "easy"))
@@ -33,6 +34,13 @@ CROWDED_STEPS = 4_000
 SMALL = "256 procs 1000 queued"
 CROWDED = (("163840 procs", 163_840, 1_000), ("100000 queued", 256, 100_000))  # case, units, jobs waiting
 TWIN = "slow twin"
+GRIDS = (
+    ("green-10", "jobs, image"),
+    ("green-10", "jobs, profile"),
+    ("green-1200", "jobs, image"),
+    ("green-1200", "jobs, profile"),
+)
+"""Scenarios with a horizon, asked at every tick, and the observation blocks that are written."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +76,10 @@ def measure(played: Scenario, replayed: Scenario, seconds: float, seed: int) -> 
     Raises:
         BadInputError: a workload cannot be opened, or has no sequence of 1,024 jobs.
     """
-    episodes, units = sequences(played, seed)
+    yield decisions(played, seconds, seed)
+    for name, blocks in GRIDS:
+        yield decisions(grid_scenario(name, blocks), seconds, seed)
     replays, replay_units = sequences(replayed, seed)
-    yield decisions(played, episodes, units, seconds, seed)
     for policy, backfill in REPLAYS:
         yield jobs_replayed(replayed, replays, replay_units, policy, backfill, seconds)
     small = crowded(256, 1_000, seconds, seed)
@@ -83,27 +92,51 @@ def measure(played: Scenario, replayed: Scenario, seconds: float, seed: int) -> 
 def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]:
     """Sequences of jobs of a scenario, and the units of its cluster."""
     rng = np.random.default_rng(seed)
+    source = _opened(scenario.model_copy(update={"episode": Episode(jobs=JOBS)}))
+    drawn = [source.training(rng).jobs for _ in range(SEQUENCES)]
+    return drawn, [int(resource.units or 0) for resource in source.cluster.resources]
+
+
+def _opened(scenario: Scenario) -> Source:
+    """Where episodes come from.
+
+    Raises:
+        BadInputError: the workload cannot be opened, or is too short.
+    """
     try:
-        source = open_source(scenario.model_copy(update={"episode": Episode(jobs=JOBS)}))
-        drawn = [source.training(rng).jobs for _ in range(SEQUENCES)]
+        source = open_source(scenario)
+        source.training(np.random.default_rng(0))
     except BadInputError as error:
         if "episode.jobs" not in error.remedy:
             raise
         raise BadInputError(error.where, error.problem, "measure on a longer trace") from None
-    return drawn, [int(resource.units or 0) for resource in source.cluster.resources]
+    return source
 
 
-def decisions(
-    scenario: Scenario, episodes: Sequence[JobTable], units: Sequence[int], seconds: float, seed: int
-) -> Figure:
+def grid_scenario(name: str, blocks: str) -> Scenario:
+    """A scenario with a horizon in which every tick is a step."""
+    return load_scenario(
+        name,
+        [f"observation.blocks=[{blocks}]", "decision.time_rule=tick", "decision.skip_forced=false"],
+    )
+
+
+def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
     """Random legal decisions of a vector of environments, observations and episode loads included."""
-    sim = VectorSimulator(scenario, units, ENVS, JOBS)
+    if scenario.decision.horizon is None:
+        scenario = scenario.model_copy(update={"episode": Episode(jobs=JOBS)})
+    source = _opened(scenario)
+    rng = np.random.default_rng(seed)
+    episodes = [source.training(rng) for _ in range(SEQUENCES)]
+    units = [int(resource.units or 0) for resource in source.cluster.resources]
+    sim = VectorSimulator(scenario, units, ENVS, source.max_jobs, draw_images=True)
     actions = np.zeros(ENVS, np.int64)
     loaded = 0
 
     def load(env: int) -> None:
         nonlocal loaded
-        sim.load(env, episodes[loaded % len(episodes)])
+        episode = episodes[loaded % len(episodes)]
+        sim.load(env, episode.jobs, power=episode.power)
         loaded += 1
 
     def some() -> int:
@@ -122,11 +155,11 @@ def decisions(
     start_choosing(seed)
     some()  # compiles
     fast = rate(some, seconds)
-    rule = scenario.decision
+    rule, seen = scenario.decision, scenario.observation.blocks
     slow = bench_twin.decisions(scenario, episodes[0], units, seconds, seed)
     return Figure(
         "decisions_per_s",
-        f"{scenario.name} {rule.time_rule} w{rule.window}",
+        f"{scenario.name} {' '.join(seen) if rule.horizon else rule.time_rule} w{rule.window}",
         fast,
         against=TWIN if slow else None,
         ratio=fast / slow if slow else None,

@@ -15,6 +15,7 @@ import numpy as np
 import rlsched
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
+from rlsched.workloads.source import EpisodeJobs
 
 
 @cache
@@ -31,16 +32,20 @@ def module(name: str) -> ModuleType | None:
 
 
 def decisions(
-    scenario: Scenario, jobs: JobTable, units: Sequence[int], seconds: float, seed: int
+    scenario: Scenario, episode: EpisodeJobs, units: Sequence[int], seconds: float, seed: int
 ) -> float | None:
     """Random legal decisions per second of the slow twin."""
-    found = module("env")
+    horizon = scenario.decision.horizon is not None
+    found = module("green" if horizon else "env")
     if found is None:
         return None
     rng = np.random.default_rng(seed)
     taken, began = 0, time.perf_counter()
     while True:
-        env = found.TwinEnv(scenario, units, jobs)
+        if horizon:
+            env = found.TwinGreen(scenario, units, episode.jobs, episode.power)
+        else:
+            env = found.TwinEnv(scenario, units, episode.jobs)
         while not env.over:
             env.step(int(rng.choice(np.flatnonzero(env.mask))))
             taken += 1

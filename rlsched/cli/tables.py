@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
-from rlsched.evaluate.measures import headline, measure
+from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, order_by
+from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, headline, order_by
 from rlsched.report.words import Scale, judgement, number, scale_for, verdict, written
 from rlsched.workloads.swf import REPAIRS
 
@@ -56,7 +56,7 @@ def show_result(console: Console, result: Result) -> None:
     hoarders = {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
     console.print()
     console.print(comparison(result.summary, hoarders, wide=console.width >= WIDE))
-    first = headline({row.metric for row in result.summary})
+    first = headline(result.summary)
     learned = [row for row in result.summary if row.learned and row.metric in first]
     if learned and any(row.best_heuristic for row in learned):
         console.print()
@@ -69,7 +69,7 @@ def show_result(console: Console, result: Result) -> None:
 
 def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, wide: bool) -> Table:
     """All policies by the first metric, best first; a narrow table shows less of the others."""
-    metrics = headline({row.metric for row in rows})
+    metrics = headline(rows)
     if not wide:
         metrics = metrics[:NARROW_METRICS]
     scales = {name: _scale(rows, name) for name in metrics}
@@ -150,7 +150,7 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
     columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
     table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
     cells = {(str(contender), metric): row for (contender, metric), row in by_cell(rows).items()}
-    order = headline({row.metric for row in rows})
+    order = headline(rows)
     previous = None
     for row in sorted(learned, key=lambda row: (row.policy, order.index(row.metric))):
         scale = _scale(rows, row.metric)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 
@@ -78,15 +77,6 @@ GREEN_HEADLINE = (
     "carbon_kg",
 )
 """What a report shows first of scenarios with a horizon, whose episodes end by the clock."""
-
-
-def headline(measured: Collection[str]) -> tuple[str, ...]:
-    """The metrics to show first, most important first, of those that were measured.
-
-    Costs are counted only with a horizon.
-    """
-    names = GREEN_HEADLINE if "cost.delayed_jobs" in measured else HEADLINE
-    return tuple(name for name in names if name in measured)
 
 
 def measure(name: str) -> Metric:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
-from rlsched.evaluate.measures import measure
+from rlsched.evaluate.measures import GREEN_HEADLINE, HEADLINE, measure
 from rlsched.jobs import FloatArray
 
 
@@ -211,3 +211,15 @@ def order_by(rows: Iterable[SummaryRow], metric: str) -> list[SummaryRow]:
     sign = 1.0 if measure(metric).lower_is_better else -1.0
     chosen = [row for row in rows if row.metric == metric]
     return sorted(chosen, key=lambda row: (isnan(row.mean), 0.0 if isnan(row.mean) else sign * row.mean))
+
+
+def headline(rows: Iterable[SummaryRow]) -> tuple[str, ...]:
+    """The metrics to show first, most important first, of those that were measured.
+
+    Costs are counted only with a horizon; values say something only where not everybody earns all there is.
+    """
+    means: dict[str, list[float]] = {}
+    for row in rows:
+        means.setdefault(row.metric, []).append(row.mean)
+    by_value = "cost.delayed_jobs" in means and min(means["job_value_ratio"]) < 1.0
+    return tuple(name for name in (GREEN_HEADLINE if by_value else HEADLINE) if name in means)

@@ -21,17 +21,20 @@ from rlsched.sim.layout import Layout
 STATE_BLOCK = "queue"
 """What waiting and suspending, and the hidden layer, are judged by beside the jobs."""
 
+SUSPENDING = -1.0
+"""Initial score of suspending a job above that of the no-op: nothing is stopped just because nothing fits."""
+
 
 class PriorityNet(nn.Module):
     """score(job) = w x job + v x relu(A job + B state + b); score of another action = u x state + c.
 
-    The highest legal score wins. Parameters in the order of `Candidates`: w, A, B, b, v, u, c.
+    The highest legal score wins, of equal ones the first. Parameters in the order of `Candidates`: w, A, B, b, v, u, c.
 
     Args:
         layout: with a `jobs` and a `queue` block.
         hidden: units of the hidden layer; 0: none.
         prior: job feature -> initial weight.
-        waiting: initial score of the other actions.
+        waiting: initial score of the no-op.
     """
 
     def __init__(self, layout: Layout, hidden: int, prior: Mapping[str, float], waiting: float) -> None:
@@ -46,7 +49,9 @@ class PriorityNet(nn.Module):
         self.out = nn.Parameter(torch.zeros(hidden))
         others = layout.num_actions - layout.window
         self.others = nn.Parameter(torch.zeros(others, state))
-        self.constants = nn.Parameter(torch.full((others,), float(waiting)))
+        constants = torch.full((others,), waiting + SUSPENDING)
+        constants[-1] = waiting
+        self.constants = nn.Parameter(constants)
 
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked scores (batch, actions)."""
@@ -61,8 +66,8 @@ class PriorityNet(nn.Module):
         return nn.utils.parameters_to_vector(self.parameters()).detach().double().numpy()
 
     def set_flat(self, values: FloatArray) -> None:
-        """Take over (parameters,) values."""
-        vector = torch.as_tensor(values, dtype=torch.float32)
+        """Take over (parameters,) values; the array stays the caller's."""
+        vector = torch.tensor(values, dtype=torch.float32)
         nn.utils.vector_to_parameters(vector, self.parameters())
 
 
@@ -101,7 +106,7 @@ class Candidates:
         return actions
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath=True)
+@numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _decide(
     obs: NDArray[np.float32],
     mask: NDArray[np.int8],
@@ -126,7 +131,7 @@ def _decide(
             for f in range(state):
                 total += p[state_weights + h * state + f] * x[state_at + f]
             context[h] = total
-        best, chosen = np.float32(-np.inf), -1
+        best, chosen = np.float32(0), -1
         for action in range(mask.shape[1]):
             if mask[n, action] == 0:
                 continue

@@ -26,11 +26,32 @@ from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
-STATE = "search.pkl"
+STATE = "search.npz"
+
+
+class Draws:
+    """Normal numbers as `cma` asks for them, from a stream of their own that is saved with the search.
+
+    Numpy's global stream, which it takes otherwise, is anybody's: what else draws from it changes the search,
+    and a run that goes on would draw the numbers of its first generations again.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, *shape: int) -> FloatArray:
+        """An array of this shape."""
+        return self.rng.standard_normal(shape)
 
 
 class SearchEngine:
     """CMA-ES at work.
+
+    A return is the plain sum of an episode's rewards, which is what policies are judged by. The objective's
+    gamma is for learners of values: inside a transition alone it would reward being asked often.
+
+    The episodes of a generation are drawn by seed and number of the generation, and the state of the search is
+    in the checkpoint: a run that goes on finds what it would have found without a break.
 
     Args:
         scenario: with the units of every resource known.
@@ -56,40 +77,44 @@ class SearchEngine:
         net = build_policy(self.layout, self.network)
         assert isinstance(net, PriorityNet)
         self.net = net
-        self.rng = np.random.default_rng([config.seed, iteration])
+        self.generation = iteration
         self.steps = 0
         start = net.flat()
+        hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
         self.es: Any = cma.CMAEvolutionStrategy(
-            self._with_random_hidden(start),
+            self._with_random_hidden(start, np.random.default_rng(hidden)),
             config.search.sigma,
             {
                 "popsize": config.search.population,
-                "seed": config.seed + 1,
+                "seed": np.nan,  # none: the draws have theirs
+                "randn": Draws(draws),
                 "verbose": -9,
                 # A full covariance of many weights is never learned in the time there is.
                 "CMA_diagonal": len(start) > 100,
             },
         )
         envs = config.search.population * config.search.episodes
-        self.sim = VectorSimulator(scenario, feed.units, envs, feed.max_jobs)
+        plain = scenario.objective.model_copy(update={"gamma": 1.0})
+        undiscounted = scenario.model_copy(update={"objective": plain})
+        self.sim = VectorSimulator(undiscounted, feed.units, envs, feed.max_jobs)
 
-    def _with_random_hidden(self, start: FloatArray) -> FloatArray:
+    def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
         features, hidden = len(self.layout.job_features), self.network.priority_units
         inputs = features + self.layout.size_of(STATE_BLOCK)
         values = start.copy()
-        values[features : features + hidden * inputs] = np.random.default_rng(self.config.seed).normal(
-            0.0, inputs**-0.5, hidden * inputs
-        )
+        values[features : features + hidden * inputs] = rng.normal(0.0, inputs**-0.5, hidden * inputs)
         return values
 
     def iterate(self) -> Progress:
         """One generation."""
         values = np.array(self.es.ask())
-        episodes = [self.feed.training(self.rng) for _ in range(self.config.search.episodes)]
+        rng = np.random.default_rng([self.config.seed, self.generation])
+        episodes = [self.feed.training(rng) for _ in range(self.config.search.episodes)]
         returns, steps = self.play(values, episodes)
         self.es.tell(list(values), (-returns).tolist())
         self.net.set_flat(self.es.mean)
+        self.generation += 1
         self.steps += steps
         row = {
             "return_mean": float(returns.mean()),
@@ -102,8 +127,8 @@ class SearchEngine:
         """Let every candidate play every episode.
 
         Args:
-            values: (candidate, parameters).
-            episodes: to play.
+            values: (candidate, parameters), one for each of the population.
+            episodes: as many as the settings say.
 
         Returns:
             (candidate,) mean returns, and the decisions that were taken.
@@ -136,14 +161,27 @@ class SearchEngine:
     def save(self, folder: Path) -> None:
         """Write the state of the search."""
         folder.mkdir(parents=True)
-        (folder / STATE).write_bytes(self.es.pickle_dumps())
-        np.savez(folder / "played.npz", steps=self.steps)
+        state = np.frombuffer(self.es.pickle_dumps(), np.uint8)
+        np.savez(folder / STATE, state=state, steps=self.steps)
 
     def restore(self, folder: Path, kept: TrainedPolicy) -> None:
-        """Go on from what was saved."""
-        self.es = pickle.loads((folder / STATE).read_bytes())
-        with np.load(folder / "played.npz") as played:
-            self.steps = int(played["steps"])
+        """Go on from what was saved; unpickled only once its checksum is right.
+
+        Raises:
+            BadInputError: it is damaged, or of other settings or another version of `cma`.
+        """
+        try:
+            with np.load(folder / STATE, allow_pickle=False) as saved:
+                es, steps = pickle.loads(saved["state"].tobytes()), int(saved["steps"])
+            if len(es.mean) != len(self.net.flat()):
+                raise ValueError(f"{len(es.mean)} parameters, not {len(self.net.flat())}")
+        except Exception as error:  # what unpickling raises has no end
+            raise BadInputError(
+                str(folder / STATE),
+                f"is damaged or of another version ({error!r})",
+                f"remove {folder.parent} to go on from the checkpoint before it",
+            ) from None
+        self.es, self.steps = es, steps
         self.net.set_flat(self.es.mean)
 
     def stop(self) -> None:

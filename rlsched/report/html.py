@@ -15,9 +15,9 @@ import yaml
 
 import rlsched
 from rlsched.errors import BadInputError
-from rlsched.evaluate.measures import headline, measure
+from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result, to_json
-from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
+from rlsched.evaluate.statistics import Contender, SummaryRow, headline, order_by
 from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
@@ -137,8 +137,8 @@ def _hoarders(result: Result) -> set[Contender]:
 
 def _headline(result: Result) -> list[str]:
     """The metrics that are shown first: the headline, else whatever was measured."""
-    measured = list(dict.fromkeys(row.metric for row in result.summary if not isnan(row.mean)))
-    return list(headline(measured)) or measured[:4]
+    measured = [row for row in result.summary if not isnan(row.mean)]
+    return list(headline(measured)) or list(dict.fromkeys(row.metric for row in measured))[:4]
 
 
 def findings(result: Result) -> list[str]:

@@ -8,8 +8,8 @@ from math import ceil, isnan
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rlsched.evaluate.measures import headline, measure
-from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
+from rlsched.evaluate.measures import measure
+from rlsched.evaluate.statistics import Contender, SummaryRow, headline, order_by
 from rlsched.report.style import (
     HEURISTIC,
     INK,
@@ -51,7 +51,7 @@ def draw_comparison(
         ValueError: none of the metrics was measured.
     """
     if metrics is None:
-        metrics = headline({row.metric for row in rows})
+        metrics = headline(rows)
     panels = {metric: _shown(rows, metric) for metric in metrics}
     panels = {metric: chosen for metric, chosen in panels.items() if chosen[0]}
     if not panels:

@@ -27,6 +27,10 @@ def test_figures(rlsched: Run, trace: Path) -> None:
     figures = {(figure["name"], figure["case"]): figure for figure in ran.json["figures"]}
     assert set(figures) == {
         ("decisions_per_s", "lublin-256 smdp w128"),
+        ("decisions_per_s", "green-10 jobs image w5"),
+        ("decisions_per_s", "green-10 jobs profile w5"),
+        ("decisions_per_s", "green-1200 jobs image w5"),
+        ("decisions_per_s", "green-1200 jobs profile w5"),
         ("decisions_per_s", "256 procs 1000 queued"),
         ("decisions_per_s", "163840 procs"),
         ("decisions_per_s", "100000 queued"),
