@@ -115,7 +115,7 @@ def announce_compiling() -> None:
     """Say why a first run begins with a silence; what numba compiles then, it keeps beside the source."""
     folder = Path(rlsched.__file__).parent / "sim"
     if os.access(folder, os.W_OK) and not any(folder.glob("__pycache__/*.nbi")):
-        console(stderr=True).print("compiling the simulator, once: about half a minute")
+        console(stderr=True).print("compiling the simulator, once: about a minute")
 
 
 def write_json(target: str, values: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ def progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
     look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     shown = console(stderr=True)
     bar = Progress(*look, console=shown, transient=True, disable=not shown.is_terminal)
-    task = bar.add_task(f"{doing} (the first run ever compiles for half a minute)", total=total)
+    task = bar.add_task(f"{doing} (the first run ever compiles for a minute)", total=total)
     timer = Timer(PROGRESS_AFTER_S, bar.start)
     timer.daemon = True
 

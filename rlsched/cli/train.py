@@ -48,7 +48,7 @@ def train(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Train a scheduler with Ray RLlib. Ctrl-C saves and stops, --resume goes on.
+    """Train a scheduler, with Ray RLlib or by evolution. Ctrl-C saves and stops, --resume goes on.
 
     Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
@@ -71,6 +71,8 @@ def train(
     else:
         simulated, training = settings_given(config, scenario, trace, overrides)
 
+    training = training.settled(simulated)
+
     from rlsched.cli.watch import RichDisplay
     from rlsched.learn.run import train as run
 
@@ -85,7 +87,7 @@ def train(
         f"stopped: {summary.reason}; {summary.standing.steps:,} decisions in {summary.standing.seconds:.0f} s"
     )
     console.print(
-        f"best validation {summary.metric} {values['best']:.2f} (best greedy order, {name}: {reference:.2f})"
+        f"best validation {summary.metric} {values['best']:.4g} (best order, {name}: {reference:.4g})"
     )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
     if summary.reason == "interrupted":

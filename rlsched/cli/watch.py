@@ -30,7 +30,7 @@ class RichDisplay:
             TimeElapsedColumn(),
             console=self.console,
         )
-        self.task = self.progress.add_task("", total=1.0, text="starting Ray and RLlib")
+        self.task = self.progress.add_task("", total=1.0, text="starting")
 
     def __enter__(self) -> Self:
         return self
@@ -51,28 +51,30 @@ class RichDisplay:
         so_far = "the best policy so far" if standing.iteration else "the policy before training"
         self.console.print(
             f"{len(validation.episodes)} validation episodes; {self.config.validation.metric}: "
-            f"best greedy order {name} greedy {value:.2f}"
-            + (f", {so_far} {standing.best_metric:.2f}" if standing.best_metric is not None else "")
+            f"best order {name} {value:.4g}"
+            + (f", {so_far} {standing.best_metric:.4g}" if standing.best_metric is not None else "")
         )
         if standing.iteration:
             self.console.print(f"going on from iteration {standing.iteration}, {standing.steps:,} decisions")
 
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
         """An iteration is done."""
-        share = standing.steps / self.config.steps
+        share = standing.steps / (self.config.steps or 1)
         if self.config.minutes is not None:
             share = max(share, standing.seconds / (60 * self.config.minutes))
         metric = self.config.validation.metric
-        sampled = row.get(metric)
+        sampled = row.get(str(metric))
         text = f"{standing.steps:,} decisions, {row['steps_per_second']:,.0f}/s"
         if sampled is not None:
-            text += f", {metric} while exploring {sampled:.2f}"
+            text += f", {metric} while exploring {sampled:.4g}"
         self.progress.update(self.task, completed=min(1.0, share), text=text)
         found = row.get(f"validation_{metric}")
         if found is not None:
             kept = " (kept)" if standing.since_best == 0 else ""
+            pushed = ""
+            if metric == "bounded_slowdown":  # which hoarding lowers
+                pushed = f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
             self.console.print(
-                f"{standing.steps:>10,} decisions: validation {metric} {found:.2f}, "
-                f"{row['validation_relative']:.3f} of the best order's, span "
-                f"{row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s{kept}"
+                f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
+                f"{row['validation_relative']:.3f} of the best order's{pushed}{kept}"
             )

@@ -14,6 +14,7 @@ from rlsched.scenario import load as load_scenario
 from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
 
 Algorithm = Literal["ppo", "priority_search"]
+USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 Width = Annotated[int, Field(ge=1)]
 
 
@@ -81,15 +82,21 @@ class Sampling(Frozen):
 class Validation(Frozen):
     """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
 
-    episodes: int = Field(128, ge=1)
+    episodes: int | None = Field(
+        None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late"
+    )
     every: int = Field(5, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
-    metric: str = "bounded_slowdown"
+    metric: str | None = Field(
+        None,
+        description="which is to be best; left out: bounded_slowdown, or job_value_ratio where the clock "
+        "ends episodes",
+    )
 
     @field_validator("metric")
     @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in METRICS:
+    def _known(cls, name: str | None) -> str | None:
+        if name is not None and name not in METRICS:
             raise ValueError(f"unknown metric; one of {', '.join(METRICS)}")
         return name
 
@@ -100,7 +107,9 @@ class TrainConfig(Frozen):
     schema_version: Literal[1] = 1
     algo: Algorithm = "ppo"
     seed: int = Field(0, ge=0)
-    steps: int = Field(1_000_000, ge=1, description="decisions")
+    steps: int | None = Field(
+        None, ge=1, description="decisions; left out: 1,000,000, or 100,000,000 for priority_search"
+    )
     minutes: float | None = Field(None, gt=0, description="stop after this long, whatever the steps")
     network: Network = Network()
     ppo: Ppo = Ppo()
@@ -116,6 +125,19 @@ class TrainConfig(Frozen):
     )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0)
+
+    def settled(self, scenario: Scenario) -> TrainConfig:
+        """The same with what was left out to be told by the scenario and the algorithm."""
+        by_clock = scenario.episode.end == "max_ticks"
+        checked = self.validation
+        validation = checked.model_copy(
+            update={
+                "metric": checked.metric or ("job_value_ratio" if by_clock else "bounded_slowdown"),
+                "episodes": checked.episodes or (32 if by_clock else 128),
+            }
+        )
+        usual = SEARCH_STEPS if self.algo == "priority_search" else USUAL_STEPS
+        return self.model_copy(update={"validation": validation, "steps": self.steps or usual})
 
     @property
     def engine(self) -> str:

@@ -71,7 +71,7 @@ def build_config(
     register_env(ENV_NAME, TrainingVectorEnv)
     ppo, sampling = config.ppo, config.sampling
     batch = sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners)
-    schedule = [[0, ppo.learning_rate], [config.steps, ppo.final_learning_rate]]
+    schedule = [[0, ppo.learning_rate], [config.settled(scenario).steps, ppo.final_learning_rate]]
     return (
         PPOConfig()
         .environment(

@@ -87,19 +87,20 @@ def train(
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
     if not resume:
         folder.check_free()
+    config = config.settled(scenario)
     scenario = placed(scenario)
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
     rng = np.random.default_rng(VALIDATION_SEED)
-    episodes = [feed.training(rng) for _ in range(config.validation.episodes)]
+    episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
     settled = scenario
     if (
         scenario.decision.horizon is None
     ):  # a policy that may leave jobs unfinished is judged as if it might not
         settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
-    validation = Validation.of(settled, feed.units, episodes, config.validation.metric)
+    validation = Validation.of(settled, feed.units, episodes, config.validation.metric or "")
     display.prepare()
     with session_for(config, address), interrupts() as interrupted:
         if resume:
@@ -116,7 +117,7 @@ def train(
             reason = run.loop(display, interrupted)
         finally:
             run.stop()
-    return Summary(folder.path, reason, run.standing, config.validation.metric, validation.best_heuristic)
+    return Summary(folder.path, reason, run.standing, validation.metric, validation.best_heuristic)
 
 
 def open_engine(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
@@ -213,7 +214,7 @@ class Run:
         """Why the run should end now, if it should."""
         if interrupted():
             return "interrupted"
-        if self.standing.steps >= self.config.steps:
+        if self.standing.steps >= (self.config.steps or 0):
             return "steps"
         if self.config.minutes is not None and self.standing.seconds >= 60 * self.config.minutes:
             return "minutes"
