@@ -21,10 +21,14 @@ Width = Annotated[int, Field(ge=1)]
 class Network(Frozen):
     """The policy and value networks."""
 
-    kind: Literal["job_scorer", "mlp", "priority"] = Field(
+    kind: Literal["job_scorer", "mlp", "cnn", "priority"] = Field(
         "job_scorer",
-        description="job_scorer: every job scored alike, in its context; mlp: one flat network; priority: a "
-        "linear or small function of job and queue",
+        description="job_scorer: every job scored alike, in its context; mlp: one flat network; cnn: "
+        "convolutions over the image of the grid; priority: a linear or small function of job and queue",
+    )
+    size: Literal["small", "medium", "large"] = Field("small", description="of the encoder (cnn)")
+    units: tuple[Width, ...] | None = Field(
+        None, description="units of each resource, columns of the image (cnn); null: those of the scenario"
     )
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
     hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")

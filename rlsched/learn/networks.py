@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, Blocks, context_size, masked
 from rlsched.learn.config import Network
+from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
 from rlsched.sim.layout import Layout
 
@@ -26,6 +27,13 @@ QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait"
 
 HORIZON_PRIOR = {"match": 1.0}
 """Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
+
+NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCK), "cnn": ("jobs", "profile")}
+"""Blocks that kinds of networks cannot do without."""
+
+NOW_PRIOR = ({"match": 1.0, "fits": 3.0}, 1.0)
+"""The same for a score that is held against that of waiting: what does not fit now is not planned but waits.
+So a search begins with the best order there is, whatever the placement: `packing` that plans earns less."""
 
 
 def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
@@ -200,7 +208,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
-    needed = ("jobs", STATE_BLOCK) if network.kind == "priority" else ("jobs",)
+    needed = NEEDED[network.kind]
     for name in needed:
         if name not in seen:
             raise BadInputError(
@@ -209,14 +217,20 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
                 f"add {name}, or set network.kind=mlp",
             )
     features = layout.job_features
-    prior = network.prior
+    if network.kind == "cnn":
+        if network.units is None:
+            raise BadInputError("network.units", "are not known", "give the units of each resource")
+        return ImagePolicy(layout, network.units, network.size)
+    prior, waiting = network.prior, network.waiting
     if prior is None:
         prior = HORIZON_PRIOR if layout.horizon else QUEUE_PRIOR
+        if layout.horizon and network.kind == "priority":
+            prior, waiting = NOW_PRIOR
     unknown = [name for name in prior if name not in features]
     if unknown:
         raise BadInputError(
             f"network.prior.{unknown[0]}", "no such job feature", f"use some of {', '.join(features)}"
         )
     if network.kind == "priority":
-        return PriorityNet(layout, network.priority_units, prior, network.waiting)
-    return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, network.waiting)
+        return PriorityNet(layout, network.priority_units, prior, waiting)
+    return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, waiting)

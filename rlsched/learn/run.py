@@ -92,6 +92,9 @@ def train(
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+    if config.network.kind == "cnn":
+        drawn = config.network.model_copy(update={"units": tuple(feed.units)})
+        config = config.model_copy(update={"network": drawn})
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
