@@ -131,7 +131,7 @@ def open_core(
     return core
 
 
-def rows_of(core: VectorSimulator, twin: TwinGreen) -> dict[str, list[int]]:
+def rows_of(core: VectorSimulator) -> dict[str, list[int]]:
     """Jobs by place, as rows of the table."""
     state = core.state
     e = state.episodes[0]
@@ -153,7 +153,7 @@ def check(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> None:
     assert int(core.now[0]) == twin.now
     assert bool(core.terminated[0]) == twin.terminated
     assert bool(core.truncated[0]) == twin.truncated
-    places = rows_of(core, twin)
+    places = rows_of(core)
     assert places == {name: getattr(twin, name) for name in places}
     assert core.state.used[0].T.tolist() == [list(row) for row in twin.used]
     assert core.state.on[0].T.tolist() == [list(row) for row in twin.on]
