@@ -75,6 +75,15 @@ class Search(Frozen):
     sigma: float = Field(0.3, gt=0, description="initial step size")
 
 
+class WarmStart(Frozen):
+    """Imitation of a teacher before reinforcement learning."""
+
+    teacher: str = Field(description="a queue order, or the folder of a trained policy")
+    decisions: int = Field(200_000, ge=1, description="of the teacher, that are learned from")
+    epochs: int = Field(4, ge=1)
+    learning_rate: float = Field(1e-3, gt=0)
+
+
 class Sampling(Frozen):
     """Who plays, and how much per iteration."""
 
@@ -118,6 +127,7 @@ class TrainConfig(Frozen):
     network: Network = Network()
     ppo: Ppo = Ppo()
     search: Search = Search()
+    warm_start: WarmStart | None = Field(None, description="null: as the network is built")
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
     averaging: float = Field(

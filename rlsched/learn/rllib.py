@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlsched.learn.config import TrainConfig
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import TrainConfig, WarmStart
 from rlsched.learn.engine import Progress, number
+from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.ppo import REPORTED, build_config
@@ -19,6 +21,7 @@ from rlsched.sim.layout import Layout
 
 LEARNER_REPORTS = ("policy_loss", "vf_loss", "vf_explained_var", "entropy")
 MODULE = "default_policy"
+WARM_STREAM = 0x7761726D  # of the episodes that a teacher plays
 
 
 class RllibEngine:
@@ -29,18 +32,37 @@ class RllibEngine:
     Args:
         scenario: with the units of every resource known.
         config: how to train.
-        num_resources: resource types of the cluster.
+        feed: of training episodes.
         iteration: at which the run begins or goes on.
     """
 
     columns = ("episode_return_mean", *REPORTED, *LEARNER_REPORTS)
 
-    def __init__(self, scenario: Scenario, config: TrainConfig, num_resources: int, iteration: int) -> None:
-        self.scenario, self.config, self.num_resources = scenario, config, num_resources
+    def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        self.scenario, self.config = scenario, config
+        self.num_resources = num_resources = len(feed.units)
         self.algorithm = build_config(scenario, config, num_resources, iteration).build_algo()
         layout = Layout.of(scenario.observation, scenario.decision, num_resources)
         self.net = build_policy(layout, config.network).eval()
         self.net.load_state_dict(self.learned())
+        if config.warm_start is not None and iteration == 0:
+            self.warm_up(feed, config.warm_start)
+
+    def warm_up(self, feed: EpisodeFeed, warm: WarmStart) -> None:
+        """Let the policy learn from a teacher before anything else."""
+        rng = np.random.default_rng([self.config.seed, WARM_STREAM])
+        shown = demonstrate(self.scenario, feed, warm, rng)
+        imitate(self.net.train(), shown, warm, self.config.seed)
+        self.net.eval()
+        part = f"learner/rl_module/{MODULE}"
+        state = self.algorithm.learner_group.get_state(components=part)
+        weights = dict(state["learner"]["rl_module"][MODULE])
+        for name, value in self.net.state_dict().items():
+            weights[f"policy.{name}"] = value.numpy()
+        self.algorithm.learner_group.set_state({"learner": {"rl_module": {MODULE: weights}}})
+        self.algorithm.env_runner_group.sync_weights(
+            from_worker_or_learner_group=self.algorithm.learner_group, inference_only=True
+        )
 
     def iterate(self) -> Progress:
         """One iteration of RLlib's."""

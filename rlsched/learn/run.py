@@ -131,7 +131,7 @@ def open_engine(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iter
         return SearchEngine(scenario, config, feed, iteration)
     from rlsched.learn.rllib import RllibEngine
 
-    return RllibEngine(scenario, config, len(feed.units), iteration)
+    return RllibEngine(scenario, config, feed, iteration)
 
 
 def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
