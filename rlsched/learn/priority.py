@@ -28,7 +28,8 @@ SUSPENDING = -1.0
 class PriorityNet(nn.Module):
     """score(job) = w x job + v x relu(A job + B state + b); score of another action = u x state + c.
 
-    The highest legal score wins, of equal ones the first. Parameters in the order of `Candidates`: w, A, B, b, v, u, c.
+    The highest legal score wins, of equal ones the first. Parameters in this order, as in `Candidates`:
+    w, A, B, b, v, u, c.
 
     Args:
         layout: with a `jobs` and a `queue` block.

@@ -8,6 +8,7 @@ counts is the mean return. Sources: Carastan-Santos and de Camargo 2017 for lear
 from __future__ import annotations
 
 import pickle
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ class SearchEngine:
     A return is the plain sum of an episode's rewards, which is what policies are judged by. The objective's
     gamma is for learners of values: inside a transition alone it would reward being asked often.
 
-    The episodes of a generation are drawn by seed and number of the generation, and the state of the search is
-    in the checkpoint: a run that goes on finds what it would have found without a break.
+    The episodes of a generation are drawn by seed and number of the generation, and the state of the search
+    is in the checkpoint: a run that goes on finds what it would have found without a break.
 
     Args:
         scenario: with the units of every resource known.
@@ -171,7 +172,7 @@ class SearchEngine:
             BadInputError: it is damaged, or of other settings or another version of `cma`.
         """
         try:
-            with np.load(folder / STATE, allow_pickle=False) as saved:
+            with np.load(BytesIO((folder / STATE).read_bytes()), allow_pickle=False) as saved:
                 es, steps = pickle.loads(saved["state"].tobytes()), int(saved["steps"])
             if len(es.mean) != len(self.net.flat()):
                 raise ValueError(f"{len(es.mean)} parameters, not {len(self.net.flat())}")

@@ -1,0 +1,238 @@
+"""The priority function three times: as a network, as compiled code, and here in plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from rlsched import scenario
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.config import Network
+from rlsched.learn.networks import build_policy
+from rlsched.learn.priority import Candidates, PriorityNet
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
+
+from .states import made_up, met
+
+Floats = NDArray[np.float32]
+SCENARIOS = {
+    "queue": ("lublin-256", ("episode.jobs=64", "decision.window=32")),
+    "horizon": ("green-10", ("power=null", "episode.max_ticks=120")),
+    "suspend": ("green-10", ("power=null", "episode.max_ticks=120", "decision.suspend=true")),
+}
+
+
+def load(name: str) -> Scenario:
+    base, settings = SCENARIOS[name]
+    return scenario.load(base, settings)
+
+
+def layout_of(simulated: Scenario) -> Layout:
+    return Layout.of(simulated.observation, simulated.decision, len(simulated.cluster.resources))
+
+
+def net_of(layout: Layout, hidden: int, **settings: object) -> PriorityNet:
+    network = Network.model_validate({"kind": "priority", "priority_units": hidden, **settings})
+    net = build_policy(layout, network)
+    assert isinstance(net, PriorityNet)
+    return net
+
+
+def states_of(name: str, kind: str, seed: int = 0) -> tuple[Layout, Floats, NDArray[np.int8]]:
+    simulated = load(name)
+    layout = layout_of(simulated)
+    vectors, mask = made_up(layout, 300, seed) if kind == "made up" else met(simulated, seed=seed)
+    return layout, vectors.numpy(), mask.numpy().astype(np.int8)
+
+
+def reference(
+    layout: Layout, hidden: int, values: FloatArray, obs: Floats, mask: NDArray[np.int8]
+) -> FloatArray:
+    """(batch, actions) scores as the docstring of PriorityNet has them, -inf where illegal."""
+    jobs, state = (layout.view(obs, name).astype(float) for name in ("jobs", "queue"))
+    features, size, others = jobs.shape[2], state.shape[1], layout.num_actions - layout.window
+    shapes = [
+        (features,),
+        (hidden, features),
+        (hidden, size),
+        (hidden,),
+        (hidden,),
+        (others, size),
+        (others,),
+    ]
+    ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
+    assert ends[-1] == len(values)
+    parts = [part.reshape(shape) for part, shape in zip(np.split(values, ends[:-1]), shapes, strict=True)]
+    w, of_job, of_state, b, v, u, c = parts
+    units = np.maximum(0, jobs @ of_job.T + (state @ of_state.T)[:, None] + b)
+    scores = np.concatenate([jobs @ w + units @ v, state @ u.T + c], axis=1)
+    return np.where(mask == 1, scores, -np.inf)
+
+
+def decisions(
+    layout: Layout,
+    hidden: int,
+    values: FloatArray,
+    obs: Floats,
+    mask: NDArray[np.int8],
+    of: IntArray | None = None,
+) -> IntArray:
+    """Of the compiled code; of one candidate unless told."""
+    rows = np.arange(len(obs))
+    of = np.zeros(len(obs), np.int64) if of is None else of
+    return Candidates(layout, hidden, np.atleast_2d(values), of).act(obs, mask, rows)
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+@pytest.mark.parametrize("kind", ["made up", "met"])
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_network_and_candidates_choose_what_the_formula_says(name: str, kind: str, hidden: int) -> None:
+    net = net_of(states_of(name, kind)[0], hidden)
+    chosen = set()
+    for seed in range(5):
+        layout, obs, mask = states_of(name, kind, seed)
+        values = np.random.default_rng(seed).normal(size=len(net.flat())).astype(np.float32).astype(float)
+        net.set_flat(values)
+        scores = reference(layout, hidden, values, obs, mask)
+        with torch.no_grad():
+            logits = net(torch.from_numpy(obs), torch.from_numpy(mask).float()).numpy()
+        assert logits[mask == 1] == pytest.approx(scores[mask == 1], abs=1e-4)
+        compiled = decisions(layout, hidden, values, obs, mask)
+        # Numbers of 32 bits, added in other orders, may settle what is nearly equal otherwise.
+        rows, best = np.arange(len(obs)), scores.max(axis=1)
+        for actions in (compiled, logits.argmax(axis=1)):
+            assert (scores[rows, actions] >= best - 1e-4).all()
+        assert (compiled == scores.argmax(axis=1)).mean() > 0.99
+        assert (compiled == logits.argmax(axis=1)).mean() > 0.99
+        chosen |= set(compiled.tolist())
+    others = set(range(layout.window, layout.num_actions))
+    if name != "suspend":  # without suspending its action is there, but never legal
+        others.discard(layout.window if name == "horizon" and kind == "met" else -1)
+    assert others <= chosen, "an action that is no job was never chosen"
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_each_environment_is_decided_by_its_own_candidate(name: str, hidden: int) -> None:
+    layout, obs, mask = states_of(name, "made up")
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(4, len(net_of(layout, hidden).flat())))
+    of = rng.integers(4, size=len(obs))
+    alone = np.array([decisions(layout, hidden, one, obs, mask) for one in values])
+    assert (alone != alone[0]).any(axis=1).tolist() == [False, True, True, True]
+    together = Candidates(layout, hidden, values, of)
+    envs = np.arange(len(obs))
+    assert (together.act(obs, mask, envs) == alone[of, envs]).all()
+    some = rng.permutation(len(obs))[:50]  # as when other episodes are over
+    assert (together.act(obs[some], mask[some], some) == alone[of[some], some]).all()
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_of_equal_scores_the_first_wins(hidden: int) -> None:
+    """Small whole numbers are added exactly, in any order: equal scores are equal to the last bit."""
+    layout, obs, mask = states_of("suspend", "made up")
+    obs = np.round(obs)
+    net = net_of(layout, hidden)
+    rng = np.random.default_rng(2)
+    tied = 0
+    for _ in range(10):
+        values = rng.integers(-1, 2, len(net.flat())).astype(float)
+        net.set_flat(values)
+        scores = reference(layout, hidden, values, obs, mask)
+        tied += int(((scores == scores.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
+        expected = scores.argmax(axis=1)
+        assert (decisions(layout, hidden, values, obs, mask) == expected).all()
+        with torch.no_grad():
+            logits = net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        assert (logits.argmax(dim=1).numpy() == expected).all()
+    assert tied > 100
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+@pytest.mark.parametrize("hidden", [0, 5])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e6, 1e30])
+def test_what_is_illegal_is_never_chosen(name: str, hidden: int, size: float) -> None:
+    layout, obs, mask = states_of(name, "made up")
+    net = net_of(layout, hidden)
+    values = -size * np.abs(np.random.default_rng(3).normal(size=len(net.flat())))  # all legal scores are low
+    for one in (values, -values):
+        actions = decisions(layout, hidden, one, obs, mask)
+        assert mask[np.arange(len(mask)), actions].all()
+        net.set_flat(one)
+        logits = net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        assert mask[np.arange(len(mask)), logits.argmax(dim=1).numpy()].all()
+    only = np.eye(layout.num_actions, dtype=np.int8)
+    chosen = decisions(layout, hidden, values, obs[: len(only)], only)
+    assert chosen.tolist() == list(range(layout.num_actions))
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
+    layout = layout_of(load(name))
+    net = net_of(layout, hidden)
+    values = np.random.default_rng(4).normal(size=len(net.flat())).astype(np.float32).astype(float)
+    net.set_flat(values)
+    assert (net.flat() == values).all()
+    assert net.flat().dtype == np.float64
+    features, state = len(layout.job_features), layout.size_of("queue")
+    assert list(dict(net.named_parameters())) == [
+        *("weights", "of_job", "of_state", "bias", "out", "others", "constants")
+    ]
+    assert net.weights.tolist() == values[:features].tolist()
+    others = layout.num_actions - layout.window
+    assert net.constants.tolist() == values[-others:].tolist()
+    assert net.others.flatten().tolist() == values[-others * (state + 1) : -others].tolist()
+
+
+def test_the_network_keeps_numbers_of_its_own() -> None:
+    net = net_of(layout_of(load("queue")), 2)
+    values = np.ones(len(net.flat()), np.float32)
+    net.set_flat(values)  # type: ignore[arg-type]  # of the network's own kind: shared, were it not for a copy
+    values[:] = 7
+    assert (net.flat() == 1).all()
+    net.flat()[:] = 7
+    assert (net.flat() == 1).all()
+
+
+@pytest.mark.parametrize("name", ["queue", "horizon"])
+def test_it_begins_with_its_prior_and_does_not_wait_for_better(name: str) -> None:
+    layout, obs, mask = states_of(name, "met")
+    net = net_of(layout, 3, prior={"wait": 0.5, "fits": 1})
+    found = dict(zip(layout.job_features, net.weights.tolist(), strict=True))
+    assert {key: value for key, value in found.items() if value} == {"wait": 0.5, "fits": 1}
+    for begun in (net, net_of(layout, 3)):  # with the prior of the scenario
+        actions = begun(torch.from_numpy(obs), torch.from_numpy(mask).float()).argmax(dim=1).numpy()
+        fits = layout.view(obs, "jobs")[:, :, layout.job_features.index("fits")]
+        could = (mask[:, : layout.window] * fits).any(axis=1)
+        assert could.any()
+        assert (actions[could] < layout.window).all()
+
+
+def test_at_first_nothing_is_suspended_just_because_nothing_fits() -> None:
+    layout, obs, mask = states_of("suspend", "met")
+    asked = (mask[:, layout.window] == 1) & ~mask[:, : layout.window].any(axis=1)
+    assert asked.any()
+    values = net_of(layout, 0).flat()
+    assert (decisions(layout, 0, values, obs, mask)[asked] == layout.num_actions - 1).all()
+
+
+@pytest.mark.parametrize("blocks", [["jobs", "profile"], ["queue", "profile"]])
+def test_it_reads_jobs_and_queue(blocks: list[str]) -> None:
+    simulated = scenario.load("green-10", [f"observation.blocks={blocks}"])
+    layout = layout_of(simulated)
+    with pytest.raises(BadInputError, match=r"network\.kind priority reads (queue|jobs); add"):
+        net_of(layout, 0)
+    with pytest.raises(KeyError, match="jobs, queue"):
+        Candidates(layout, 0, np.zeros((1, 1)), np.zeros(1, np.int64))
+
+
+def test_a_prior_on_no_feature_is_refused() -> None:
+    with pytest.raises(
+        BadInputError, match=r"network\.prior\.matches: no such job feature; use some of present"
+    ):
+        net_of(layout_of(load("horizon")), 0, prior={"matches": 1.0})
