@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `python3 -m venv` and pip work everywhere; torch first and pinned, so that nothing else pulls another build.
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: demo test lint bench study clean setup
+.PHONY: demo test lint bench study study-green clean setup
 
 setup: $(VENV)/.ready
 
@@ -40,6 +40,9 @@ bench: setup  ## speed of the core, against the slow twin
 
 study: setup  ## the learned policies of the README: three traces, three seeds each, about 45 minutes
 	$(BIN)/python benchmarks/study_hpc.py
+
+study-green: setup  ## learned policies on green-10: eight cases, three seeds each, about three hours
+	$(BIN)/python benchmarks/study_green.py
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

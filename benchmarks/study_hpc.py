@@ -12,12 +12,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from studies import at_a_time, rlsched, train
 
 DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data")) / "swf"
 UNSEEN = ["--set", "workload.training_jobs=[12000,null]"]
@@ -49,38 +49,12 @@ TRACES = {
 }
 
 
-def rlsched(*words: str, log: Path, threads: int) -> None:
-    """Run a command.
-
-    Raises:
-        SystemExit: it failed.
-    """
-    print("rlsched", *words, flush=True)
-    with log.open("a", encoding="utf-8") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "rlsched", *words],
-            check=False,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={"OMP_NUM_THREADS": str(threads)} | os.environ,
-        )
-    if done.returncode:
-        raise SystemExit(f"exit {done.returncode}, see {log}")
-
-
-def train(name: str, seed: int, scale: float, folder: Path, threads: int) -> None:
-    """One policy; a run that was stopped goes on."""
-    trace, out = TRACES[name], folder / f"{name}-{seed}"
-    if (out / "done").exists():
-        return
-    if (out / "train.yaml").exists():
-        words = ["--resume"]
-    else:
-        source = [] if "--scenario" in trace.training else ["--trace", str(DATA / trace.file)]
-        length = ["--minutes", str(scale * trace.minutes), "--steps", str(round(scale * trace.steps))]
-        words = [*source, *trace.training, *length, "--seed", str(seed)]
-    rlsched("train", *words, "--out", str(out), log=folder / f"{out.name}.log", threads=threads)
-    (out / "done").touch()
+def training(name: str, scale: float) -> list[str]:
+    """The words that say how a trace's policy is trained."""
+    trace = TRACES[name]
+    source = [] if "--scenario" in trace.training else ["--trace", str(DATA / trace.file)]
+    length = ["--minutes", str(scale * trace.minutes), "--steps", str(round(scale * trace.steps))]
+    return [*source, *trace.training, *length]
 
 
 def evaluate(policy: Path, name: str, folder: Path) -> dict[str, Any]:
@@ -126,18 +100,16 @@ def main() -> None:
     folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
     threads = max(1, (os.cpu_count() or 1) // chosen.parallel)
-    with ThreadPoolExecutor(chosen.parallel) as pool:
-        started = [
-            pool.submit(train, name, seed, chosen.scale, folder, threads)
+    at_a_time(
+        [
+            partial(
+                train, folder / f"{name}-{seed}", training(name, chosen.scale), seed=seed, threads=threads
+            )
             for seed in range(chosen.seeds)
             for name in chosen.traces
-        ]
-        try:
-            for run in started:
-                run.result()
-        except BaseException:  # SystemExit of a run and Ctrl-C, too: what waits must not begin
-            pool.shutdown(cancel_futures=True)
-            raise
+        ],
+        chosen.parallel,
+    )
     lines = []
     for name in chosen.traces:
         runs = [folder / f"{name}-{seed}" for seed in range(chosen.seeds)]

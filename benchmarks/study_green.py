@@ -1,0 +1,119 @@
+"""Learned policies on green datacenters against the best of all heuristics, several seeds each.
+
+For every case a priority function is searched for, and a job scorer imitates it and goes on with PPO; both
+plan on the horizon. They are evaluated on 24 paired episodes that no training saw, beside every common order
+under both placements. Two runs at a time, each with half of the cores.
+Run: `make study-green`, or with `--seeds 1 --scale 0.2 --cases load-1.0` for a look; what was done is not
+done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from studies import at_a_time, rlsched, train
+
+EPISODES = 24
+SEARCH_MINUTES, PPO_MINUTES = 5.0, 8.0
+
+
+def failing(level: float) -> list[str]:
+    """Power that is at this level in that share of the time [G B.1]."""
+    return ["power.kind=synthetic", f"power.level={level}", f"power.probability={level}"]
+
+
+CASES = {
+    "load-1.0": ["workload.load=1.0"],
+    "load-1.0-power-0.9": ["workload.load=1.0", *failing(0.9)],
+    "load-1.0-power-0.8": ["workload.load=1.0", *failing(0.8)],
+    "load-1.2": ["workload.load=1.2"],
+    "load-1.2-power-0.9": ["workload.load=1.2", *failing(0.9)],
+    "load-1.2-power-0.8": ["workload.load=1.2", *failing(0.8)],
+    "pool-15": ["decision.window=15"],
+    "pool-48": ["decision.window=48"],
+}
+SEARCH = ["--algo", "priority_search", "--set", "network.priority_units=8"]
+PPO = [
+    *("--algo", "ppo", "--steps", "3000000"),
+    # The value of finished jobs, as it is earned; scaled so that returns are about 1.
+    *("--set", "objective.reward={running_value: 0.001}"),
+    *("--set", "ppo.learning_rate=0.0001"),
+    *("--set", "ppo.gae_lambda=0.9"),
+]
+
+
+def settings(case: str) -> list[str]:
+    """The scenario of a case."""
+    words = ["--scenario", "green-10"]
+    for override in ("decision.placement=horizon", *CASES[case]):
+        words += ["--set", override]
+    return words
+
+
+def learn(case: str, seed: int, scale: float, folder: Path, threads: int) -> None:
+    """Search, imitate, go on."""
+    found, out = folder / f"{case}-search-{seed}", folder / f"{case}-ppo-{seed}"
+    minutes = ["--minutes", str(scale * SEARCH_MINUTES)]
+    train(found, [*settings(case), *SEARCH, *minutes], seed=seed, threads=threads)
+    warm = ["--set", f"warm_start={{teacher: {json.dumps(str(found))}, epochs: 6}}"]
+    minutes = ["--minutes", str(scale * PPO_MINUTES)]
+    train(out, [*settings(case), *PPO, *warm, *minutes], seed=seed, threads=threads)
+
+
+def evaluate(case: str, seeds: int, folder: Path) -> list[dict[str, Any]]:
+    """The rows of total value of all policies of a case, on the same episodes."""
+    target = folder / f"{case}.json"
+    if not target.exists():
+        runs = [str(folder / f"{case}-{kind}-{seed}") for kind in ("search", "ppo") for seed in range(seeds)]
+        words = [*runs, *settings(case), "--episodes", str(EPISODES), "--json", str(target)]
+        rlsched("evaluate", *words, log=folder / "evaluate.log", threads=1)
+    rows: list[dict[str, Any]] = json.loads(target.read_text("utf-8"))["summary"]
+    return [row for row in rows if row["metric"] == "job_value"]
+
+
+def told(case: str, rows: list[dict[str, Any]]) -> str:
+    """Each learned policy's difference to the best heuristic, in per cent of its value."""
+    best = max((row for row in rows if not row["learned"]), key=lambda row: row["mean"])
+    lines = [f"{case:<20} best heuristic {best['policy']}:{best['backfill']} {best['mean']:,.0f}"]
+    for row in rows:
+        if row["learned"]:
+            share = [
+                100 * row[name] / best["mean"]
+                for name in ("best_heuristic_difference", "difference_low", "difference_high")
+            ]
+            name = Path(row["policy"]).name.removeprefix(f"{case}-")
+            lines.append(f"{'':<20} {name:<10} {share[0]:+.2f} % [{share[1]:+.2f}, {share[2]:+.2f}]")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Learn, evaluate, tell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the minutes")
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--parallel", type=int, default=2, help="runs at a time")
+    parser.add_argument("--out", type=Path, default=Path("runs/study-green"))
+    chosen = parser.parse_args()
+    folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
+    folder.mkdir(parents=True, exist_ok=True)
+    threads = max(1, (os.cpu_count() or 1) // chosen.parallel)
+    at_a_time(
+        [
+            partial(learn, case, seed, chosen.scale, folder, threads)
+            for seed in range(chosen.seeds)
+            for case in chosen.cases
+        ],
+        chosen.parallel,
+    )
+    for case in chosen.cases:
+        print(told(case, evaluate(case, chosen.seeds, folder)))
+
+
+if __name__ == "__main__":
+    main()
