@@ -40,10 +40,11 @@ class Network(Frozen):
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
-    waiting: float = Field(
-        -4.0,
-        description="initial logits of waiting over the best job (job_scorer); above 0 where keeping "
-        "processors for short jobs to come pays, as on overloaded machines",
+    waiting: float | None = Field(
+        None,
+        description="initial logits of waiting over the best job (job_scorer), or its score (priority); "
+        "above 0 where keeping processors for short jobs to come pays, as on overloaded machines; null: -4, "
+        "or with a horizon 1 (priority)",
     )
 
 
@@ -150,8 +151,12 @@ class TrainConfig(Frozen):
                 "episodes": checked.episodes or (32 if by_clock else 128),
             }
         )
-        usual = SEARCH_STEPS if self.algo == "priority_search" else USUAL_STEPS
-        return self.model_copy(update={"validation": validation, "steps": self.steps or usual})
+        network, usual = self.network, USUAL_STEPS
+        if self.algo == "priority_search":
+            network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
+        return self.model_copy(
+            update={"validation": validation, "steps": self.steps or usual, "network": network}
+        )
 
     @property
     def engine(self) -> str:
@@ -159,7 +164,9 @@ class TrainConfig(Frozen):
         return "search" if self.algo == "priority_search" else "rllib"
 
     @model_validator(mode="after")
-    def _minibatch(self) -> TrainConfig:
+    def _together(self) -> TrainConfig:
+        if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
+            raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
         batch = self.sampling.envs_per_runner * self.sampling.fragment * max(1, self.sampling.runners)
         if self.ppo.minibatch > batch:
             raise ValueError(

@@ -31,6 +31,9 @@ HORIZON_PRIOR = {"match": 1.0}
 NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCK), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
 
+WAITING = -4.0
+"""Waiting is far from the best job at first."""
+
 NOW_PRIOR = ({"match": 1.0, "fits": 3.0}, 1.0)
 """The same for a score that is held against that of waiting: what does not fit now is not planned but waits.
 So a search begins with the best order there is, whatever the placement: `packing` that plans earns less."""
@@ -221,11 +224,13 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         if network.units is None:
             raise BadInputError("network.units", "are not known", "give the units of each resource")
         return ImagePolicy(layout, network.units, network.size)
-    prior, waiting = network.prior, network.waiting
-    if prior is None:
-        prior = HORIZON_PRIOR if layout.horizon else QUEUE_PRIOR
-        if layout.horizon and network.kind == "priority":
-            prior, waiting = NOW_PRIOR
+    prior, waiting = HORIZON_PRIOR if layout.horizon else QUEUE_PRIOR, WAITING
+    if layout.horizon and network.kind == "priority":
+        prior, waiting = NOW_PRIOR
+    if network.prior is not None:
+        prior = network.prior
+    if network.waiting is not None:
+        waiting = network.waiting
     unknown = [name for name in prior if name not in features]
     if unknown:
         raise BadInputError(

@@ -68,7 +68,7 @@ class SearchEngine:
 
     def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
         self.scenario, self.config, self.feed = scenario, config, feed
-        self.network = config.network.model_copy(update={"kind": "priority"})
+        self.network = config.settled(scenario).network
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
         for block in ("jobs", STATE_BLOCK):
             if self.layout.block(block) is None:

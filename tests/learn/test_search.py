@@ -433,6 +433,7 @@ def test_a_damaged_checkpoint_is_one_line_and_the_one_before_is_gone_on_from(
         ("search.sigma=0", "search.sigma: value 0"),
         ("network.prior={matches: 1}", "network.prior.matches: no such job feature"),
         ("network.priority_units=-1", "network.priority_units: value -1"),
+        ("network.kind=mlp", "priority_search finds no network.kind mlp"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -444,6 +445,7 @@ def test_bad_input_is_one_line(
     assert [line for line in error.splitlines() if line.startswith("error: ")] == [error.splitlines()[-1]]
     assert said in error.splitlines()[-1]
     assert "Traceback" not in error
+    assert not (tmp_path / "run").exists()
 
 
 def test_algorithms_say_what_they_are_and_whose(capsys: pytest.CaptureFixture[str]) -> None:
