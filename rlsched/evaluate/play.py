@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played
+from rlsched.sim.playing import play_all
 from rlsched.sim.simulator import Playable, VectorSimulator
 
 
@@ -28,7 +29,7 @@ def play(
     policy: Policy,
     *,
     batch: int = 64,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> list[Played]:
     """Play every episode to its end.
 
@@ -45,32 +46,13 @@ def play(
     """
     longest = max(len(episode.jobs) for episode in episodes)
     sim = VectorSimulator(scenario, units, min(batch, len(episodes)), longest, every_term=True)
-    playing = np.full(sim.num_envs, -1)
-    results: dict[int, Played] = {}
-    waiting = list(range(len(episodes)))[::-1]
     idle = sim.layout.num_actions - 1
 
-    def begin(env: int) -> None:
-        playing[env] = waiting.pop()
-        episode = episodes[playing[env]]
-        sim.load(env, episode.jobs, power=episode.power)
-
-    for env in range(sim.num_envs):
-        begin(env)
-    while True:
-        for env in np.flatnonzero((sim.terminated | sim.truncated) & (playing >= 0)).tolist():
-            number = int(playing[env])
-            results[number] = sim.played(env, episodes[number].jobs)
-            if progress is not None:
-                progress(1)
-            if waiting:
-                begin(env)
-            else:
-                playing[env] = -1
+    def act() -> IntArray:
         asked = np.flatnonzero(~(sim.terminated | sim.truncated))
-        if len(asked) == 0 and (playing < 0).all():
-            return [results[number] for number in range(len(episodes))]
         actions = np.full(sim.num_envs, idle)
         if len(asked):
             actions[asked] = policy.act(sim.obs[asked], sim.mask[asked])
-        sim.step(actions)
+        return actions
+
+    return play_all(sim, episodes, act, progress=progress)

@@ -70,11 +70,6 @@ class SearchEngine:
         self.scenario, self.config, self.feed = scenario, config, feed
         self.network = config.settled(scenario).network
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
-        for block in ("jobs", STATE_BLOCK):
-            if self.layout.block(block) is None:
-                raise BadInputError(
-                    "observation.blocks", f"without {block}: a priority function reads it", f"add {block}"
-                )
         net = build_policy(self.layout, self.network)
         assert isinstance(net, PriorityNet)
         self.net = net
@@ -154,10 +149,6 @@ class SearchEngine:
         about = {"algo": self.config.algo, "seed": self.config.seed}
         resources = self.layout.num_resources
         return TrainedPolicy(self.scenario, self.network, self.net, resources, about)
-
-    def weights(self) -> dict[str, float]:
-        """Job feature -> weight of the linear part."""
-        return dict(zip(self.layout.job_features, self.net.weights.tolist(), strict=True))
 
     def save(self, folder: Path) -> None:
         """Write the state of the search."""

@@ -6,9 +6,7 @@ Rows are counted as a spreadsheet shows them: the header is row 1.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.reading import as_text, read_data
 
 BLANK_ROWS_FILLED = "blank_rows_filled"
 """What rows that were filled in are counted as."""
@@ -29,7 +28,6 @@ LARGEST = 1e12
 """A larger value is no measurement, and sums of such lose digits."""
 
 _FIRST_ROW = 2
-_GZIP_MAGIC = b"\x1f\x8b"
 _REMEDY = "give a CSV with a column of times and columns of wind, sun and carbon intensity"
 _UNITS_S = (("h", 3600), ("min", 60), ("s", 1))
 
@@ -99,7 +97,7 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str]) -> PowerTab
 
 def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
     """Header and rows, cells without the blanks around them."""
-    text = _text(path)
+    text = as_text(read_data(path, _REMEDY)).rstrip()
     try:
         lines = [[cell.strip() for cell in cells] for cells in csv.reader(io.StringIO(text, newline=""))]
     except csv.Error as error:
@@ -113,35 +111,6 @@ def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
             f"{_REMEDY}, separated by commas",
         )
     return header, rows
-
-
-def _text(path: Path) -> str:
-    """The file's text without what is blank at its end."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise BadInputError(str(path), "no such file", _REMEDY) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInputError(str(path), f"cannot be read ({reason})", _REMEDY) from None
-    if data.startswith(_GZIP_MAGIC):
-        try:
-            data = gzip.decompress(data)
-        except EOFError:
-            raise BadInputError(str(path), "gzip data ends early", "fetch the whole file again") from None
-        except (OSError, zlib.error) as error:
-            raise BadInputError(
-                str(path), f"gzip data is damaged ({error})", "fetch the file again"
-            ) from None
-    if b"\0" in data:
-        raise BadInputError(str(path), "is binary, not text", _REMEDY)
-    try:
-        text = data.decode("utf-8-sig").rstrip()
-    except UnicodeDecodeError:
-        text = data.decode("latin-1").rstrip()  # reads every byte; what matters is ASCII
-    if not text:
-        raise BadInputError(str(path), "is empty", _REMEDY)
-    return text
 
 
 def _place(where: str, header: list[str], role: str, column: str) -> int:

@@ -18,6 +18,7 @@ from rlsched.sim.backfill import GREEDY, NONE, Order
 from rlsched.sim.compiled import kernel, step
 from rlsched.sim.metrics import Played
 from rlsched.sim.outcome import Outcome
+from rlsched.sim.playing import play_all
 from rlsched.sim.pools import weakest
 from rlsched.sim.priorities import STATIC, moving_key, priority, static_keys
 from rlsched.sim.rules import NO_LIMIT, Rules
@@ -78,26 +79,11 @@ def play_order(
     size = min(BATCH, len(episodes))
     sim = VectorSimulator(placed_by(scenario, rule), units, size, longest, every_term=True)
     order = OrderPolicy(sim, policy, rule)
-    playing = [-1] * size
-    results: dict[int, Played] = {}
-    coming = iter(range(len(episodes)))
 
-    def begin(env: int) -> None:
-        playing[env] = number = next(coming, -1)
-        if number >= 0:
-            sim.load(env, episodes[number].jobs, power=episodes[number].power)
-            order.begin(env, episodes[number].jobs, seeds[number])
+    def begin(env: int, number: int) -> None:
+        order.begin(env, episodes[number].jobs, seeds[number])
 
-    for env in range(size):
-        begin(env)
-    while len(results) < len(episodes):
-        for env in np.flatnonzero(sim.terminated | sim.truncated).tolist():
-            if playing[env] >= 0:
-                results[playing[env]] = sim.played(env, episodes[playing[env]].jobs)
-                progress(1)
-                begin(env)
-        sim.step(order.act())
-    return [results[number] for number in range(len(episodes))]
+    return play_all(sim, episodes, order.act, begin=begin, progress=progress)
 
 
 class OrderPolicy:

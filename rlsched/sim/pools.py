@@ -166,28 +166,30 @@ def start_planned(s: State, i: int) -> None:
         run_now(s, i, row)
 
 
+@step
+def worth_less(s: State, i: int, row: int, begin: int, other: int, other_begin: int) -> bool:
+    """Whether a job has less value per unit-tick than another; ties: the later begin, then the higher row."""
+    density, other_density = s.lots[i, row].density, s.lots[i, other].density
+    if density != other_density:
+        return density < other_density
+    if begin != other_begin:
+        return begin > other_begin
+    return row > other
+
+
 @rare
 def undo_one_plan(s: State, rules: Rules, i: int) -> bool:
     """Take back the least valuable planned job that strains a row; whether there was one."""
     e = s.episodes[i]
-    found = -1
+    found, planned = -1, 0
     for k in range(e.num_planned):
         row = s.planned[i, k]
         lot = s.lots[i, row]
         first = lot.planned - e.now
         if not strains(s, i, row, first, first + s.jobs[i, row].requested):
             continue
-        if found >= 0:
-            other_row = s.planned[i, found]
-            other = s.lots[i, other_row]
-            if lot.density > other.density:
-                continue
-            if lot.density == other.density:
-                if lot.planned < other.planned:
-                    continue
-                if lot.planned == other.planned and row < other_row:
-                    continue
-        found = k
+        if found < 0 or worth_less(s, i, row, lot.planned, s.planned[i, found], planned):
+            found, planned = k, lot.planned
     if found < 0:
         return False
     row = s.planned[i, found]
@@ -214,7 +216,7 @@ def weakest(s: State, i: int, only_short: bool) -> int:
         only_short: look at jobs that hold a resource that is short; else at those that run since before now.
     """
     e = s.episodes[i]
-    found = -1
+    found, found_row, resumed = -1, 0, 0
     for k in range(e.num_running):
         row = s.started[i, s.ends[i, k] & JOB_MASK]
         lot = s.lots[i, row]
@@ -226,17 +228,8 @@ def weakest(s: State, i: int, only_short: bool) -> int:
                 continue
         elif lot.resumed == e.now:
             continue
-        if found >= 0:
-            other_row = s.started[i, s.ends[i, found] & JOB_MASK]
-            other = s.lots[i, other_row]
-            if lot.density > other.density:
-                continue
-            if lot.density == other.density:
-                if lot.resumed < other.resumed:
-                    continue
-                if lot.resumed == other.resumed and row < other_row:
-                    continue
-        found = k
+        if found < 0 or worth_less(s, i, row, lot.resumed, found_row, resumed):
+            found, found_row, resumed = k, row, lot.resumed
     return found
 
 

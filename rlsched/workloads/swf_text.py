@@ -6,10 +6,8 @@ https://www.cs.huji.ac.il/labs/parallel/workload/swf.html (Chapin et al., JSSPP 
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-import zlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray
+from rlsched.reading import as_text, read_data
 
 FIELDS = 18
 """Fields of a job line."""
@@ -35,7 +34,6 @@ USED = {
 OPTIONAL = ("user", "queue")
 """Used fields without which a job still is a job."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
 _HEADER_LINE = re.compile(
     r"^[ \t]*;+[ \t]*([A-Za-z][\w -]*?)[ \t]*:(?!//)[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE
@@ -63,13 +61,13 @@ def load(path: Path) -> SwfText:
     Raises:
         BadInputError: the file cannot be read, is empty, binary or damaged, or has no job line.
     """
-    data = _content(path)
+    data = read_data(path, "give a trace in the Standard Workload Format, plain or gzip")
     first_job = _JOB_LINE.search(data)
     if first_job is None:
         raise BadInputError(str(path), "has no job line", "give a trace in the Standard Workload Format")
     header: dict[str, str] = {}
     # Comments name people and places in whatever encoding: latin-1 reads every byte.
-    for key, value in _HEADER_LINE.findall(_text(data[: first_job.start()])):
+    for key, value in _HEADER_LINE.findall(as_text(data[: first_job.start()])):
         header[key] = f"{header[key]}\n{value}" if key in header else value
     body = data[first_job.start() :]
     columns = _columns_at_once(body)
@@ -77,38 +75,6 @@ def load(path: Path) -> SwfText:
     if columns is None:
         columns = _columns_by_line(body, dropped)
     return SwfText(header, columns, dict(dropped))
-
-
-def _content(path: Path) -> bytes:
-    remedy = "give a trace in the Standard Workload Format, plain or gzip"
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise BadInputError(str(path), "no such file", remedy) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInputError(str(path), f"cannot be read ({reason})", remedy) from None
-    if data.startswith(_GZIP_MAGIC):
-        try:
-            data = gzip.decompress(data)
-        except EOFError:
-            raise BadInputError(str(path), "gzip data ends early", "fetch the whole file again") from None
-        except (OSError, zlib.error) as error:
-            raise BadInputError(
-                str(path), f"gzip data is damaged ({error})", "fetch the file again"
-            ) from None
-    if not data.strip():
-        raise BadInputError(str(path), "is empty", remedy)
-    if b"\0" in data:
-        raise BadInputError(str(path), "is binary, not text", remedy)
-    return data.removeprefix(b"\xef\xbb\xbf")
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def _columns_at_once(body: bytes) -> dict[str, FloatArray] | None:
