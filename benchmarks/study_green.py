@@ -2,9 +2,9 @@
 
 For every case a priority function is searched for, and a job scorer imitates it and goes on with PPO; both
 plan on the horizon. They are evaluated on 24 paired episodes that no training saw, beside every common order
-under both placements. What a run may take is a number of decisions, not of minutes, so that a busy machine
-gets the same results later: on one quiet core about 4 minutes of search and 5 of PPO. Two runs at a time, each
-with half of the cores.
+under both placements. What a run may take is a number of decisions, not of minutes: a busy machine gets
+the same results, later. On one quiet core that is about 4 minutes of search and 5 of PPO. Two runs at a time,
+each with half of the cores.
 Run: `make study-green`, or with `--seeds 1 --scale 0.2 --cases load-1.0` for a look; what was done is not
 done again.
 """
