@@ -86,11 +86,17 @@ class Candidates:
         jobs, state = layout.block("jobs"), layout.block(STATE_BLOCK)
         if jobs is None or state is None:
             raise KeyError("jobs, queue")
-        self.values = np.ascontiguousarray(values, dtype=np.float32)
+        self.values = np.array(values, dtype=np.float32)
         self.of = of
         self.jobs_at, self.state_at = jobs.offset, state.offset
         self.window, self.features = jobs.shape
         self.state, self.hidden = state.size, hidden
+        # Weights of the hidden layer by input, not by unit: so all units are computed side by side.
+        at = self.features
+        for inputs in (self.features, self.state):
+            part = self.values[:, at : at + hidden * inputs]
+            part[:] = part.reshape(len(part), hidden, inputs).swapaxes(1, 2).reshape(part.shape)
+            at += hidden * inputs
 
     def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8], envs: IntArray) -> IntArray:
         """Actions (batch,) for observations (batch, size) and masks (batch, actions) of `envs`."""
@@ -101,7 +107,7 @@ class Candidates:
             self.values,
             self.of[envs],
             (self.jobs_at, self.state_at, self.window, self.features, self.state, self.hidden),
-            np.zeros(self.hidden, np.float32),
+            np.zeros((2, self.hidden), np.float32),
             actions,
         )
         return actions
@@ -114,10 +120,11 @@ def _decide(
     values: NDArray[np.float32],
     of: IntArray,
     sizes: tuple[int, int, int, int, int, int],
-    context: NDArray[np.float32],
+    units: NDArray[np.float32],
     actions: IntArray,
 ) -> None:
     """The highest legal score of each row; of equal ones the first."""
+    context, unit = units
     jobs_at, state_at, window, features, state, hidden = sizes
     for n in range(len(obs)):
         x, p = obs[n], values[of[n]]
@@ -128,10 +135,11 @@ def _decide(
         others = out + hidden
         constants = others + (mask.shape[1] - window) * state
         for h in range(hidden):
-            total = p[biases + h]
-            for f in range(state):
-                total += p[state_weights + h * state + f] * x[state_at + f]
-            context[h] = total
+            context[h] = p[biases + h]
+        for f in range(state):
+            value = x[state_at + f]
+            for h in range(hidden):
+                context[h] += p[state_weights + f * hidden + h] * value
         best, chosen = np.float32(0), -1
         for action in range(mask.shape[1]):
             if mask[n, action] == 0:
@@ -142,11 +150,13 @@ def _decide(
                 for f in range(features):
                     score += p[f] * x[at + f]
                 for h in range(hidden):
-                    unit = context[h]
-                    for f in range(features):
-                        unit += p[job_weights + h * features + f] * x[at + f]
-                    if unit > 0:
-                        score += p[out + h] * unit
+                    unit[h] = context[h]
+                for f in range(features):
+                    value = x[at + f]
+                    for h in range(hidden):
+                        unit[h] += p[job_weights + f * hidden + h] * value
+                for h in range(hidden):
+                    score += p[out + h] * max(unit[h], np.float32(0))
             else:
                 k = action - window
                 score = p[constants + k]
