@@ -58,6 +58,7 @@ def collect(envs: SchedulingVectorEnv, policy: JobScorer, observed: Array, steps
             done = torch.where((actions < idle)[:, None], jobs[env, actions.clamp(max=idle - 1)], best)
         rows.append(observed[:, :size].astype(np.float16))
         score.append((policy.sharpness * (done - mean)).numpy())
+        before = observed[:, -1]
         following, reward, terminated, truncated, _ = envs.step(actions.numpy())
         assert isinstance(following, np.ndarray)
         observed = following
@@ -65,7 +66,7 @@ def collect(envs: SchedulingVectorEnv, policy: JobScorer, observed: Array, steps
         counts.append(~fresh)
         fresh = terminated | truncated
         ended.append(fresh)
-        hours.append(observed[:, -1] * envs.scenario.cluster.tick_s / 3600)
+        hours.append((observed[:, -1] - before).clip(min=0) * envs.scenario.cluster.tick_s / 3600)
     rows.append(observed[:, :size].astype(np.float16))
     batch = Batch(
         np.stack(rows, 1),

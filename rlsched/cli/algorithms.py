@@ -29,6 +29,16 @@ ENTRIES = {
         "proximal policy optimisation of a network, from live rollouts by Ray RLlib",
         "Schulman et al. 2017",
     ),
+    "appo": Entry(
+        "appo",
+        "the same while runners play on, corrected for the age of the policy that played, by Ray RLlib",
+        "Luo et al. 2020; Espeholt et al. 2018",
+    ),
+    "dqn": Entry(
+        "dqn",
+        "deep Q-learning, double and dueling, from prioritised replay, by Ray RLlib",
+        "Mnih et al. 2015; Hessel et al. 2018",
+    ),
     "priority_search": Entry(
         "search",
         "a score of jobs, linear or with network.priority_units hidden units, found by CMA-ES on whole "

@@ -98,6 +98,8 @@ def explain(error: Exception, debug: bool) -> int:
         say(f"error: {message}; see {command} --help")
         return BAD_INPUT
     say(f"failed: {type(error).__name__}: {error}{'' if debug else ' (--debug shows where)'}")
+    for note in () if debug else getattr(error, "__notes__", ()):  # a traceback has them already
+        print(note, file=sys.stderr)
     return FAILED
 
 

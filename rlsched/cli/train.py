@@ -78,7 +78,12 @@ def train(
 
     console = people(json_file)
     with RichDisplay(training) as display:
-        summary = run(simulated, training, folder, display, resume=resume, address=address)
+        try:
+            summary = run(simulated, training, folder, display, resume=resume, address=address)
+        except Exception as error:
+            if not isinstance(error, BadInputError) and folder.latest() is not None:
+                error.add_note(f"go on from its last checkpoint: rlsched train --resume --out {out}")
+            raise
     values = summary_values(summary)
     if json_file is not None:
         write_json(json_file, values)

@@ -32,8 +32,8 @@ def observation_space(
 
     Args:
         layout: of the observation vector.
-        flat: one Box, as trainers like it: the whole vector, the mask, and the ticks of the transition
-            that led here (which discounting needs); else a Dict of the blocks and `action_mask`.
+        flat: one Box, as trainers like it: the whole vector, the mask, and the ticks since the episode
+            began (discounting needs their differences); else a Dict of the blocks and `action_mask`.
         named: blocks that the Dict holds; all of the vector where left out.
         image: (rows, columns) where the Dict holds an image.
     """
@@ -116,6 +116,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.episodes: list[Episode] = []
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
+        self._clock = np.zeros(num_envs)  # ticks since each episode began
         self._ended = np.zeros(num_envs, np.bool_)  # whose end was told: the next step begins another episode
 
     def reset(
@@ -141,6 +142,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         ]
         for k, episode in enumerate(self.episodes):
             self.simulator.load(k, episode.jobs, episode.scale, episode.power)
+        self._clock[:] = 0.0
         self._ended = nowhere = np.zeros(self.num_envs, np.bool_)
         return self._observe(), self._info(nowhere, nowhere)
 
@@ -158,9 +160,11 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         if self.on_illegal == "replace" and illegal.any():
             chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
         sim.step(chosen)
+        self._clock += sim.elapsed
         for k in np.flatnonzero(self._ended):
             episode = self.episodes[k] = self.feed.training(self._rngs[k])
             sim.load(int(k), episode.jobs, episode.scale, episode.power)
+            self._clock[k] = 0.0
         terminated, truncated = sim.terminated & ~self._ended, sim.truncated & ~self._ended
         self._ended = terminated | truncated
         return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self._ended, illegal)
@@ -181,7 +185,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     def _observe(self) -> Arrays:
         sim = self.simulator
         if self.flat:
-            return np.concatenate([sim.obs, sim.mask, sim.elapsed[:, None]], axis=1, dtype=np.float32)
+            return np.concatenate([sim.obs, sim.mask, self._clock[:, None]], axis=1, dtype=np.float32)
         named = self.scenario.observation.blocks
         blocks: dict[str, NDArray[Any]] = {
             name: self.layout.view(sim.obs, name).copy() for name in named if name != "image"

@@ -13,7 +13,7 @@ from rlsched.scenario import Scenario, parse
 from rlsched.scenario import load as load_scenario
 from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
 
-Algorithm = Literal["ppo", "priority_search"]
+Algorithm = Literal["ppo", "appo", "dqn", "priority_search"]
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 Width = Annotated[int, Field(ge=1)]
 
@@ -68,6 +68,43 @@ class Ppo(Frozen):
     minibatch: int = Field(2048, ge=1, description="decisions")
 
 
+class Appo(Frozen):
+    """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
+
+    fragment: int = Field(64, ge=1, description="decisions per environment and update")
+    buffer_batches: int = Field(4, ge=1, description="batches that are learned from at random")
+    epochs: int = Field(2, ge=1, description="times that each of them is")
+    target_every: float = Field(2.0, gt=0, description="rounds of the buffer between moves of the target")
+    clip: float = Field(0.2, gt=0)
+    learning_rate: float = Field(3e-4, gt=0)
+    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    entropy: float = Field(0.0, ge=0)
+    value_weight: float = Field(0.5, ge=0)
+    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
+
+
+class Dqn(Frozen):
+    """Deep Q-learning: double, dueling, prioritised replay [Hessel et al. 2018]."""
+
+    every: int = Field(16, ge=1, description="decisions per environment between updates")
+    batch: int = Field(1024, ge=1, description="decisions per update")
+    n_step: int = Field(10, ge=1, description="decisions whose rewards are seen before the rest is guessed")
+    buffer: int = Field(200_000, ge=1, description="decisions that are remembered")
+    learning_starts: int = Field(10_000, ge=0, description="decisions before the first update")
+    target_share: float = Field(0.01, gt=0, le=1, description="of the way that targets follow per update")
+    priority: float = Field(0.6, ge=0, description="of surprising decisions when a batch is drawn; 0: none")
+    correction: float = Field(0.4, ge=0, description="of the bias that makes")
+    epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
+    final_epsilon: float = Field(0.02, ge=0, le=1)
+    epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
+    logit_value: float = Field(
+        0.001, gt=0, description="what a logit of the policy network is worth at first, in units of reward"
+    )
+    learning_rate: float = Field(2e-4, gt=0)
+    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
+
+
 class Search(Frozen):
     """Evolution of a priority function [Hansen 2016]."""
 
@@ -89,7 +126,11 @@ class Sampling(Frozen):
     """Who plays, and how much per iteration."""
 
     envs_per_runner: int = Field(32, ge=1)
-    runners: int = Field(0, ge=0, description="remote runners; 0 plays in the learner's own process")
+    runners: int | None = Field(
+        None,
+        ge=0,
+        description="remote runners; 0 plays in the learner's own process; left out: 0, or 1 for appo",
+    )
     fragment: int = Field(1024, ge=1, description="decisions per environment and iteration")
 
 
@@ -127,6 +168,8 @@ class TrainConfig(Frozen):
     minutes: float | None = Field(None, gt=0, description="stop after this long, whatever the steps")
     network: Network = Network()
     ppo: Ppo = Ppo()
+    appo: Appo = Appo()
+    dqn: Dqn = Dqn()
     search: Search = Search()
     warm_start: WarmStart | None = Field(None, description="null: as the network is built")
     sampling: Sampling = Sampling()
@@ -154,9 +197,29 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
+        sampling = self.sampling
+        if sampling.runners is None:
+            sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})
         return self.model_copy(
-            update={"validation": validation, "steps": self.steps or usual, "network": network}
+            update={
+                "validation": validation,
+                "steps": self.steps or usual,
+                "network": network,
+                "sampling": sampling,
+            }
         )
+
+    @property
+    def own(self) -> Ppo | Appo | Dqn:
+        """The settings of the algorithm of RLlib's that is chosen."""
+        sections: dict[str, Ppo | Appo | Dqn] = {"ppo": self.ppo, "appo": self.appo, "dqn": self.dqn}
+        return sections[self.algo]
+
+    @property
+    def decisions_per_iteration(self) -> int:
+        """Of all runners together."""
+        sampling = self.sampling
+        return sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners or 0)
 
     @property
     def engine(self) -> str:
@@ -167,11 +230,13 @@ class TrainConfig(Frozen):
     def _together(self) -> TrainConfig:
         if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
-        batch = self.sampling.envs_per_runner * self.sampling.fragment * max(1, self.sampling.runners)
-        if self.ppo.minibatch > batch:
+        if self.algo == "ppo" and self.ppo.minibatch > self.decisions_per_iteration:
             raise ValueError(
-                f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's {batch} decisions"
+                f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's "
+                f"{self.decisions_per_iteration} decisions"
             )
+        if self.algo == "dqn" and self.dqn.n_step > self.dqn.every:
+            raise ValueError(f"dqn.n_step {self.dqn.n_step} is more than dqn.every {self.dqn.every}")
         return self
 
 

@@ -66,7 +66,7 @@ class TimedAdvantages(ConnectorV2):
     """Puts advantages and value targets into the batch, discounted by the ticks of each transition.
 
     Expects episodes that RLlib has lengthened by one row for the bootstrap state, and observations whose last
-    number is the ticks of the transition that led to them.
+    number is the clock of their episode.
 
     Args:
         gamma: discount per tick.
@@ -82,7 +82,8 @@ class TimedAdvantages(ConnectorV2):
         for module_id, columns in batch.items():
             with torch.no_grad():
                 values = rl_module[module_id].compute_values(columns)
-            ticks = np.append(columns[Columns.OBS][1:, -1].cpu().numpy(), 0).astype(np.float64)
+            clock = columns[Columns.OBS][:, -1].cpu().numpy().astype(np.float64)
+            ticks = np.diff(clock, append=clock[-1:]).clip(min=0)  # below 0: to the row of another episode
             found = advantages(
                 values.cpu().numpy(),
                 columns[Columns.REWARDS].cpu().numpy().astype(np.float32),

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from ray.rllib.algorithms.dqn.dqn_learner import QF_NEXT_PREDS, QF_PREDS, QF_TARGET_NEXT_PREDS
 from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.utils import make_target_network
+from ray.rllib.core.rl_module.apis import (
+    TARGET_NETWORK_ACTION_DIST_INPUTS,
+    InferenceOnlyAPI,
+    QNetAPI,
+    TargetNetworkAPI,
+)
 from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch import TorchRLModule
-from torch import Tensor
+from ray.rllib.utils.schedules.scheduler import Scheduler
+from torch import Tensor, nn
 
 from rlsched.learn.config import Network
 from rlsched.learn.networks import Critic, build_policy
@@ -63,3 +73,90 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
         """(batch,) values."""
         return self.critic(self._split(batch)[0])
+
+
+class TargetedModule(MaskedModule, TargetNetworkAPI):
+    """The same with the policy as it was some updates ago, for APPO."""
+
+    def make_target_networks(self) -> None:
+        """Copy the policy."""
+        self.target_policy = make_target_network(self.policy)
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        """What follows what."""
+        return [(self.policy, self.target_policy)]
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Masked logits of the older policy."""
+        return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.target_policy(*self._split(batch))}
+
+
+class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
+    """The same networks as a dueling Q function [Wang et al. 2016], for DQN.
+
+    Q(s, a) = V(s) + c (logit(s, a) - mean of the legal logits), -inf for illegal actions: the critic tells
+    what a state is worth and the policy which action is best in it, alone. c, what a logit is worth in units
+    of reward, is learned, too.
+
+    `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and `logit_value`, c at
+    the start.
+    """
+
+    def setup(self) -> None:
+        """Build the networks and the schedule."""
+        super().setup()
+        self.log_worth = nn.Parameter(torch.tensor(self.model_config["logit_value"]).log())
+        self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework=self.framework)
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """Names of what choosing actions can do without."""
+        return ["critic", "log_worth", "target_policy", "target_critic"]
+
+    def make_target_networks(self) -> None:
+        """Copy everything."""
+        self.target_policy = make_target_network(self.policy)
+        self.target_critic = make_target_network(self.critic)
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        """What follows what."""
+        return [(self.policy, self.target_policy), (self.critic, self.target_critic)]
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return {Columns.ACTIONS: self.policy(*self._split(batch)).argmax(dim=1)}
+
+    def _forward_exploration(
+        self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The best action, or with the chance of the schedule any legal one."""
+        _, mask = self._split(batch)
+        best = self._forward(batch)[Columns.ACTIONS]
+        chance = self.epsilon_schedule.update(t or 0)
+        # Where an episode has ended nothing is legal, and whatever is chosen counts for nothing.
+        anything = torch.multinomial(mask.where(mask.sum(1, keepdim=True) > 0, 1.0), 1).squeeze(1)
+        return {Columns.ACTIONS: torch.where(torch.rand_like(mask[:, 0]) < chance, anything, best)}
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Q of the states and, by both networks, of those that follow [van Hasselt et al. 2016]."""
+        following = {Columns.OBS: batch[Columns.NEXT_OBS]}
+        both = {Columns.OBS: torch.cat([batch[Columns.OBS], batch[Columns.NEXT_OBS]])}
+        now, then = self.compute_q_values(both)[QF_PREDS].chunk(2)
+        return {
+            QF_PREDS: now,
+            QF_NEXT_PREDS: then,
+            QF_TARGET_NEXT_PREDS: self.forward_target(following)[QF_PREDS],
+        }
+
+    def compute_q_values(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """(batch, actions) of the networks that learn."""
+        return {QF_PREDS: self._q(batch, self.policy, self.critic)}
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """(batch, actions) of the networks that follow."""
+        return {QF_PREDS: self._q(batch, self.target_policy, self.target_critic)}
+
+    def _q(self, batch: dict[str, Any], policy: nn.Module, critic: nn.Module) -> Tensor:
+        vector, mask = self._split(batch)
+        logits, legal = policy(vector, mask), mask > 0.5
+        mean = logits.where(legal, 0.0).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+        advantages = (logits - mean).where(legal, 0.0)
+        return (critic(vector).unsqueeze(1) + self.log_worth.exp() * advantages).where(legal, -torch.inf)

@@ -8,18 +8,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from ray.exceptions import RayTaskError
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.algorithms import DESCRIPTIONS, build_config
+from rlsched.learn.appo import LearnerDiedError
 from rlsched.learn.config import TrainConfig, WarmStart
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.ppo import REPORTED, build_config
+from rlsched.learn.sampling import REPORTED
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
-LEARNER_REPORTS = ("policy_loss", "vf_loss", "vf_explained_var", "entropy")
 MODULE = "default_policy"
 WARM_STREAM = 0x7761726D  # of the episodes that a teacher plays
 
@@ -36,10 +38,9 @@ class RllibEngine:
         iteration: at which the run begins or goes on.
     """
 
-    columns = ("episode_return_mean", *REPORTED, *LEARNER_REPORTS)
-
     def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
         self.scenario, self.config = scenario, config
+        self.reports = DESCRIPTIONS[config.algo].reports
         self.num_resources = num_resources = len(feed.units)
         self.algorithm = build_config(scenario, config, num_resources, iteration).build_algo()
         layout = Layout.of(scenario.observation, scenario.decision, num_resources)
@@ -58,22 +59,38 @@ class RllibEngine:
         state = self.algorithm.learner_group.get_state(components=part)
         weights = dict(state["learner"]["rl_module"][MODULE])
         for name, value in self.net.state_dict().items():
-            weights[f"policy.{name}"] = value.numpy()
+            for part_of in ("policy", "target_policy"):
+                if f"{part_of}.{name}" in weights:
+                    weights[f"{part_of}.{name}"] = value.numpy()
         self.algorithm.learner_group.set_state({"learner": {"rl_module": {MODULE: weights}}})
         self.algorithm.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.algorithm.learner_group, inference_only=True
         )
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the figures that every iteration gives."""
+        return ("episode_return_mean", *REPORTED, *self.reports)
+
     def iterate(self) -> Progress:
-        """One iteration of RLlib's."""
-        result = self.algorithm.train()
+        """One iteration of RLlib's.
+
+        Raises:
+            LearnerDiedError: what learns has died; why is in its notes.
+        """
+        try:
+            result = self.algorithm.train()
+        except RayTaskError as error:
+            if isinstance(error.cause, LearnerDiedError):  # in another process
+                raise error.cause from None
+            raise
         newest = self.learned()
         for name, value in self.net.state_dict().items():
             value.lerp_(newest[name], 1.0 - self.config.averaging)
         played = result.get("env_runners", {})
         learned = result.get("learners", {}).get(MODULE, {})
         row = {name: number(played.get(name)) for name in ("episode_return_mean", *REPORTED)}
-        row |= {name: number(learned.get(name)) for name in LEARNER_REPORTS}
+        row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(
             steps=int(result["num_env_steps_sampled_lifetime"]),
             sampled=int(played.get("num_env_steps_sampled", 0)),
@@ -86,7 +103,7 @@ class RllibEngine:
         weights: Mapping[str, Any] = state["learner"]["rl_module"][MODULE]
         prefix = "policy."
         return {
-            name.removeprefix(prefix): torch.as_tensor(np.asarray(value))
+            name.removeprefix(prefix): torch.from_numpy(np.array(value))
             for name, value in weights.items()
             if name.startswith(prefix)
         }

@@ -45,13 +45,14 @@ def reference(chunk: Chunk, discounts: list[float], lambdas: list[float]) -> lis
 def rows(chunks: list[Chunk]) -> dict[str, np.ndarray]:
     """One after the other, each with its bootstrap row, as RLlib lays them out."""
     values = [value for chunk in chunks for value in chunk.values]
-    rewards, terminated, truncated, ticks, real = [], [], [], [], []
-    for chunk in chunks:
+    rewards, terminated, truncated, ticks, clock, real = [], [], [], [], [], []
+    for number, chunk in enumerate(chunks):
         steps = len(chunk.rewards)
         rewards += [*chunk.rewards, 0.0]
         terminated += [False] * (steps - 1) + [chunk.terminated] * 2
         truncated += [False] * (steps - 1) + [not chunk.terminated, True]
-        ticks += [0, *chunk.ticks]  # an observation says how long the transition to it took
+        ticks += [0, *chunk.ticks]
+        clock += (1000 - 100 * number + np.cumsum([0, *chunk.ticks])).tolist()  # some go on from earlier
         real += [True] * steps + [False]
     return {
         "values": np.array(values, np.float32),
@@ -59,6 +60,7 @@ def rows(chunks: list[Chunk]) -> dict[str, np.ndarray]:
         "terminated": np.array(terminated),
         "truncated": np.array(truncated),
         "ticks": np.array(ticks, np.float32),
+        "clock": np.array(clock, np.float32),
         "real": np.array(real),
     }
 
@@ -166,10 +168,10 @@ class Values:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(chunks(), min_size=2, max_size=5))
-def test_the_connector_reads_ticks_from_the_observation_that_follows(given_chunks: list[Chunk]) -> None:
+def test_the_connector_reads_the_clock_of_observations(given_chunks: list[Chunk]) -> None:
     batch = rows(given_chunks)
     columns = {
-        Columns.OBS: torch.from_numpy(np.stack([batch["values"], batch["ticks"]], axis=1)),
+        Columns.OBS: torch.from_numpy(np.stack([batch["values"], batch["clock"]], axis=1)),
         Columns.REWARDS: torch.from_numpy(batch["rewards"]),
         Columns.TERMINATEDS: torch.from_numpy(batch["terminated"]),
         Columns.TRUNCATEDS: torch.from_numpy(batch["truncated"]),

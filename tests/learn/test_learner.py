@@ -16,10 +16,10 @@ from ray.rllib.evaluation.postprocessing import Postprocessing
 from ray.rllib.utils.postprocessing.value_predictions import compute_value_targets
 
 from rlsched import scenario
+from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.gae import TimedAdvantages, TimedPPOLearner
 from rlsched.learn.module import MaskedModule
-from rlsched.learn.ppo import build_config
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -94,11 +94,11 @@ def test_runner_and_learner_use_our_module_and_mask(setting: Setting) -> None:
 
 
 def test_targets_are_discounted_by_the_ticks_of_the_environment(setting: Setting) -> None:
-    """Worked out anew from the episodes, whose observations say how long each transition took."""
+    """Worked out anew from the episodes, whose observations tell the time."""
     expected: list[float] = []
     for episode in setting.sampled:
         values = setting.values({Columns.OBS: torch.from_numpy(episode.states)})
-        ticks = episode.states[1:, -1].astype(int).tolist()
+        ticks = np.diff(episode.states[:, -1]).astype(int).tolist()
         chunk = Chunk(values.tolist(), episode.rewards.tolist(), ticks, episode.terminated)
         gained = reference(chunk, powers(setting.gamma, ticks), powers(setting.gamma, ticks))
         expected += (np.array(gained) + values[:-1]).tolist()

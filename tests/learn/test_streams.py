@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlsched.learn.ppo import TrainingVectorEnv
+from rlsched.learn.sampling import TrainingVectorEnv
 from rlsched.scenario import Scenario
 
 

@@ -1,0 +1,179 @@
+"""RLlib's algorithms on its new API stack, with our environments, modules and time: one description each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.tune.registry import register_env
+
+from rlsched.learn.appo import GuardedAPPOLearner
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.dqn import TimedDQNLearner
+from rlsched.learn.gae import TimedPPOLearner
+from rlsched.learn.module import MaskedModule, QModule, TargetedModule, module_config
+from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
+from rlsched.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Description:
+    """How RLlib is to run an algorithm.
+
+    Attributes:
+        config: RLlib's configuration of it.
+        learner: computes its loss, in simulated time.
+        module: its networks.
+        reports: figures of its learner for the record.
+        settings: of its own, from ours; keywords of `AlgorithmConfig.training`.
+        sampled_at_once: decisions per environment that a runner hands over.
+    """
+
+    config: type[AlgorithmConfig]
+    learner: type[Any]
+    module: type[MaskedModule]
+    reports: tuple[str, ...]
+    settings: Callable[[TrainConfig], Mapping[str, Any]]
+    sampled_at_once: Callable[[TrainConfig], int]
+
+
+def _ppo(config: TrainConfig) -> dict[str, Any]:
+    ppo = config.ppo
+    return {
+        "clip_param": ppo.clip,
+        "entropy_coeff": ppo.entropy,
+        "vf_loss_coeff": ppo.value_weight,
+        "vf_clip_param": float("inf"),
+        "use_kl_loss": False,
+        "grad_clip": ppo.gradient_clip,
+        "num_epochs": ppo.epochs,
+        "minibatch_size": ppo.minibatch,
+        "train_batch_size_per_learner": config.decisions_per_iteration // max(1, config.learners),
+    }
+
+
+def _appo(config: TrainConfig) -> dict[str, Any]:
+    appo = config.appo
+    return {
+        "clip_param": appo.clip,
+        "entropy_coeff": appo.entropy,
+        "vf_loss_coeff": appo.value_weight,
+        "use_kl_loss": False,
+        "grad_clip": appo.gradient_clip,
+        "circular_buffer_num_batches": appo.buffer_batches,
+        "circular_buffer_iterations_per_batch": appo.epochs,
+        "target_network_update_freq": appo.target_every,
+        "train_batch_size_per_learner": config.sampling.envs_per_runner * appo.fragment,
+    }
+
+
+def _dqn(config: TrainConfig) -> dict[str, Any]:
+    dqn = config.dqn
+    return {
+        "double_q": True,
+        "dueling": True,
+        "n_step": dqn.n_step,
+        "epsilon": [[0, dqn.epsilon], [dqn.epsilon_steps, dqn.final_epsilon]],
+        "grad_clip": dqn.gradient_clip,
+        "train_batch_size_per_learner": dqn.batch,
+        "num_steps_sampled_before_learning_starts": dqn.learning_starts,
+        "target_network_update_freq": 1,
+        "tau": dqn.target_share,
+        "replay_buffer_config": {
+            "type": "PrioritizedEpisodeReplayBuffer",
+            "capacity": dqn.buffer,
+            "alpha": dqn.priority,
+            "beta": dqn.correction,
+        },
+    }
+
+
+DESCRIPTIONS: Mapping[str, Description] = {
+    "ppo": Description(
+        config=PPOConfig,
+        learner=TimedPPOLearner,
+        module=MaskedModule,
+        reports=("policy_loss", "vf_loss", "vf_explained_var", "entropy"),
+        settings=_ppo,
+        sampled_at_once=lambda config: config.sampling.fragment,
+    ),
+    "appo": Description(
+        config=APPOConfig,
+        learner=GuardedAPPOLearner,
+        module=TargetedModule,
+        reports=("policy_loss", "vf_loss", "entropy", "mean_IS"),
+        settings=_appo,
+        sampled_at_once=lambda config: config.appo.fragment,
+    ),
+    "dqn": Description(
+        config=DQNConfig,
+        learner=TimedDQNLearner,
+        module=QModule,
+        reports=("qf_loss", "qf_mean", "td_error_mean"),
+        settings=_dqn,
+        sampled_at_once=lambda config: config.dqn.every,
+    ),
+}
+
+
+def build_config(
+    scenario: Scenario, config: TrainConfig, num_resources: int, iteration: int = 0
+) -> AlgorithmConfig:
+    """RLlib's configuration of a training run.
+
+    Args:
+        scenario: with the units of every resource known.
+        config: how to train.
+        num_resources: resource types of the cluster.
+        iteration: at which the run begins or goes on.
+    """
+    register_env(ENV_NAME, TrainingVectorEnv)
+    config = config.settled(scenario)
+    kind, own, sampling = DESCRIPTIONS[config.algo], config.own, config.sampling
+    gamma = scenario.objective.gamma
+    module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
+    if config.algo == "dqn":
+        module["logit_value"] = config.dqn.logit_value
+    return (
+        kind.config()
+        .environment(
+            ENV_NAME,
+            env_config={"scenario": scenario.model_dump(mode="json"), "stream": (config.seed, iteration)},
+        )
+        .env_runners(
+            num_env_runners=sampling.runners,
+            num_envs_per_env_runner=sampling.envs_per_runner,
+            gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
+            rollout_fragment_length=kind.sampled_at_once(config),
+        )
+        .learners(
+            num_learners=config.learners,
+            num_gpus_per_learner=config.gpus_per_learner,
+            learner_class=kind.learner,
+            learner_config_dict={
+                "gamma": gamma,
+                "gae_lambda": gamma if config.ppo.gae_lambda is None else config.ppo.gae_lambda,
+            },
+        )
+        .training(
+            # Our learners discount by the ticks of a transition, and RLlib by nothing.
+            gamma=1.0,
+            lr=[[0, own.learning_rate], [config.steps, own.final_learning_rate]],
+            grad_clip_by="global_norm",
+            **kind.settings(config),
+        )
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=kind.module, model_config=module))
+        .reporting(
+            min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=config.decisions_per_iteration
+        )
+        .callbacks(DomainMetrics)
+        .fault_tolerance(restart_failed_env_runners=True)
+        .debugging(seed=config.seed, log_level="ERROR")
+    )

@@ -1,0 +1,24 @@
+"""Discounting in simulated time, for learners of RLlib's that discount by decisions.
+
+A transition of k ticks is discounted by gamma^k [Cunha 2022, 4.7.3]. What such a learner multiplies by is its
+own gamma and 1 - terminated: a discount is the chance that what follows counts at all [Sutton and Barto 2018,
+5.8]. So with its gamma at 1, transitions that end with chance 1 - gamma^k are discounted as they must be.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def ending(terminated: Tensor, ticks: Tensor, gamma: float) -> Tensor:
+    """Chance that nothing counts after each transition.
+
+    Args:
+        terminated: (row,) whether the episode ended with it.
+        ticks: (row,) that it took.
+        gamma: discount per tick.
+
+    Returns:
+        (row,) in 0 to 1; 1 where the episode ended.
+    """
+    return 1.0 - gamma**ticks * (1.0 - terminated.float())

@@ -1,0 +1,50 @@
+"""Where RLlib's algorithms get their experience: our environments, and what is reported of their episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+from rlsched.envs.vector import Arrays, SchedulingVectorEnv
+from rlsched.scenario import Scenario
+
+ENV_NAME = "rlsched-vector"
+REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
+
+
+class TrainingVectorEnv(SchedulingVectorEnv):
+    """Environments whose streams of episodes no other runner, seed or part of a resumed run has.
+
+    RLlib seeds neighbouring runners with neighbouring numbers, and Gymnasium neighbouring environments; both
+    at once would have most episodes drawn twice.
+    """
+
+    def __init__(self, context: Any) -> None:
+        scenario = Scenario.model_validate(context["scenario"])
+        super().__init__(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
+        self.stream = (*context["stream"], getattr(context, "worker_index", 0))
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Begin a new episode in every environment, in the streams of this runner where a seed is given."""
+        if seed is not None:
+            seed = np.random.SeedSequence(self.stream).generate_state(self.num_envs).tolist()
+        return super().reset(seed=seed, options=options)
+
+
+class DomainMetrics(RLlibCallback):
+    """Reports what an operator cares about beside the return."""
+
+    def on_episode_end(self, *, episode: Any, metrics_logger: Any, **kwargs: Any) -> None:
+        """Log the metrics that the environment put into the last step's info."""
+        values = episode.get_infos(-1).get("metrics") or {}
+        for name in REPORTED:
+            if name in values:
+                metrics_logger.log_value(name, values[name], reduce="mean", window=100)

@@ -1,0 +1,76 @@
+"""A learner that dies ends the run with its reason; RLlib's own APPO would wait for it for ever."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray import cloudpickle
+from torch import Tensor
+
+from rlsched.cli.main import main
+from rlsched.learn import algorithms
+from rlsched.learn.appo import GuardedAPPOLearner
+
+pytestmark = pytest.mark.slow
+
+
+class Dying(GuardedAPPOLearner):
+    """Learns for a while."""
+
+    updates = 0
+
+    def compute_loss_for_module(self, **kwargs: Any) -> Tensor:
+        self.updates += 1
+        if self.updates > 12:
+            raise FloatingPointError(f"at {time.time()}")
+        return super().compute_loss_for_module(**kwargs)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[None]:
+    """Dying is pickled whole: other processes do not know this file."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.mark.parametrize("learners", [0, 1])
+def test_the_run_ends_with_the_reason_and_can_go_on(
+    learners: int,
+    session: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = algorithms.DESCRIPTIONS["appo"]
+    broken = {**algorithms.DESCRIPTIONS, "appo": replace(whole, learner=Dying)}
+    settings = (
+        *("sampling.envs_per_runner=8", "sampling.fragment=32", "appo.fragment=16", f"learners={learners}"),
+        *("validation.episodes=2", "validation.every=1", "episode.max_ticks=100"),
+    )
+    words = ["train", "--scenario", "green-10", "--algo", "appo", "--out", str(tmp_path / "run")]
+    for setting in settings:
+        words += ["--set", setting]
+    with monkeypatch.context() as patch:
+        patch.setattr(algorithms, "DESCRIPTIONS", broken)
+        assert main([*words, "--steps", "1000000"]) == 1
+    ended, said = time.time(), capsys.readouterr().err
+    found = re.search(r"failed: LearnerDiedError: the learner died of FloatingPointError: at (\S+)", said)
+    assert found is not None, said
+    assert ended - float(found[1]) < 60
+    assert "in compute_loss_for_module" in said  # its traceback
+    assert f"go on from its last checkpoint: rlsched train --resume --out {tmp_path / 'run'}" in said
+    if learners == 0:
+        kept = len((tmp_path / "run" / "metrics.csv").read_text().splitlines())
+        assert main(["train", "--resume", "--out", str(tmp_path / "run"), "--steps", "3000"]) == 0
+        assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) > kept

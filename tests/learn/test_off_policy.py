@@ -1,0 +1,189 @@
+"""APPO and DQN: what their losses are made of, against formulas; RLlib's learners without a Ray session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.rllib.algorithms.appo.torch import appo_torch_learner
+from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.learner import Learner
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import PrioritizedEpisodeReplayBuffer
+
+from rlsched import scenario
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.config import make_config
+from rlsched.learn.discounting import ending
+from rlsched.learn.module import QModule
+from rlsched.scenario import Scenario
+
+from .conftest import TINY
+
+pytestmark = pytest.mark.slow
+MODULE = "default_policy"
+GAMMA = 0.9
+
+
+@pytest.fixture(scope="module")
+def green() -> Scenario:
+    """Many decisions take no time, the others a tick each; episodes end within a sample."""
+    return scenario.load("green-10", [f"objective.gamma={GAMMA}", "episode.max_ticks=12"])
+
+
+class Setting:
+    """A runner and a learner of an algorithm."""
+
+    def __init__(self, simulated: Scenario, *settings: str) -> None:
+        self.config = build_config(simulated, make_config({}, "test", [*TINY, *settings]), 2)
+        self.runner = SingleAgentEnvRunner(config=self.config)
+        self.learner: Learner = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
+        self.module: Any = self.learner.module[MODULE].unwrapped()
+
+    def batch(self, episodes: list[Any]) -> dict[str, Any]:
+        """What the learner's pipeline makes of episodes."""
+        made = self.learner._learner_connector(
+            rl_module=self.learner.module, batch={}, episodes=episodes, shared_data={}, metrics=None
+        )
+        return made[MODULE]
+
+    def loss(self, batch: dict[str, Any]) -> float:
+        """Of a batch, with gradients for every parameter that is trained."""
+        output = self.learner.module[MODULE].forward_train(batch)
+        loss = self.learner.compute_loss_for_module(
+            module_id=MODULE, config=self.config, batch=batch, fwd_out=output
+        )
+        loss.backward()
+        for name, value in self.module.named_parameters():
+            assert value.grad is None or torch.isfinite(value.grad).all(), name
+            assert value.requires_grad != name.startswith("target_"), name
+        return float(loss.detach())
+
+
+@given(st.floats(0, 1), st.integers(0, 400), st.booleans())
+def test_ending_discounts_as_time_does(gamma: float, ticks: int, terminated: bool) -> None:
+    found = ending(torch.tensor([terminated]), torch.tensor([float(ticks)]), gamma)
+    expected = 0.0 if terminated else gamma**ticks
+    assert float(1 - found) == pytest.approx(expected, abs=1e-6)
+
+
+def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting(green, "algo=appo", "appo.fragment=32")
+    told: dict[str, torch.Tensor] = {}
+    v_trace = appo_torch_learner.vtrace_torch
+
+    def listen(**keywords: Any) -> Any:
+        told.update(keywords)
+        return v_trace(**keywords)
+
+    monkeypatch.setattr(appo_torch_learner, "vtrace_torch", listen)
+    try:
+        episodes = setting.runner.sample(num_timesteps=8 * 32, random_actions=False)
+        expected: list[float] = []
+        ended = 0
+        for episode in episodes:
+            clock = np.stack(episode.get_observations())[:, -1]
+            discounts = GAMMA ** np.diff(clock)
+            if episode.is_terminated:
+                discounts[-1] = 0.0
+            ended += episode.is_terminated or episode.is_truncated
+            expected += [*discounts, 0.0]  # the row of the bootstrap value
+        setting.loss(setting.batch(episodes))
+        discounts = told["discounts"].T.flatten().numpy()
+        assert discounts[: len(expected)] == pytest.approx(np.array(expected), rel=1e-5)
+        assert (discounts[len(expected) :] == 0).all()  # padding
+        assert ended > 2
+        assert len(set(np.round(expected, 6))) >= 3  # no time, a tick, nothing follows
+    finally:
+        setting.learner.shutdown()
+
+
+@pytest.fixture(scope="module", params=[1, 8])
+def dqn(request: pytest.FixtureRequest, green: Scenario) -> Setting:
+    return Setting(green, "algo=dqn", f"dqn.n_step={request.param}")
+
+
+def replayed(setting: Setting, number: int) -> list[Any]:
+    """Transitions as RLlib's replay buffer hands them out."""
+    buffer = PrioritizedEpisodeReplayBuffer(capacity=10_000)
+    for _ in range(4):
+        buffer.add(setting.runner.sample(num_timesteps=256, random_actions=False))
+    drawn: list[Any] = buffer.sample(
+        num_items=number,
+        n_step=setting.config.n_step,
+        gamma=setting.config.gamma,
+        beta=0.4,
+        sample_episodes=True,
+    )
+    return drawn
+
+
+def test_bellman_targets_by_their_formula(dqn: Setting) -> None:
+    """Double Q: the online network chooses the next action, the target network says what it is worth."""
+    batch = dqn.batch(replayed(dqn, 64))
+    with torch.no_grad():
+        for value in dqn.module.policy.parameters():
+            value.add_(0.1 * torch.randn_like(value))  # the networks that follow differ
+        chosen = dqn.module.compute_q_values({Columns.OBS: batch[Columns.OBS]})[QF_PREDS]
+        following = {Columns.OBS: batch[Columns.NEXT_OBS]}
+        best = dqn.module.compute_q_values(following)[QF_PREDS].argmax(1)
+        worth = dqn.module.forward_target(following)[QF_PREDS].gather(1, best[:, None])[:, 0]
+    ticks = (batch[Columns.NEXT_OBS] - batch[Columns.OBS])[:, -1]
+    assert (ticks >= 0).all()
+    assert len(set(ticks.tolist())) > 1
+    left = torch.where(batch[Columns.TERMINATEDS].bool(), 0.0, GAMMA**ticks * worth)
+    error = chosen.gather(1, batch[Columns.ACTIONS].long()[:, None])[:, 0] - batch[Columns.REWARDS] - left
+    huber = torch.where(error.abs() < 1, 0.5 * error**2, error.abs() - 0.5)
+    assert dqn.loss(batch) == pytest.approx(float((batch["weights"] * huber).mean()), rel=1e-4)
+
+
+def test_q_is_the_critics_value_and_the_policys_preference(dqn: Setting) -> None:
+    batch = dqn.batch(replayed(dqn, 64))
+    module: QModule = dqn.module
+    vector, mask = module._split(batch)
+    with torch.no_grad():
+        q = module.compute_q_values(batch)[QF_PREDS]
+        values = module.critic(vector)
+        logits = module.policy(vector, mask)
+    legal = mask > 0.5
+    assert (q[~legal] == -torch.inf).all()
+    for row in range(len(q)):
+        if legal[row].any():
+            assert q[row][legal[row]].mean() == pytest.approx(float(values[row]), abs=1e-4)
+            assert q[row].argmax() == logits[row].argmax()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_exploring_takes_any_legal_action_and_no_other(green: Scenario, epsilon: float) -> None:
+    """RLlib's own takes none whose value is exactly 0; here all are."""
+    setting = Setting(green, "algo=dqn", f"dqn.epsilon={epsilon}", f"dqn.final_epsilon={epsilon}")
+    module: QModule = setting.module
+    with torch.no_grad():
+        for value in module.parameters():
+            value.zero_()
+    size, actions = module.layout.size, module.layout.num_actions
+    rng = np.random.default_rng(0)
+    mask = (rng.random((2000, actions)) < 0.4).astype(np.float32)
+    mask[:, -1] = 1
+    obs = np.concatenate([rng.random((2000, size), np.float32), mask, np.zeros((2000, 1))], axis=1)
+    chosen = module.forward_exploration({Columns.OBS: torch.from_numpy(obs.astype(np.float32))}, t=10)
+    taken = chosen[Columns.ACTIONS].numpy()
+    assert mask[np.arange(2000), taken].all()
+    if epsilon == 0:
+        assert (taken == mask.argmax(axis=1)).all()
+    else:
+        shares = np.bincount(taken, minlength=actions) / 2000
+        expected = (mask / mask.sum(1, keepdims=True)).mean(0)
+        assert shares == pytest.approx(expected, abs=0.04)
+
+
+def test_runners_hold_no_more_than_choosing_needs(dqn: Setting) -> None:
+    names = {name.split(".")[0] for name, _ in dqn.runner.module.unwrapped().named_parameters()}
+    assert names == {"policy"}
+    whole = {name.split(".")[0] for name, _ in dqn.module.named_parameters()}
+    assert whole == {"policy", "critic", "log_worth", "target_policy", "target_critic"}
