@@ -148,7 +148,8 @@ class RunFolder:
         if not self.metrics.is_file():
             return []
         with self.metrics.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+            lines = [line for line in file if line.endswith("\n")]
+        rows = list(csv.DictReader(lines))
         whole = [row for row in rows if None not in row and None not in row.values()]
         return [row for row in whole if row["iteration"].isdigit()]
 

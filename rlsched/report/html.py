@@ -22,7 +22,7 @@ from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
 from rlsched.report.over_time import Timeline, draw_jobs, draw_power
-from rlsched.report.plots import draw_comparison
+from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
 from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table
@@ -64,9 +64,10 @@ def write_report(
         hoarders = _hoarders(result)
         picture = draw_comparison(result.summary, metrics, hoarders)
         pictures["comparison.png"] = ("All policies, by metric", to_png(picture))
+    colours = {str(Path(who.policy)): colour for who, colour in learned_colours(result.summary).items()}
     for k, curves in enumerate(learning, start=1):
         caption = f"Learning curve: {curves.metric.replace('_', ' ')}"
-        pictures[f"learning-{k}.png"] = (caption, to_png(draw_learning(curves)))
+        pictures[f"learning-{k}.png"] = (caption, to_png(draw_learning(curves, colours)))
     for k, gantt in enumerate(gantts, start=1):
         pictures[f"gantt-{k}.png"] = (f"Schedules: {gantt.title}", to_png(draw_gantt(gantt)))
     for k, timeline in enumerate(timelines, start=1):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import floor, isfinite, log10
+from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from rlsched.jobs import FloatArray
 from rlsched.report.style import (
     HEURISTIC,
     LEARNED,
+    LOG_FROM,
     MUTED,
     house_style,
     new_figure,
@@ -29,6 +31,15 @@ from rlsched.report.words import Scale, number, scale_for
 HEURISTICS_SHOWN = 6
 """Heuristics beside a learning curve, the best ones."""
 
+NAME_GAP = 0.05
+"""Least distance between the names of two heuristics, as a share of the axis."""
+
+NOTE_WIDTH = 110
+"""Characters in a line below the axis."""
+
+_HELD = "\N{NO-BREAK SPACE}"
+"""Holds the name of a heuristic together where a note is broken into lines."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -36,9 +47,9 @@ class Curve:
 
     Attributes:
         name: of the run.
-        steps: (points,) environment steps so far.
+        steps: (points,) decisions so far.
         values: (points,) the metric on training episodes.
-        validation_steps: (checks,) environment steps at which the policy was validated.
+        validation_steps: (checks,) decisions after which the policy was validated.
         validation_values: (checks,) the metric on validation episodes.
         kept: (checks,) True where the policy was the best so far, hoarding considered; the last is marked.
     """
@@ -49,6 +60,11 @@ class Curve:
     validation_steps: FloatArray
     validation_values: FloatArray
     kept: NDArray[np.bool_]
+
+    @property
+    def all_steps(self) -> FloatArray:
+        """Where there is a point of either kind."""
+        return np.concatenate([self.steps, self.validation_steps])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +82,17 @@ class LearningCurves:
     heuristics: Mapping[str, float]
 
 
-def draw_learning(learning: LearningCurves) -> Figure:
-    """Steps against the metric: training as a line, validation as points, heuristics as grey lines.
+def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = None) -> Figure:
+    """Decisions against the metric: training as a line, validation as points, heuristics as grey lines.
+
+    Args:
+        learning: what is drawn.
+        colours: that runs have in other pictures, by name; others get those that are left.
 
     Raises:
         ValueError: no curve has a point.
     """
-    if not any(len(curve.steps) + len(curve.validation_steps) for curve in learning.curves):
+    if not any(len(curve.all_steps) for curve in learning.curves):
         raise ValueError("no curve has a point: train for at least one iteration")
     meaning = measure(learning.metric)
     points = np.concatenate([part for c in learning.curves for part in (c.values, c.validation_values)])
@@ -82,58 +102,77 @@ def draw_learning(learning: LearningCurves) -> Figure:
     with house_style():
         figure = new_figure(9.0, 5.0)
         axes = figure.add_subplot()
-        for k, curve in enumerate(learning.curves):
-            _draw_curve(axes, curve, LEARNED[k % len(LEARNED)], scale, meaning.lower_is_better)
+        for curve, colour in zip(learning.curves, _colours(learning, colours or {}), strict=True):
+            _draw_curve(axes, curve, colour, scale)
         value_axis(axes, "y", (everything * scale.factor).tolist())
-        last = max(
-            float(part.max())
-            for curve in learning.curves
-            for part in (curve.steps, curve.validation_steps)
-            if len(part)
-        )
-        axes.set_xlim(0, last * 1.02 or 1.0)
+        _step_axis(axes, learning.curves)
         _draw_heuristics(axes, near, scale)
         quiet_axes(axes, "both")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
-        beyond = ", ".join(f"{name} {scale(value)}" for name, value in far.items())
-        axes.set_xlabel("environment steps" + (f"\nbeyond this axis: {beyond}" if far else ""))
+        axes.set_xlabel(_notes(learning, far, scale))
         unit = scale.suffix.strip()
         axes.set_title(learning.metric.replace("_", " ") + (f" ({unit})" if unit else ""))
         arrow = "lower is better" if meaning.lower_is_better else "higher is better"
         axes.set_title(arrow, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
-        figure.legend(loc="outside lower center", ncols=4, fontsize=8.5)
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
     return figure
 
 
-def _draw_curve(axes: Axes, curve: Curve, colour: str, scale: Scale, lower_is_better: bool) -> None:
+def _colours(learning: LearningCurves, colours: Mapping[str, str]) -> list[str]:
+    """One per curve."""
+    free = [colour for colour in LEARNED if colour not in colours.values()] or list(LEARNED)
+    return [colours.get(curve.name, free[k % len(free)]) for k, curve in enumerate(learning.curves)]
+
+
+def _draw_curve(axes: Axes, curve: Curve, colour: str, scale: Scale) -> None:
     name = shortened(curve.name)
+    checks = curve.validation_values * scale.factor
     if len(curve.steps):
         axes.plot(
             curve.steps, curve.values * scale.factor, color=colour, alpha=0.45, linewidth=1.3,
-            label=f"{name}, training",
-        )  # fmt: skip
-    checks = curve.validation_values * scale.factor
-    if len(checks):
-        axes.plot(
-            curve.validation_steps, checks, "o-", color=colour, markersize=4.5, linewidth=1.6,
-            label=f"{name}, validation",
+            label=None if len(checks) else name,
         )  # fmt: skip
     if curve.kept.any():
         best = int(np.flatnonzero(curve.kept)[-1])
-        at = (float(curve.validation_steps[best]), float(checks[best]))
-        axes.plot(*at, "o", color=colour, markersize=9, markerfacecolor="white", markeredgewidth=2, zorder=5)
-        axes.annotate(
-            f"kept {number(at[1])}",
-            at,
-            xytext=(0, -12 if lower_is_better else 9),
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            fontsize=8.5,
-            fontweight="bold",
-            color=colour,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0},
+        name += f", kept {number(float(checks[best]))}"
+        axes.plot(
+            curve.validation_steps[best], checks[best], "o", color=colour, markersize=9,
+            markerfacecolor="white", markeredgewidth=2, zorder=5,
+        )  # fmt: skip
+    if len(checks):
+        axes.plot(
+            curve.validation_steps, checks, "o-", color=colour, markersize=4.5, linewidth=1.6, label=name
         )
+
+
+def _step_axis(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Decisions from 0 on; logarithmic after the first points where one run is much longer than another."""
+    steps = [curve.all_steps for curve in curves if len(curve.all_steps)]
+    ends = [float(part.max()) for part in steps]
+    positive = np.concatenate(steps)
+    positive = positive[positive > 0]
+    last = max(ends) or 1.0
+    if len(positive) and last > LOG_FROM * min(end for end in ends if end > 0):
+        first = 10.0 ** floor(log10(positive.min()))
+        axes.set_xscale("symlog", linthresh=first, linscale=0.4)
+        axes.set_xlim(-0.15 * first, 1.3 * last)
+    else:
+        axes.set_xlim(-0.015 * last, 1.02 * last)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
+
+
+def _notes(learning: LearningCurves, far: Mapping[str, float], scale: Scale) -> str:
+    """What stands below the axis."""
+    lines = ["decisions"]
+    signs = []
+    if any(len(curve.validation_steps) for curve in learning.curves):
+        signs.append("points: validation, the hollow one was kept")
+    if any(len(curve.steps) for curve in learning.curves):
+        signs.append("pale: training episodes")
+    lines.append("; ".join(signs))
+    if far:
+        named = [f"{name} {scale(value)}".replace(" ", _HELD) for name, value in far.items()]
+        lines.append(fill(f"beyond this axis: {', '.join(named)}", NOTE_WIDTH).replace(_HELD, " "))
+    return "\n".join(lines)
 
 
 def _split_heuristics(
@@ -141,16 +180,21 @@ def _split_heuristics(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """The heuristics to draw and those to name only, best first.
 
-    A heuristic far off would press the curves flat; the best one is always drawn.
+    One far off would press the curves flat; the best one may be twice as far as the others. Where there is no
+    curve yet but a point, it is drawn in any case.
     """
     sign = 1.0 if measure(learning.metric).lower_is_better else -1.0
     measured = {name: value for name, value in learning.heuristics.items() if isfinite(value)}
     ranked = sorted(measured.items(), key=lambda item: sign * item[1])[:HEURISTICS_SHOWN]
     finite = points[np.isfinite(points)]
+    if len(finite) and finite.min() == finite.max():
+        finite = np.append(finite, [value for _, value in ranked[:1]])
     low, high = (finite.min(), finite.max()) if len(finite) else (-np.inf, np.inf)
     room = high - low
     near = {
-        name: value for k, (name, value) in enumerate(ranked) if k == 0 or low - room <= value <= high + room
+        name: value
+        for k, (name, value) in enumerate(ranked)
+        if max(low - value, value - high) <= (room if k else 2 * room)
     }
     return near, {name: value for name, value in ranked if name not in near}
 
@@ -161,9 +205,7 @@ def _draw_heuristics(axes: Axes, heuristics: Mapping[str, float], scale: Scale) 
         axes.axhline(value * scale.factor, color=HEURISTIC, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     axes.autoscale_view()
     rising = sorted(heuristics.items(), key=lambda item: item[1])
-    heights = [_height(axes, value * scale.factor) for _, value in rising]
-    for k in range(1, len(heights)):
-        heights[k] = max(heights[k], heights[k - 1] + 0.05)
+    heights = _apart([_height(axes, value * scale.factor) for _, value in rising], NAME_GAP)
     for (name, value), height in zip(rising, heights, strict=True):
         axes.annotate(
             f"{shortened(name, 28)}  {scale(value)}",
@@ -173,6 +215,19 @@ def _draw_heuristics(axes: Axes, heuristics: Mapping[str, float], scale: Scale) 
             fontsize=8.5,
             color=MUTED,
         )
+
+
+def _apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Rising heights, moved as little as possible until they are so far apart, and within the axis."""
+    groups: list[list[float]] = []  # of neighbours that touch; each height less the gaps below it
+    for k, height in enumerate(heights):
+        group = [height - k * gap]
+        while groups and np.mean(groups[-1]) >= np.mean(group):
+            group = groups.pop() + group
+        groups.append(group)
+    highest = 1.0 - gap * (len(heights) - 1)
+    lowest = [min(max(float(np.mean(group)), gap / 2), highest) for group in groups for _ in group]
+    return [low + k * gap for k, low in enumerate(lowest)]
 
 
 def _height(axes: Axes, value: float) -> float:

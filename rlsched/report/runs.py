@@ -9,31 +9,36 @@ from pathlib import Path
 import numpy as np
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.statistics import Contender
 from rlsched.learn.folder import RunFolder
 from rlsched.report.learning_curve import Curve, LearningCurves
 
+DEEPEST = 3
+"""Folders from a run down to a policy in it: checkpoints/000010/policy."""
 
-def learning_of(folders: Sequence[Path]) -> list[LearningCurves]:
-    """The run folders among these that have trained, those validated on the same episodes in one picture.
+
+def learning_of(policies: Sequence[Path]) -> list[LearningCurves]:
+    """The runs in whose folders these policies lie, those validated on the same episodes in one picture.
+
+    Policies elsewhere and runs without a point yet are left out.
 
     Raises:
         BadInputError: what a run has written about itself is damaged.
     """
     pictures: list[LearningCurves] = []
-    for path in folders:
-        folder = RunFolder(path)
-        if not folder.validation.is_file():
-            continue
+    for folder in _runs(policies):
         try:
             facts = json.loads(folder.validation.read_text("utf-8"))
             metric = facts["metric"]
-            heuristics = {f"{name} greedy": values[metric] for name, values in facts["heuristics"].items()}
+            heuristics = {_contender(name): values[metric] for name, values in facts["heuristics"].items()}
             curve = curve_of(folder, metric)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInputError(
-                str(path), f"its validation.json or metrics.csv is damaged ({error!r})", "restore or move it"
+                str(folder.path),
+                f"its validation.json or metrics.csv is damaged ({error!r})",
+                "restore or move it",
             ) from None
-        if not len(curve.steps) + len(curve.validation_steps):
+        if not len(curve.all_steps):
             continue
         for k, picture in enumerate(pictures):
             if (picture.metric, picture.heuristics) == (metric, heuristics):
@@ -42,6 +47,24 @@ def learning_of(folders: Sequence[Path]) -> list[LearningCurves]:
         else:
             pictures.append(LearningCurves(metric, [curve], heuristics))
     return pictures
+
+
+def _runs(policies: Sequence[Path]) -> list[RunFolder]:
+    """The runs that these policies are of, each once, in their order."""
+    found: dict[Path, RunFolder] = {}
+    for policy in policies:
+        for path in (policy, *policy.parents[:DEEPEST]):
+            folder = RunFolder(path)
+            if folder.validation.is_file():
+                found.setdefault(path.resolve(), folder)
+                break
+    return list(found.values())
+
+
+def _contender(name: str) -> str:
+    """What a heuristic of validation.json is called elsewhere in the report."""
+    order, _, rule = name.partition(":")
+    return str(Contender(order, rule or "greedy"))
 
 
 def curve_of(folder: RunFolder, metric: str) -> Curve:
@@ -56,5 +79,5 @@ def curve_of(folder: RunFolder, metric: str) -> Curve:
     checked_at, checked = column(f"validation_{metric}")
     kept = np.array([float(row["kept"]) > 0 for row in rows if row.get(f"validation_{metric}")], np.bool_)
     return Curve(
-        folder.path.name, np.array(steps), np.array(values), np.array(checked_at), np.array(checked), kept
+        str(folder.path), np.array(steps), np.array(values), np.array(checked_at), np.array(checked), kept
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from rlsched.learn import policy as artefact
 from rlsched.learn.config import Network
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks import build_policy
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout, job_features
@@ -179,6 +181,39 @@ def test_policies_for_different_things_need_a_scenario(rlsched: Run, policy: Pat
     assert ran.code == 2
     assert f"{other}: was trained with another workload than {policy}" in ran.err
     assert rlsched("evaluate", policy, other, "-n", "1", "--scenario", "lublin-256").code == 0
+
+
+def test_the_report_has_the_learning_curve_of_every_run(rlsched: Run, policy: Path, tmp_path: Path) -> None:
+    """Also of one that was killed while it wrote, whose start is evaluated; the exported policy has none."""
+    runs = [RunFolder(save_policy(tmp_path / name)) for name in ("one", "two")]
+    for run in runs:
+        found = {"sjf": {"bounded_slowdown": 9.0}, "area": {"bounded_slowdown": 8.0}}
+        run.save_validation({"metric": "bounded_slowdown", "episodes": 4, "heuristics": found})
+        for k in range(3):
+            checked = {"validation_bounded_slowdown": 9.0 - k, "kept": 1}
+            run.append_metrics({"iteration": k, "steps": 100 * k, "bounded_slowdown": 9.5 - k, **checked})
+    with runs[1].metrics.open("ab") as file:
+        file.write(b"3,300,6.5,")
+    start = save_policy(runs[1].start)
+    page = tmp_path / "report"
+    ran = rlsched(
+        *("evaluate", policy, runs[0].path, start, "-n", "2", "--against", "fcfs", "--report", page),
+    )
+    assert ran.code == 0, ran.err
+    written = (page / "report.html").read_text("utf-8")
+    assert written.count("<h2>Learning curve: bounded slowdown</h2>") == 1
+    picture = (page / "learning-1.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert b64encode(picture).decode() in written
+    assert not (page / "learning-2.png").exists()
+
+
+def test_the_report_of_policies_that_are_no_runs_has_no_learning_curve(
+    rlsched: Run, policy: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report"
+    assert rlsched("evaluate", policy, "-n", "1", "--against", "fcfs", "--report", page).code == 0
+    assert "Learning curve" not in (page / "report.html").read_text("utf-8")
 
 
 def test_the_whole_trace(rlsched: Run, policy: Path, trace: Path) -> None:

@@ -116,7 +116,7 @@ def test_metrics_go_on_where_the_checkpoint_stands(folder: RunFolder) -> None:
     assert rows(folder) == ["iteration,steps,wait", "1,10,1"]
 
 
-@pytest.mark.parametrize("torn", ["1", "12,1", "4,4", "x,1,2,3", "3,1,2,3"])
+@pytest.mark.parametrize("torn", ["1", "12,1", "4,4", "x,1,2,3", "3,1,2,3", "3,30,", "3,30,7"])
 def test_a_row_that_was_cut_off_is_dropped(folder: RunFolder, torn: str) -> None:
     """The process was killed while it wrote row 12, or the disk was full."""
     folder.path.mkdir(parents=True)

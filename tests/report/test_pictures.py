@@ -16,8 +16,16 @@ from rlsched.report.gantt import LEGEND_IN, PANEL_IN, Gantt, Schedule, draw_gant
 from rlsched.report.gantt import WIDTH_IN as GANTT_WIDTH_IN
 from rlsched.report.learning_curve import Curve, LearningCurves, draw_learning
 from rlsched.report.plots import HEURISTICS_SHOWN, draw_comparison
-from rlsched.report.style import DPI, shortened, to_png
+from rlsched.report.style import DPI, LEARNED, shortened, to_png
 from rlsched.report.words import number, scale_for, time_unit, written
+
+NOTHING = np.array([])
+
+
+def validated(name: str, steps: list[float], values: list[float]) -> Curve:
+    """A run of which the first validated policy was kept."""
+    kept = np.arange(len(steps)) == 0
+    return Curve(name, NOTHING, NOTHING, np.array(steps), np.array(values), kept)
 
 
 def opened(figure: Figure) -> Image.Image:
@@ -133,11 +141,72 @@ def test_learning_curve_with_a_heuristic_far_off() -> None:
 
 
 def test_learning_curve_with_one_point_and_gaps() -> None:
-    nothing = np.array([])
-    curve = Curve("a", np.array([0.0]), np.array([nan]), nothing, nothing, nothing > 0)
+    curve = Curve("a", np.array([0.0]), np.array([nan]), NOTHING, NOTHING, NOTHING > 0)
     assert opened(draw_learning(LearningCurves("utilization", [curve], {})))
     with pytest.raises(ValueError, match="no curve has a point"):
         draw_learning(LearningCurves("wait", [], {}))
+
+
+GREEN = {"packing + now": 0.836, "hvf + horizon": 0.828, "fcfs + horizon": 0.8279, "qos + horizon": 0.826}
+
+
+def test_learning_curve_of_a_share_shows_every_heuristic_that_leaves_it_room() -> None:
+    curve = validated("search", [0.0, 3e6, 7e6], [0.835, 0.845, 0.862])
+    figure = draw_learning(LearningCurves("job_value_ratio", [curve], GREEN))
+    axes = figure.axes[0]
+    drawn = {
+        round(float(np.asarray(line.get_ydata())[0]), 2)
+        for line in axes.lines
+        if "-" not in str(line.get_marker())
+    }
+    assert {83.6, 82.8, 82.79, 82.6} <= drawn
+    assert 82 < axes.get_ylim()[0] < axes.get_ylim()[1] < 87
+    assert axes.get_xlim()[0] < 0
+    for said in ("job value ratio (%)", "higher is better", "search, kept 83.5", "packing + now  83.6"):
+        assert said in texts(figure)
+    assert "decisions" in axes.get_xlabel()
+    named = [note for note in axes.texts if note.get_text().partition("  ")[0] in GREEN]
+    heights = sorted(note.xy[1] for note in named)
+    assert len(heights) == 4
+    assert min(np.diff(heights)) >= 0.05 - 1e-9
+    assert heights[0] > 0
+    assert heights[-1] <= 1
+
+
+def test_learning_curve_is_not_pressed_flat_by_heuristics() -> None:
+    curve = validated("ppo", [0.0, 1e5, 2e5], [0.8613, 0.8587, 0.8611])
+    figure = draw_learning(LearningCurves("job_value_ratio", [curve], GREEN))
+    low, high = figure.axes[0].get_ylim()
+    assert high - low < 0.5  # per cent; the curve spans 0.26
+    assert "beyond this axis: packing + now 83.6, hvf + horizon 82.8" in texts(figure)
+
+
+def test_learning_curve_of_one_point_stands_against_the_best_heuristic() -> None:
+    curve = validated("new", [0.0], [0.83])
+    figure = draw_learning(LearningCurves("job_value_ratio", [curve], GREEN))
+    assert figure.axes[0].get_ylim()[1] > 83.6
+    assert opened(figure)
+
+
+def test_learning_curves_of_runs_of_very_different_length_can_all_be_read() -> None:
+    short = validated("ppo", [0.0, 2e5, 1.5e6], [0.86, 0.859, 0.861])
+    long = validated("search", [0.0, 3e6, 8e7], [0.835, 0.85, 0.862])
+    alike = validated("other", [0.0, 3e6, 6e7], [0.835, 0.85, 0.862])
+    figure = draw_learning(LearningCurves("job_value_ratio", [short, long], {}))
+    axes = figure.axes[0]
+    assert axes.transLimits.transform(axes.transScale.transform((1.5e6, 86.0)))[0] > 0.3
+    assert opened(figure)
+    assert (
+        draw_learning(LearningCurves("job_value_ratio", [long, alike], {})).axes[0].get_xscale() == "linear"
+    )
+
+
+def test_learning_curves_have_the_colours_of_the_other_pictures() -> None:
+    curves = [validated(name, [0.0, 1e5], [0.8, 0.81]) for name in ("a", "b", "c")]
+    figure = draw_learning(LearningCurves("job_value_ratio", curves, {}), {"b": LEARNED[0]})
+    handles = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
+    assert handles["b, kept 80"] == LEARNED[0]
+    assert len({handles[f"{name}, kept 80"] for name in "abc"}) == 3
 
 
 def test_drawing_changes_no_settings_of_the_user(result: Result) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.results import Result
 from rlsched.learn.folder import RunFolder
 from rlsched.report.html import write_report
+from rlsched.report.learning_curve import LearningCurves, draw_learning
 from rlsched.report.runs import learning_of
 
 HEURISTICS = {"sjf": {"bounded_slowdown": 7.0, "wait": 90.0}, "area": {"bounded_slowdown": 6.5, "wait": 80.0}}
@@ -27,12 +29,16 @@ def run(path: Path, heuristics: dict[str, dict[str, float]] = HEURISTICS, rows: 
     return path
 
 
+def names(pictures: Sequence[LearningCurves]) -> list[list[str]]:
+    return [[Path(curve.name).name for curve in picture.curves] for picture in pictures]
+
+
 def test_a_curve_has_the_points_that_were_measured(tmp_path: Path) -> None:
     (picture,) = learning_of([run(tmp_path / "one")])
     assert picture.metric == "bounded_slowdown"
-    assert picture.heuristics == {"sjf greedy": 7.0, "area greedy": 6.5}
+    assert picture.heuristics == {"sjf + greedy": 7.0, "area + greedy": 6.5}
     (curve,) = picture.curves
-    assert curve.name == "one"
+    assert curve.name == str(tmp_path / "one")
     assert curve.steps.tolist() == [200, 300, 400]
     assert curve.values.tolist() == [8.0, 7.0, 6.0]
     assert curve.validation_steps.tolist() == [200, 400]
@@ -44,8 +50,54 @@ def test_runs_share_a_picture_only_where_they_were_validated_alike(tmp_path: Pat
     other = {"sjf": {"bounded_slowdown": 3.0, "wait": 90.0}}
     folders = [run(tmp_path / "a"), run(tmp_path / "b"), run(tmp_path / "c", other)]
     pictures = learning_of(folders)
-    assert [[curve.name for curve in picture.curves] for picture in pictures] == [["a", "b"], ["c"]]
-    assert pictures[1].heuristics == {"sjf greedy": 3.0}
+    assert names(pictures) == [["a", "b"], ["c"]]
+    assert pictures[1].heuristics == {"sjf + greedy": 3.0}
+
+
+def test_policies_of_a_run_have_its_curve_once(tmp_path: Path) -> None:
+    one, other = run(tmp_path / "one"), run(tmp_path / "other")
+    policies = [one / "start", one, tmp_path / "exported", other / "checkpoints" / "000010" / "policy"]
+    assert names(learning_of(policies)) == [["one", "other"]]
+
+
+def test_where_there_is_only_validation_it_is_the_curve(tmp_path: Path) -> None:
+    """As a search writes it: what it plays in training is no policy of its own, and has no metrics."""
+    folder = RunFolder(tmp_path / "search")
+    folder.path.mkdir()
+    heuristics = {"packing:now": {"job_value_ratio": 0.836}, "fcfs:horizon": {"job_value_ratio": 0.828}}
+    folder.save_validation({"metric": "job_value_ratio", "episodes": 8, "heuristics": heuristics})
+    for steps, found, kept in ((0, 0.835, 1), (800, None, None), (1600, 0.845, 1), (2400, 0.842, 0)):
+        row = {"return_mean": 9.0, "sigma": 0.3, "validation_job_value_ratio": found, "kept": kept}
+        folder.append_metrics({"iteration": steps // 800, "steps": steps, **row})
+    (picture,) = learning_of([folder.path])
+    assert picture.heuristics == {"packing + now": 0.836, "fcfs + horizon": 0.828}
+    (curve,) = picture.curves
+    assert not len(curve.steps)
+    assert curve.validation_steps.tolist() == [0, 1600, 2400]
+    assert curve.validation_values.tolist() == [0.835, 0.845, 0.842]
+    assert curve.kept.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 5, 8, 12])
+def test_a_run_killed_while_it_wrote_has_the_points_before(tmp_path: Path, cut: int) -> None:
+    path = run(tmp_path / "one")
+    text = (path / "metrics.csv").read_bytes()
+    (path / "metrics.csv").write_bytes(text[:-cut])
+    (picture,) = learning_of([path])
+    (curve,) = picture.curves
+    assert curve.validation_values.tolist() == [5.9]
+    assert curve.values.tolist() == [8.0, 7.0]
+
+
+def test_a_run_without_validation_yet_has_what_it_saw_in_training(tmp_path: Path) -> None:
+    path = run(tmp_path / "one")
+    table = (path / "metrics.csv").read_text().splitlines()
+    blank = [",".join([*line.split(",")[:3], "", ""]) for line in table[1:]]
+    (path / "metrics.csv").write_text("\n".join([table[0], *blank, ""]))
+    (picture,) = learning_of([path])
+    assert picture.curves[0].values.tolist() == [8.0, 7.0, 6.0]
+    assert not len(picture.curves[0].validation_steps)
+    assert draw_learning(picture)
 
 
 def test_folders_without_a_curve_are_left_out(tmp_path: Path) -> None:
