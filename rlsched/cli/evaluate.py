@@ -68,8 +68,8 @@ def evaluate(
 
     A policy keeps the decision rules and observations it was trained with; cluster and jobs are those of
     --scenario or --trace or both, or else of the scenario it was trained for. Episodes are never ones it was
-    trained on, unless you name such rows. sjf with greedy backfilling always runs too: against it is judged
-    whether a policy only pushes long jobs out of sight.
+    trained on, unless you name such rows. Where all jobs run to their end, greedy sjf always runs too:
+    against it is judged whether a policy only pushes long jobs out of sight.
 
     Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report
     """
@@ -90,7 +90,7 @@ def evaluate(
         rules_of,
         with_reference,
     )
-    from rlsched.evaluate.hoarding import REFERENCE
+    from rlsched.evaluate.hoarding import REFERENCES
     from rlsched.evaluate.session import open_session
 
     named = options.items(against)
@@ -102,16 +102,17 @@ def evaluate(
     chosen = _scenario(trained, scenario, trace, overrides)
     options.check_overrides(overrides, chosen, protocol)
     horizon = chosen.decision.horizon is not None
+    rule = "now" if horizon else "greedy"
     rivals = entries(
         "--against",
         named or (AGAINST_WITH_HORIZON if horizon else AGAINST),
-        ["now" if horizon else "greedy"],
+        [rule],
         rules_of(chosen),
     )
     session = open_session(chosen, choice)
     rivals = [entry for entry in rivals if entry.policy not in trained]
-    if not horizon:
-        rivals = with_reference(rivals, Entry(*REFERENCE))
+    if chosen.episode.end != "max_ticks":
+        rivals = with_reference(rivals, Entry(*REFERENCES[rule]))
     picked = [Entry(path, None) for path in trained] + rivals
     racing = contestants("--against", picked, session, load)
     compare_and_show(session, racing, targets)

@@ -181,7 +181,7 @@ def hoarding(findings: Sequence[Breach]) -> Table:
         )
     table.caption = (
         f"A result counts with a span of at most {SPAN_LIMIT:g} times and a mean wait of at most "
-        f"{WAIT_LIMIT:g} times those of sjf with greedy backfilling: long jobs must not be pushed away."
+        f"{WAIT_LIMIT:g} times those of greedy sjf: long jobs must not be pushed away."
     )
     return table
 

@@ -21,7 +21,8 @@ SPAN_LIMIT = 1.3
 WAIT_LIMIT = 1.75
 """A result counts only up to this many times greedy sjf's mean wait (results.md, "Hoarding")."""
 
-REFERENCE = Contender("sjf", "greedy")
+REFERENCES = {rule: Contender("sjf", rule) for rule in ("greedy", "now")}
+"""The same order where there is no horizon, and where there is one: greedy sjf."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
     """Check every learned policy against greedy sjf on the same sequences.
 
     Args:
-        episodes: of all policies; those of `sjf` with backfill `greedy` are the reference.
+        episodes: of all policies; those of sjf, `greedy` or with a horizon `now`, are the reference.
 
     Returns:
         One finding per learned policy, breached or not.
@@ -70,7 +71,8 @@ def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
         ValueError: the episodes are not the same for all policies.
     """
     table = Table.of(episodes)
-    reference = table.columns.get(REFERENCE, {})
+    known = [table.columns[name] for name in REFERENCES.values() if name in table.columns]
+    reference = known[0] if known else {}
     return [
         _judge(contender, columns, reference)
         for contender, columns in table.columns.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -291,7 +290,6 @@ def ray_session(address: str | None) -> Iterator[None]:
     """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
     started = not ray.is_initialized()
     if started:
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its core writes past every handler
         try:
             ray.init(
                 address=address or "local",

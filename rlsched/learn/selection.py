@@ -122,7 +122,7 @@ class Validation:
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
         if self.scenario.episode.end != "all_finished":  # what is not run by the end earns nothing
             return Score(0.0, sign * metrics["relative"])
-        reference = self.heuristics["sjf"]
+        reference = self.heuristics["sjf" if self.scenario.decision.horizon is None else "sjf:now"]
         span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
         wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
         excess = max(0.0, max(span, wait) - 1.0)

@@ -86,8 +86,7 @@ def hoarding_table(findings: Sequence[Breach]) -> str:
     caption = (
         "A policy can reach a low mean slowdown by keeping long jobs until all others are done. A result"
         f" counts only with a schedule span of at most {SPAN_LIMIT:g} times and a mean wait of at most"
-        f" {WAIT_LIMIT:g} times those of sjf with greedy backfilling on the same sequences, and with no fewer"
-        " jobs finished."
+        f" {WAIT_LIMIT:g} times those of greedy sjf on the same sequences, and with no fewer jobs finished."
     )
     cells = [
         (

@@ -75,7 +75,7 @@ def verdict(row: SummaryRow) -> str:
 def judgement(finding: Breach) -> str:
     """What the hoarding check found, in plain words."""
     if finding.breached is None:
-        return "not judged: add sjf with greedy backfilling to the comparison"
+        return "not judged: add greedy sjf to the comparison"
     if not finding.breached:
         return "counts"
     reasons = []

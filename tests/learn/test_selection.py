@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlsched import scenario
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
@@ -141,3 +142,14 @@ def test_a_metric_that_is_not_measured(small: Scenario) -> None:
     feed = EpisodeFeed(small)
     with pytest.raises(BadInputError, match="'carbon_kg' is not measured; use one of wait,"):
         Validation.of(small, feed.units, [feed.evaluation(0, 0)], "carbon_kg")
+
+
+def test_with_a_horizon_hoarding_is_held_against_sjf_that_starts_what_fits() -> None:
+    chosen = scenario.load("deeprm")
+    feed = EpisodeFeed(chosen)
+    rng = np.random.default_rng(0)
+    found = Validation.of(chosen, feed.units, [feed.training(rng) for _ in range(3)], "bounded_slowdown")
+    sjf = found.heuristics["sjf:now"]
+    assert found.score({**sjf, "relative": 1.0}) == Score(0.0, 1.0)
+    pushed = {**sjf, "relative": 0.5, "wait": 2 * WAIT_LIMIT * max(sjf["wait"], 1.0)}
+    assert found.score(pushed).excess > 0.9
