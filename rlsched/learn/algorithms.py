@@ -124,7 +124,11 @@ DESCRIPTIONS: Mapping[str, Description] = {
 
 
 def build_config(
-    scenario: Scenario, config: TrainConfig, num_resources: int, iteration: int = 0
+    scenario: Scenario,
+    config: TrainConfig,
+    num_resources: int,
+    iteration: int = 0,
+    reward_scale: float = 1.0,
 ) -> AlgorithmConfig:
     """RLlib's configuration of a training run.
 
@@ -133,6 +137,7 @@ def build_config(
         config: how to train.
         num_resources: resource types of the cluster.
         iteration: at which the run begins or goes on.
+        reward_scale: that rewards are multiplied by.
     """
     register_env(ENV_NAME, TrainingVectorEnv)
     config = config.settled(scenario)
@@ -145,7 +150,11 @@ def build_config(
         kind.config()
         .environment(
             ENV_NAME,
-            env_config={"scenario": scenario.model_dump(mode="json"), "stream": (config.seed, iteration)},
+            env_config={
+                "scenario": scenario.model_dump(mode="json"),
+                "stream": (config.seed, iteration),
+                "reward_scale": reward_scale,
+            },
         )
         .env_runners(
             num_env_runners=sampling.runners,

@@ -98,7 +98,7 @@ class Dqn(Frozen):
     final_epsilon: float = Field(0.02, ge=0, le=1)
     epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
     logit_value: float = Field(
-        0.001, gt=0, description="what a logit of the policy network is worth at first, in units of reward"
+        0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
     )
     learning_rate: float = Field(2e-4, gt=0)
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")

@@ -19,6 +19,7 @@ from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sampling import REPORTED
+from rlsched.learn.scale import reward_scale
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -42,7 +43,9 @@ class RllibEngine:
         self.scenario, self.config = scenario, config
         self.reports = DESCRIPTIONS[config.algo].reports
         self.num_resources = num_resources = len(feed.units)
-        self.algorithm = build_config(scenario, config, num_resources, iteration).build_algo()
+        self.reward_scale = reward_scale(scenario, feed, config.seed)
+        described = build_config(scenario, config, num_resources, iteration, self.reward_scale)
+        self.algorithm = described.build_algo()
         layout = Layout.of(scenario.observation, scenario.decision, num_resources)
         self.net = build_policy(layout, config.network).eval()
         self.net.load_state_dict(self.learned())
@@ -90,6 +93,8 @@ class RllibEngine:
         played = result.get("env_runners", {})
         learned = result.get("learners", {}).get(MODULE, {})
         row = {name: number(played.get(name)) for name in ("episode_return_mean", *REPORTED)}
+        if row["episode_return_mean"] is not None:
+            row["episode_return_mean"] /= self.reward_scale
         row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(
             steps=int(result["num_env_steps_sampled_lifetime"]),

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
+from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 
 ENV_NAME = "rlsched-vector"
@@ -16,7 +18,9 @@ REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
 
 class TrainingVectorEnv(SchedulingVectorEnv):
-    """Environments whose streams of episodes no other runner, seed or part of a resumed run has.
+    """Environments as learners like them: their own streams of episodes, and rewards of a sensible size.
+
+    No other runner, seed or part of a resumed run has these streams.
 
     RLlib seeds neighbouring runners with neighbouring numbers, and Gymnasium neighbouring environments; both
     at once would have most episodes drawn twice.
@@ -25,6 +29,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     def __init__(self, context: Any) -> None:
         scenario = Scenario.model_validate(context["scenario"])
         super().__init__(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
+        self.reward_scale = float(context["reward_scale"])
         self.stream = (*context["stream"], getattr(context, "worker_index", 0))
 
     def reset(
@@ -37,6 +42,13 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         if seed is not None:
             seed = np.random.SeedSequence(self.stream).generate_state(self.num_envs).tolist()
         return super().reset(seed=seed, options=options)
+
+    def step(
+        self, actions: IntArray
+    ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """One transition of every environment, with rewards that are easy to learn from."""
+        obs, reward, terminated, truncated, info = super().step(actions)
+        return obs, reward * self.reward_scale, terminated, truncated, info
 
 
 class DomainMetrics(RLlibCallback):

@@ -15,7 +15,7 @@ class Context(dict[str, Any]):
 
 
 def first_jobs(scenario: Scenario, stream: list[int], worker: int = 0) -> list[bytes]:
-    context = Context(scenario=scenario.model_dump(mode="json"), stream=stream, num_envs=8)
+    context = Context(scenario=scenario.model_dump(mode="json"), stream=stream, reward_scale=1.0, num_envs=8)
     context.worker_index = worker
     envs = TrainingVectorEnv(context)
     envs.reset(seed=stream[0] + worker)  # as RLlib seeds it

@@ -1,0 +1,88 @@
+"""Rewards of a sensible size, whatever an objective counts in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.sampling import TrainingVectorEnv
+from rlsched.learn.scale import EPISODES, STREAM, reward_scale
+from rlsched.scenario import Scenario
+from rlsched.sim.simulator import VectorSimulator
+
+from .test_streams import Context
+
+
+def scaled(name: str, *settings: str) -> tuple[Scenario, EpisodeFeed]:
+    found = scenario.load(name, settings)
+    return found, EpisodeFeed(found)
+
+
+def returns(chosen: Scenario, feed: EpisodeFeed, seed: int) -> list[float]:
+    """Of every decision of the same episodes, one episode after the other, summed up one by one."""
+    rng = np.random.default_rng([seed, STREAM])
+    episodes = [feed.training(rng) for _ in range(EPISODES)]
+    sim = VectorSimulator(chosen, feed.units, 1, feed.max_jobs)
+    found = []
+    for episode in episodes:
+        sim.load(0, episode.jobs, episode.scale, episode.power)
+        steps = []
+        while not (sim.terminated[0] or sim.truncated[0]):
+            legal = np.flatnonzero(sim.mask[0])
+            job = legal[0] < sim.layout.window
+            sim.step(np.array([legal[0] if job else sim.layout.num_actions - 1]))
+            steps.append((float(sim.reward[0]), int(sim.elapsed[0])))
+        for k in range(len(steps)):
+            total, weight = 0.0, 1.0
+            for reward, ticks in steps[k:]:
+                total += weight * reward
+                weight *= chosen.objective.gamma**ticks
+            found.append(total)
+    return found
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_returns_are_of_size_one(gamma: float) -> None:
+    chosen, feed = scaled("deeprm", f"objective.gamma={gamma}", "episode.jobs=12")
+    scale = reward_scale(chosen, feed, 3)
+    found = np.array(returns(chosen, feed, 3)) * scale
+    assert np.sqrt((found**2).mean()) == pytest.approx(1.0, rel=1e-6)
+    assert reward_scale(chosen, feed, 3) == scale
+    assert reward_scale(chosen, feed, 4) != scale
+
+
+def test_the_unit_of_an_objective_does_not_matter() -> None:
+    sizes = []
+    for weight in (1.0, 1000.0):
+        chosen, feed = scaled(
+            "green-10", f"objective.reward={{running_value: {weight}}}", "episode.max_ticks=50"
+        )
+        sizes.append(weight * reward_scale(chosen, feed, 0))
+    assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
+
+
+def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
+    assert reward_scale(small, EpisodeFeed(small), 0) == 1.0
+    chosen, feed = scaled("lublin-256", "episode.jobs=64", "objective.baseline=[]")
+    assert reward_scale(chosen, feed, 0) < 1.0
+
+
+def test_nothing_rewarded_is_nothing_scaled() -> None:
+    chosen, feed = scaled("green-10", "objective.reward={slowdown: 0}", "episode.max_ticks=20")
+    assert reward_scale(chosen, feed, 0) == 1.0
+
+
+def test_the_environment_of_trainers_applies_it(small: Scenario) -> None:
+    def rewards(scale: float) -> list[Any]:
+        context = Context(scenario=small.model_dump(mode="json"), stream=[0], reward_scale=scale, num_envs=4)
+        envs = TrainingVectorEnv(context)
+        envs.reset(seed=0)
+        return [envs.step(envs.simulator.mask.argmax(axis=1))[1] for _ in range(50)]
+
+    plain = np.array(rewards(1.0))
+    assert plain.any()
+    assert np.array(rewards(0.25)) == pytest.approx(0.25 * plain)
