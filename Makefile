@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `python3 -m venv` and pip work everywhere; torch first and pinned, so that nothing else pulls another build.
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
-.PHONY: demo test lint bench study study-green clean setup
+.PHONY: demo test lint bench study study-green study-horizon clean setup
 
 setup: $(VENV)/.ready
 
@@ -43,6 +43,9 @@ study: setup  ## the learned policies of the README: three traces, three seeds e
 
 study-green: setup  ## learned policies on green-10: eight cases, three seeds each, about two hours
 	$(BIN)/python benchmarks/study_green.py
+
+study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight policies, about half an hour
+	$(BIN)/python benchmarks/study_horizon.py
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

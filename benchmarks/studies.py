@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import nan
 from pathlib import Path
+
+from rlsched.evaluate.statistics import EpisodeResult, SummaryRow
+
+EPISODES = 24
+"""Of an evaluation; drawn with the same seed for all, so that everybody has the same ones."""
+
+SEARCH = ["--algo", "priority_search", "--set", "network.priority_units=8"]
+"""The words that search for a priority function."""
 
 
 def rlsched(*words: str, log: Path, threads: int) -> None:
@@ -36,6 +46,40 @@ def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
     chosen = ["--resume"] if (out / "train.yaml").exists() else [*words, "--seed", str(seed)]
     rlsched("train", *chosen, "--out", str(out), log=out.parent / f"{out.name}.log", threads=threads)
     (out / "done").touch()
+
+
+def evaluate(runs: Sequence[Path], words: Iterable[str], target: Path) -> list[EpisodeResult]:
+    """What these runs and the heuristics reach on the same episodes; evaluated again only for other runs."""
+    played = _played(target)
+    if {Path(result.policy).name for result in played if result.learned} != {run.name for run in runs}:
+        chosen = [*map(str, runs), *words, "--episodes", str(EPISODES), "--json", str(target)]
+        rlsched("evaluate", *chosen, log=target.parent / "evaluate.log", threads=1)
+        played = _played(target)
+    return played
+
+
+def _played(target: Path) -> list[EpisodeResult]:
+    """The episodes of an evaluation that was written; none where there is none."""
+    if not target.exists():
+        return []
+    results = []
+    for episode in json.loads(target.read_text("utf-8"))["episodes"]:
+        metrics = episode.pop("metrics").items()
+        measured = {name: nan if value is None else value for name, value in metrics}
+        results.append(EpisodeResult(**episode, metrics=measured))
+    return results
+
+
+def best_heuristic(rows: Iterable[SummaryRow]) -> SummaryRow:
+    """Of the rows of one metric of which more is better."""
+    return max((row for row in rows if not row.learned), key=lambda row: row.mean)
+
+
+def ahead(row: SummaryRow, best: SummaryRow) -> str:
+    """How far a policy is ahead of the best heuristic, in per cent of its mean, with the 95 % interval."""
+    ends = (row.best_heuristic_difference, row.difference_low, row.difference_high)
+    mean, low, high = (100 * end / best.mean for end in ends)
+    return f"{mean:+.2f} % [{low:+.2f}, {high:+.2f}]"
 
 
 def at_a_time(tasks: Iterable[Callable[[], None]], parallel: int) -> None:

@@ -16,11 +16,11 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from studies import at_a_time, rlsched, train
+from studies import SEARCH, ahead, at_a_time, best_heuristic, evaluate, train
 
-EPISODES = 24
+from rlsched.evaluate.statistics import SummaryRow, summarise
+
 SEARCH_STEPS, PPO_STEPS = 80_000_000, 1_500_000
 SHORTER = {"pool-15": 0.75, "pool-48": 0.4}  # decisions among more jobs take longer
 
@@ -43,7 +43,6 @@ CASES = {
 GOING_ON = {"load-1.0", "pool-15", "pool-48"}
 """Cases that PPO goes on with; in the others it was seen to add little to what it imitates."""
 
-SEARCH = ["--algo", "priority_search", "--set", "network.priority_units=8"]
 PPO = [
     *("--algo", "ppo"),
     # The value of finished jobs, as it is earned; scaled so that returns are about 1.
@@ -74,30 +73,22 @@ def learn(case: str, seed: int, scale: float, folder: Path, threads: int) -> Non
     train(out, [*settings(case), *PPO, *warm, *steps], seed=seed, threads=threads)
 
 
-def evaluate(case: str, seeds: int, folder: Path) -> list[dict[str, Any]]:
+def rows_of(case: str, seeds: int, folder: Path) -> list[SummaryRow]:
     """The rows of total value of all policies of a case, on the same episodes."""
-    target = folder / f"{case}.json"
-    if not target.exists():
-        kinds = ("search", "ppo") if case in GOING_ON else ("search",)
-        runs = [str(folder / f"{case}-{kind}-{seed}") for kind in kinds for seed in range(seeds)]
-        words = [*runs, *settings(case), "--episodes", str(EPISODES), "--json", str(target)]
-        rlsched("evaluate", *words, log=folder / "evaluate.log", threads=1)
-    rows: list[dict[str, Any]] = json.loads(target.read_text("utf-8"))["summary"]
-    return [row for row in rows if row["metric"] == "job_value"]
+    kinds = ("search", "ppo") if case in GOING_ON else ("search",)
+    runs = [folder / f"{case}-{kind}-{seed}" for kind in kinds for seed in range(seeds)]
+    results = evaluate(runs, settings(case), folder / f"{case}.json")
+    return [row for row in summarise(results) if row.metric == "job_value"]
 
 
-def told(case: str, rows: list[dict[str, Any]]) -> str:
+def told(case: str, rows: list[SummaryRow]) -> str:
     """Each learned policy's difference to the best heuristic, in per cent of its value."""
-    best = max((row for row in rows if not row["learned"]), key=lambda row: row["mean"])
-    lines = [f"{case:<20} best heuristic {best['policy']}:{best['backfill']} {best['mean']:,.0f}"]
+    best = best_heuristic(rows)
+    lines = [f"{case:<20} best heuristic {best.policy}:{best.backfill} {best.mean:,.0f}"]
     for row in rows:
-        if row["learned"]:
-            share = [
-                100 * row[name] / best["mean"]
-                for name in ("best_heuristic_difference", "difference_low", "difference_high")
-            ]
-            name = Path(row["policy"]).name.removeprefix(f"{case}-")
-            lines.append(f"{'':<20} {name:<10} {share[0]:+.2f} % [{share[1]:+.2f}, {share[2]:+.2f}]")
+        if row.learned:
+            name = Path(row.policy).name.removeprefix(f"{case}-")
+            lines.append(f"{'':<20} {name:<10} {ahead(row, best)}")
     return "\n".join(lines)
 
 
@@ -122,7 +113,7 @@ def main() -> None:
         chosen.parallel,
     )
     for case in chosen.cases:
-        print(told(case, evaluate(case, chosen.seeds, folder)))
+        print(told(case, rows_of(case, chosen.seeds, folder)))
 
 
 if __name__ == "__main__":
