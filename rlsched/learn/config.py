@@ -15,6 +15,13 @@ from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, vali
 
 Algorithm = Literal["ppo", "appo", "dqn", "priority_search"]
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
+
+IMPATIENT = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
+"""Rewards for which short jobs should not wait for long ones."""
+
+SLOWDOWN_PRIOR = {"duration": -1.0}
+"""Where those are planned on a horizon: the shortest job first."""
+
 Width = Annotated[int, Field(ge=1)]
 
 
@@ -36,7 +43,8 @@ class Network(Frozen):
     prior: dict[str, float] | None = Field(
         None,
         description="initial weights from job features straight to the score (job_scorer), learned further; "
-        "null: networks.QUEUE_PRIOR, or with a horizon HORIZON_PRIOR",
+        "null: networks.QUEUE_PRIOR, or with a horizon SLOWDOWN_PRIOR where slowdown or wait is rewarded and "
+        "else HORIZON_PRIOR",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
@@ -197,6 +205,12 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
+        elif (
+            network.prior is None
+            and scenario.decision.horizon
+            and IMPATIENT & scenario.objective.reward.keys()
+        ):
+            network = network.model_copy(update={"prior": SLOWDOWN_PRIOR})
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})

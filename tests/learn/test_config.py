@@ -110,3 +110,35 @@ def test_files(tmp_path: Path) -> None:
         assert str(caught.value).startswith(line)
     with pytest.raises(BadInputError, match="cannot be read"):
         read_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "prior"),
+    [
+        ("deeprm", [], {"duration": -1.0}),
+        ("deeprm", ["objective.reward={utilization: 1}"], None),  # as the network has it
+        ("green-10", [], None),
+        ("lublin-256", [], None),
+    ],
+)
+def test_who_is_impatient_starts_with_short_jobs(
+    name: str, settings: list[str], prior: dict[str, float] | None
+) -> None:
+    chosen = scenario.load(name, settings)
+    assert TrainConfig().settled(chosen).network.prior == prior
+    given = make_config({}, "test", ["network.prior={wait: 1}"]).settled(chosen)
+    assert given.network.prior == {"wait": 1}
+
+
+def test_only_appo_plays_elsewhere_by_itself() -> None:
+    chosen = scenario.load("green-10")
+    for algo, runners in (("ppo", 0), ("dqn", 0), ("appo", 1)):
+        assert make_config({}, "test", [f"algo={algo}"]).settled(chosen).sampling.runners == runners
+        given = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
+        assert given.sampling.runners == 3
+
+
+def test_dqn_looks_no_further_than_it_samples() -> None:
+    with pytest.raises(BadInputError, match=r"dqn\.n_step 20 is more than dqn\.every 16"):
+        make_config({}, "test", ["algo=dqn", "dqn.n_step=20"])
+    make_config({}, "test", ["dqn.n_step=20"])  # of no interest to ppo
