@@ -20,6 +20,7 @@ from rlsched.learn.dqn import TimedDQNLearner
 from rlsched.learn.gae import TimedPPOLearner
 from rlsched.learn.module import MaskedModule, QModule, TargetedModule, module_config
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
+from rlsched.learn.scale import UNKNOWN, Returns
 from rlsched.scenario import Scenario
 
 
@@ -79,7 +80,7 @@ def _dqn(config: TrainConfig) -> dict[str, Any]:
     return {
         "double_q": True,
         "dueling": True,
-        "n_step": dqn.n_step,
+        "n_step": 1,  # see TimedDQNLearner
         "epsilon": [[0, dqn.epsilon], [dqn.epsilon_steps, dqn.final_epsilon]],
         "grad_clip": dqn.gradient_clip,
         "train_batch_size_per_learner": dqn.batch,
@@ -128,7 +129,7 @@ def build_config(
     config: TrainConfig,
     num_resources: int,
     iteration: int = 0,
-    reward_scale: float = 1.0,
+    returns: Returns = UNKNOWN,
 ) -> AlgorithmConfig:
     """RLlib's configuration of a training run.
 
@@ -137,13 +138,14 @@ def build_config(
         config: how to train.
         num_resources: resource types of the cluster.
         iteration: at which the run begins or goes on.
-        reward_scale: that rewards are multiplied by.
+        returns: what they are like before anything is learned.
     """
     register_env(ENV_NAME, TrainingVectorEnv)
     config = config.settled(scenario)
     kind, own, sampling = DESCRIPTIONS[config.algo], config.own, config.sampling
     gamma = scenario.objective.gamma
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
+    module["mean_return"] = returns.mean
     if config.algo == "dqn":
         module["logit_value"] = config.dqn.logit_value
     return (
@@ -153,7 +155,7 @@ def build_config(
             env_config={
                 "scenario": scenario.model_dump(mode="json"),
                 "stream": (config.seed, iteration),
-                "reward_scale": reward_scale,
+                "reward_scale": returns.scale,
             },
         )
         .env_runners(

@@ -96,10 +96,9 @@ class Dqn(Frozen):
 
     every: int = Field(16, ge=1, description="decisions per environment between updates")
     batch: int = Field(1024, ge=1, description="decisions per update")
-    n_step: int = Field(10, ge=1, description="decisions whose rewards are seen before the rest is guessed")
     buffer: int = Field(200_000, ge=1, description="decisions that are remembered")
     learning_starts: int = Field(10_000, ge=0, description="decisions before the first update")
-    target_share: float = Field(0.01, gt=0, le=1, description="of the way that targets follow per update")
+    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
     priority: float = Field(0.6, ge=0, description="of surprising decisions when a batch is drawn; 0: none")
     correction: float = Field(0.4, ge=0, description="of the bias that makes")
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
@@ -249,8 +248,6 @@ class TrainConfig(Frozen):
                 f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's "
                 f"{self.decisions_per_iteration} decisions"
             )
-        if self.algo == "dqn" and self.dqn.n_step > self.dqn.every:
-            raise ValueError(f"dqn.n_step {self.dqn.n_step} is more than dqn.every {self.dqn.every}")
         return self
 
 

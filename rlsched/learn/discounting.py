@@ -7,6 +7,9 @@ own gamma and 1 - terminated: a discount is the chance that what follows counts 
 
 from __future__ import annotations
 
+from math import log
+
+import torch
 from torch import Tensor
 
 
@@ -16,9 +19,10 @@ def ending(terminated: Tensor, ticks: Tensor, gamma: float) -> Tensor:
     Args:
         terminated: (row,) whether the episode ended with it.
         ticks: (row,) that it took.
-        gamma: discount per tick.
+        gamma: discount per tick, above 0.
 
     Returns:
         (row,) in 0 to 1; 1 where the episode ended.
     """
-    return 1.0 - gamma**ticks * (1.0 - terminated.float())
+    # As exp: float32 powers of a gamma near 1 are off by far over long transitions.
+    return 1.0 - torch.exp(ticks * log(gamma)) * (1.0 - terminated.float())

@@ -14,7 +14,8 @@ from rlsched.learn.discounting import ending
 class TimedDQNLearner(DQNTorchLearner):
     """RLlib's DQN with transitions discounted by the ticks they took.
 
-    Over `dqn.n_step` decisions, of which many take no time, the replay buffer adds rewards up undiscounted.
+    One step at a time: over several, RLlib's replay buffer would add rewards up without a discount for the
+    time between them, and what lets time pass would look best.
 
     `learner_config_dict` holds `gamma`, per tick; RLlib's own must be 1.
     """

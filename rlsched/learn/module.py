@@ -61,6 +61,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         network = Network.model_validate(self.model_config["network"])
         self.policy = build_policy(self.layout, network)
         self.critic = Critic(self.layout, network.critic_hidden)
+        self.critic.begin_with(self.model_config["mean_return"])
 
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:
         flat = batch[Columns.OBS]

@@ -184,6 +184,12 @@ class Critic(nn.Module):
             self.encoder = JobEncoder(layout, width, privileged=True)
             self.of_job = mlp([width, width, 1], last_gain=0.1)
 
+    def begin_with(self, value: float) -> None:
+        """Expect about this everywhere, before anything is learned."""
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.constant_(last.bias, value)
+
     def forward(self, vector: Tensor) -> Tensor:
         """(batch,) values."""
         around = self.blocks.context(vector, privileged=True)

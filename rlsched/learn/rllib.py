@@ -19,7 +19,7 @@ from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sampling import REPORTED
-from rlsched.learn.scale import reward_scale
+from rlsched.learn.scale import expected_returns
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -43,8 +43,8 @@ class RllibEngine:
         self.scenario, self.config = scenario, config
         self.reports = DESCRIPTIONS[config.algo].reports
         self.num_resources = num_resources = len(feed.units)
-        self.reward_scale = reward_scale(scenario, feed, config.seed)
-        described = build_config(scenario, config, num_resources, iteration, self.reward_scale)
+        self.returns = expected_returns(scenario, feed, config.seed)
+        described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
         layout = Layout.of(scenario.observation, scenario.decision, num_resources)
         self.net = build_policy(layout, config.network).eval()
@@ -94,7 +94,7 @@ class RllibEngine:
         learned = result.get("learners", {}).get(MODULE, {})
         row = {name: number(played.get(name)) for name in ("episode_return_mean", *REPORTED)}
         if row["episode_return_mean"] is not None:
-            row["episode_return_mean"] /= self.reward_scale
+            row["episode_return_mean"] /= self.returns.scale
         row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(
             steps=int(result["num_env_steps_sampled_lifetime"]),

@@ -6,6 +6,8 @@ the critic itself needs ages to get that far from 0: on deeprm it explained 5 % 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from rlsched.envs.episodes import EpisodeFeed
@@ -16,20 +18,36 @@ EPISODES = 16
 STREAM = 0x7363616C65  # of the episodes that are played for it
 
 
-def reward_scale(scenario: Scenario, feed: EpisodeFeed, seed: int) -> float:
-    """What rewards are to be multiplied by in training; the same for the same arguments.
+@dataclass(frozen=True)
+class Returns:
+    """What returns are like before anything is learned.
 
-    One over the root mean square of the discounted returns from all decisions of some training episodes,
-    played first come, first served. 1 where the objective has a baseline, by which the environment has scaled
-    rewards already, and where nothing is rewarded at all.
+    Attributes:
+        scale: that rewards are to be multiplied by in training.
+        mean: return of a decision, so scaled; what a critic had better expect at first.
+    """
+
+    scale: float = 1.0
+    mean: float = 0.0
+
+
+UNKNOWN = Returns()
+
+
+def expected_returns(scenario: Scenario, feed: EpisodeFeed, seed: int) -> Returns:
+    """Look at the discounted returns of some training episodes, played first come, first served.
+
+    The scale is one over their root mean square. Nothing is known where nothing is rewarded, and where the
+    objective has a baseline: the environment has scaled rewards by that already, and first come, first served
+    may be many times worse than what is learned.
 
     Args:
         scenario: with the units of every resource known.
         feed: of training episodes.
-        seed: of the training.
+        seed: of the training; the same arguments give the same result.
     """
     if scenario.objective.baseline:
-        return 1.0
+        return UNKNOWN
     rng = np.random.default_rng([seed, STREAM])
     sim = VectorSimulator(scenario, feed.units, EPISODES, feed.max_jobs)
     for env in range(EPISODES):
@@ -45,12 +63,13 @@ def reward_scale(scenario: Scenario, feed: EpisodeFeed, seed: int) -> float:
         playing.append(~over)
         rewards.append(sim.reward.copy())
         discounts.append(scenario.objective.gamma ** sim.elapsed.astype(np.float64))
-    squares, count, following = 0.0, 0, np.zeros(EPISODES)
+    total, squares, count, following = 0.0, 0.0, 0, np.zeros(EPISODES)
     for reward, discount, counts in zip(
         reversed(rewards), reversed(discounts), reversed(playing), strict=True
     ):
         following = np.where(counts, reward + discount * following, 0.0)
+        total += float(following.sum())
         squares += float(following @ following)
         count += int(counts.sum())
     size = (squares / max(count, 1)) ** 0.5
-    return 1.0 / size if size > 0 else 1.0
+    return Returns(1.0 / size, total / count / size) if size > 0 else UNKNOWN

@@ -136,9 +136,3 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
         assert make_config({}, "test", [f"algo={algo}"]).settled(chosen).sampling.runners == runners
         given = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
         assert given.sampling.runners == 3
-
-
-def test_dqn_looks_no_further_than_it_samples() -> None:
-    with pytest.raises(BadInputError, match=r"dqn\.n_step 20 is more than dqn\.every 16"):
-        make_config({}, "test", ["algo=dqn", "dqn.n_step=20"])
-    make_config({}, "test", ["dqn.n_step=20"])  # of no interest to ppo

@@ -6,14 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.config import make_config
 from rlsched.learn.sampling import TrainingVectorEnv
-from rlsched.learn.scale import EPISODES, STREAM, reward_scale
+from rlsched.learn.scale import EPISODES, STREAM, UNKNOWN, Returns, expected_returns
 from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
 
+from .conftest import TINY
 from .test_streams import Context
 
 
@@ -48,11 +54,12 @@ def returns(chosen: Scenario, feed: EpisodeFeed, seed: int) -> list[float]:
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 def test_returns_are_of_size_one(gamma: float) -> None:
     chosen, feed = scaled("deeprm", f"objective.gamma={gamma}", "episode.jobs=12")
-    scale = reward_scale(chosen, feed, 3)
-    found = np.array(returns(chosen, feed, 3)) * scale
+    expected = expected_returns(chosen, feed, 3)
+    found = np.array(returns(chosen, feed, 3)) * expected.scale
     assert np.sqrt((found**2).mean()) == pytest.approx(1.0, rel=1e-6)
-    assert reward_scale(chosen, feed, 3) == scale
-    assert reward_scale(chosen, feed, 4) != scale
+    assert found.mean() == pytest.approx(expected.mean, rel=1e-6)
+    assert expected_returns(chosen, feed, 3) == expected
+    assert expected_returns(chosen, feed, 4) != expected
 
 
 def test_the_unit_of_an_objective_does_not_matter() -> None:
@@ -61,19 +68,19 @@ def test_the_unit_of_an_objective_does_not_matter() -> None:
         chosen, feed = scaled(
             "green-10", f"objective.reward={{running_value: {weight}}}", "episode.max_ticks=50"
         )
-        sizes.append(weight * reward_scale(chosen, feed, 0))
+        sizes.append(weight * expected_returns(chosen, feed, 0).scale)
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
 
 
 def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
-    assert reward_scale(small, EpisodeFeed(small), 0) == 1.0
+    assert expected_returns(small, EpisodeFeed(small), 0) == UNKNOWN
     chosen, feed = scaled("lublin-256", "episode.jobs=64", "objective.baseline=[]")
-    assert reward_scale(chosen, feed, 0) < 1.0
+    assert expected_returns(chosen, feed, 0).scale < 1.0
 
 
 def test_nothing_rewarded_is_nothing_scaled() -> None:
     chosen, feed = scaled("green-10", "objective.reward={slowdown: 0}", "episode.max_ticks=20")
-    assert reward_scale(chosen, feed, 0) == 1.0
+    assert expected_returns(chosen, feed, 0) == UNKNOWN
 
 
 def test_the_environment_of_trainers_applies_it(small: Scenario) -> None:
@@ -86,3 +93,12 @@ def test_the_environment_of_trainers_applies_it(small: Scenario) -> None:
     plain = np.array(rewards(1.0))
     assert plain.any()
     assert np.array(rewards(0.25)) == pytest.approx(0.25 * plain)
+
+
+def test_critics_begin_with_the_mean_return(small: Scenario) -> None:
+    expected = Returns(1.0, -0.7)
+    config = build_config(small, make_config({}, "test", TINY), 1, returns=expected)
+    runner = SingleAgentEnvRunner(config=config)
+    obs = torch.from_numpy(runner.env.reset(seed=0)[0])
+    values = runner.module.unwrapped().compute_values({Columns.OBS: obs})
+    assert values.detach().numpy() == pytest.approx(-0.7, abs=0.4)
