@@ -100,14 +100,14 @@ class Dqn(Frozen):
     learning_starts: int = Field(10_000, ge=0, description="decisions before the first update")
     target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
     priority: float = Field(0.6, ge=0, description="of surprising decisions when a batch is drawn; 0: none")
-    correction: float = Field(0.4, ge=0, description="of the bias that makes")
+    correction: float = Field(1.0, ge=0, description="of the bias that makes")
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
     final_epsilon: float = Field(0.02, ge=0, le=1)
     epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
     logit_value: float = Field(
         0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
     )
-    learning_rate: float = Field(2e-4, gt=0)
+    learning_rate: float = Field(5e-5, gt=0)
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
