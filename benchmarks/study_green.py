@@ -40,6 +40,8 @@ CASES = {
     "load-1.2": ["workload.load=1.2"],
     "load-1.2-power-0.9": ["workload.load=1.2", *failing(0.9)],
     "load-1.2-power-0.8": ["workload.load=1.2", *failing(0.8)],
+    "green-50": [],
+    "green-100": [],
 }
 PUBLISHED = ("fcfs", "sjf", "qos", "hvf")
 """Orders that the policies of Venkataswamy 2023 are held against there: they are 18 to 25 % ahead of each at
@@ -59,7 +61,7 @@ PPO = [
 
 def settings(case: str) -> list[str]:
     """The scenario of a case."""
-    words = ["--scenario", "green-10"]
+    words = ["--scenario", case if case.startswith("green-") else "green-10"]
     for override in ("decision.placement=horizon", *CASES[case]):
         words += ["--set", override]
     return words
