@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, isfinite, log10
+from math import ceil, floor, isfinite, log10
 from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
 from rlsched.evaluate.measures import measure
@@ -155,6 +155,8 @@ def _step_axis(axes: Axes, curves: Sequence[Curve]) -> None:
         first = 10.0 ** floor(log10(positive.min()))
         axes.set_xscale("symlog", linthresh=first, linscale=0.4)
         axes.set_xlim(-0.15 * first, 1.3 * last)
+        decades = range(round(log10(first)) + 1, ceil(log10(last)) + 1)  # the first one is too close to 0
+        axes.xaxis.set_major_locator(FixedLocator([0.0, *(10.0**k for k in decades)]))
     else:
         axes.set_xlim(-0.015 * last, 1.02 * last)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _count(value)))
