@@ -111,7 +111,7 @@ def evaluate(
     )
     session = open_session(chosen, choice)
     rivals = [entry for entry in rivals if entry.policy not in trained]
-    if chosen.episode.end != "max_ticks":
+    if not horizon or chosen.episode.end != "max_ticks":
         rivals = with_reference(rivals, Entry(*REFERENCES[rule]))
     picked = [Entry(path, None) for path in trained] + rivals
     racing = contestants("--against", picked, session, load)

@@ -33,7 +33,8 @@ class Description:
         learner: computes its loss, in simulated time.
         module: its networks.
         reports: figures of its learner for the record.
-        settings: of its own, from ours; keywords of `AlgorithmConfig.training`.
+        settings: of its own, from ours and the decisions before this part of a run; keywords of
+            `AlgorithmConfig.training`.
         sampled_at_once: decisions per environment that a runner hands over.
     """
 
@@ -41,11 +42,11 @@ class Description:
     learner: type[Any]
     module: type[MaskedModule]
     reports: tuple[str, ...]
-    settings: Callable[[TrainConfig], Mapping[str, Any]]
+    settings: Callable[[TrainConfig, int], Mapping[str, Any]]
     sampled_at_once: Callable[[TrainConfig], int]
 
 
-def _ppo(config: TrainConfig) -> dict[str, Any]:
+def _ppo(config: TrainConfig, before: int) -> dict[str, Any]:
     ppo = config.ppo
     return {
         "clip_param": ppo.clip,
@@ -60,7 +61,7 @@ def _ppo(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _appo(config: TrainConfig) -> dict[str, Any]:
+def _appo(config: TrainConfig, before: int) -> dict[str, Any]:
     appo = config.appo
     return {
         "clip_param": appo.clip,
@@ -75,7 +76,7 @@ def _appo(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _dqn(config: TrainConfig) -> dict[str, Any]:
+def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
     dqn = config.dqn
     return {
         "double_q": True,
@@ -84,14 +85,15 @@ def _dqn(config: TrainConfig) -> dict[str, Any]:
         "epsilon": [[0, dqn.epsilon], [dqn.epsilon_steps, dqn.final_epsilon]],
         "grad_clip": dqn.gradient_clip,
         "train_batch_size_per_learner": dqn.batch,
-        "num_steps_sampled_before_learning_starts": dqn.learning_starts,
+        # Of all decisions of a run; one that goes on does so with an empty buffer.
+        "num_steps_sampled_before_learning_starts": before + dqn.learning_starts,
         "target_network_update_freq": 1,
         "tau": dqn.target_share,
         "replay_buffer_config": {
-            "type": "PrioritizedEpisodeReplayBuffer",
+            # Not the prioritised one: it scales weights by the least error in it, which is about 0, so that
+            # all learning fades; and with several learners it gives errors to the wrong decisions.
+            "type": "EpisodeReplayBuffer",
             "capacity": dqn.buffer,
-            "alpha": dqn.priority,
-            "beta": dqn.correction,
         },
     }
 
@@ -178,7 +180,7 @@ def build_config(
             gamma=1.0,
             lr=[[0, own.learning_rate], [config.steps, own.final_learning_rate]],
             grad_clip_by="global_norm",
-            **kind.settings(config),
+            **kind.settings(config, iteration * config.decisions_per_iteration),
         )
         .rl_module(rl_module_spec=RLModuleSpec(module_class=kind.module, model_config=module))
         .reporting(

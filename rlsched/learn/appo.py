@@ -13,6 +13,9 @@ from torch import Tensor
 
 from rlsched.learn.discounting import ending
 
+NEVER_CHOSEN = 1e4
+"""As a log probability of the behaviour: importance weights against it are 0."""
+
 
 class LearnerDiedError(RuntimeError):
     """The thread that learns has ended; the message says of what, and a note where."""
@@ -30,9 +33,26 @@ class GuardedAPPOLearner(APPOTorchLearner):
     failure: BaseException | None = None
 
     def build(self) -> None:
-        """Build as RLlib does, then put a guard around what its thread does."""
+        """Build as RLlib does, then put guards around what its thread does."""
         super().build()
-        self._learner_thread._update_method = guarded_update
+        thread = self._learner_thread
+        thread._update_method = guarded_update
+        step = thread.step  # the first one waits for a batch already; what follows its update is not guarded
+
+        def guarded_step() -> bool:
+            try:
+                return bool(step())
+            except BaseException as error:
+                self.failed(error)
+                return False
+
+        thread.step = guarded_step
+
+    def failed(self, error: BaseException) -> None:
+        """Keep what ended the thread for whoever hands over a batch, and wake whoever waits for results."""
+        self.failure = error
+        self._learner_thread._stop_event.set()  # before the next batch
+        self._agg_event.set()
 
     def update(self, *args: Any, **kwargs: Any) -> Any:
         """Hand a batch over to the thread.
@@ -52,17 +72,21 @@ class GuardedAPPOLearner(APPOTorchLearner):
         clock = batch[Columns.OBS][:, -1]
         ticks = torch.diff(clock, append=clock[-1:]).clamp(min=0)  # below 0: to the row of another episode
         gamma = self.config.learner_config_dict["gamma"]
-        ended = ending(batch[Columns.TERMINATEDS], ticks, gamma)
-        loss: Tensor = super().compute_loss_for_module(batch={**batch, Columns.TERMINATEDS: ended}, **kwargs)
+        told = {
+            **batch,
+            Columns.TERMINATEDS: ending(batch[Columns.TERMINATEDS], ticks, gamma),
+            # Rows that only hold a bootstrap state weigh nothing. RLlib takes their discount away, but not
+            # their error 0 - V, which would go into the row before and cancel its bootstrap.
+            Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP].where(batch[Columns.LOSS_MASK], NEVER_CHOSEN),
+        }
+        loss: Tensor = super().compute_loss_for_module(batch=told, **kwargs)
         return loss
 
 
 def guarded_update(self: GuardedAPPOLearner, **kwargs: Any) -> Any:
-    """`Learner.update`; what it raises is kept for whoever hands over a batch or waits for results."""
+    """`Learner.update`; what it raises is kept."""
     try:
         return Learner.update(self, **kwargs)
     except BaseException as error:
-        self.failure = error
-        self._learner_thread._stop_event.set()  # before the next batch
-        self._agg_event.set()
+        self.failed(error)
         return None

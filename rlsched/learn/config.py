@@ -92,15 +92,15 @@ class Appo(Frozen):
 
 
 class Dqn(Frozen):
-    """Deep Q-learning: double, dueling, prioritised replay [Hessel et al. 2018]."""
+    """Deep Q-learning: double and dueling [van Hasselt et al. 2016; Wang et al. 2016]."""
 
     every: int = Field(16, ge=1, description="decisions per environment between updates")
     batch: int = Field(1024, ge=1, description="decisions per update")
     buffer: int = Field(200_000, ge=1, description="decisions that are remembered")
-    learning_starts: int = Field(10_000, ge=0, description="decisions before the first update")
+    learning_starts: int = Field(
+        10_000, ge=0, description="decisions before the first update, and again after --resume"
+    )
     target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
-    priority: float = Field(0.6, ge=0, description="of surprising decisions when a batch is drawn; 0: none")
-    correction: float = Field(1.0, ge=0, description="of the bias that makes")
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
     final_epsilon: float = Field(0.02, ge=0, le=1)
     epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
@@ -204,10 +204,12 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
-        elif (
-            network.prior is None
+        rewarded = {term for term, weight in scenario.objective.reward.items() if weight != 0}
+        if (
+            network.kind == "job_scorer"
+            and network.prior is None
             and scenario.decision.horizon
-            and IMPATIENT & scenario.objective.reward.keys()
+            and IMPATIENT & rewarded
         ):
             network = network.model_copy(update={"prior": SLOWDOWN_PRIOR})
         sampling = self.sampling
@@ -248,7 +250,21 @@ class TrainConfig(Frozen):
                 f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's "
                 f"{self.decisions_per_iteration} decisions"
             )
+        if self.algo == "dqn":
+            self._check_dqn()
         return self
+
+    def _check_dqn(self) -> None:
+        at_once = self.sampling.envs_per_runner * self.dqn.every * max(1, self.sampling.runners or 0)
+        if self.dqn.buffer < at_once:
+            raise ValueError(
+                f"dqn.buffer {self.dqn.buffer} is less than the {at_once} decisions that come between updates"
+            )
+        if self.steps is not None and self.dqn.learning_starts >= self.steps:
+            raise ValueError(
+                f"dqn.learning_starts {self.dqn.learning_starts} is no less than steps {self.steps}: "
+                "nothing would be learned"
+            )
 
 
 def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:

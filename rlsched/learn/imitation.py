@@ -75,6 +75,15 @@ def demonstrate(
     return Demonstration(np.concatenate(obs), np.concatenate(mask), np.concatenate(actions))
 
 
+def check_teacher(scenario: Scenario, feed: EpisodeFeed, warm: WarmStart) -> None:
+    """See whether the teacher can play.
+
+    Raises:
+        BadInputError: it is unknown, or cannot play this scenario.
+    """
+    _teacher(scenario, warm.teacher, VectorSimulator(scenario, feed.units, 1, feed.max_jobs))
+
+
 def _load(
     sim: VectorSimulator,
     feed: EpisodeFeed,

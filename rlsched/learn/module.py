@@ -1,6 +1,6 @@
 """The RLlib face of our networks: the one place that knows RLModule's shapes.
 
-RLlib sees one flat Box observation: the vector, the mask, and the ticks since the last decision
+RLlib sees one flat Box observation: the vector, the mask, and the clock of its episode
 (`envs.vector`, flat=True). It is split once per call, without touching the batch that others still read.
 """
 
@@ -92,6 +92,18 @@ class TargetedModule(MaskedModule, TargetNetworkAPI):
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.target_policy(*self._split(batch))}
 
 
+class Worth(nn.Module):
+    """What logits are worth in units of reward: one number above 0, learned."""
+
+    def __init__(self, first: float) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(first).log())
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """The same shape."""
+        return self.log.exp() * logits
+
+
 class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     """The same networks as a dueling Q function [Wang et al. 2016], for DQN.
 
@@ -106,21 +118,26 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     def setup(self) -> None:
         """Build the networks and the schedule."""
         super().setup()
-        self.log_worth = nn.Parameter(torch.tensor(self.model_config["logit_value"]).log())
+        self.worth = Worth(self.model_config["logit_value"])
         self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework=self.framework)
 
     def get_non_inference_attributes(self) -> list[str]:
         """Names of what choosing actions can do without."""
-        return ["critic", "log_worth", "target_policy", "target_critic"]
+        return ["critic", "worth", "target_policy", "target_critic", "target_worth"]
 
     def make_target_networks(self) -> None:
         """Copy everything."""
         self.target_policy = make_target_network(self.policy)
         self.target_critic = make_target_network(self.critic)
+        self.target_worth = make_target_network(self.worth)
 
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
         """What follows what."""
-        return [(self.policy, self.target_policy), (self.critic, self.target_critic)]
+        return [
+            (self.policy, self.target_policy),
+            (self.critic, self.target_critic),
+            (self.worth, self.target_worth),
+        ]
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return {Columns.ACTIONS: self.policy(*self._split(batch)).argmax(dim=1)}
@@ -132,8 +149,7 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
         _, mask = self._split(batch)
         best = self._forward(batch)[Columns.ACTIONS]
         chance = self.epsilon_schedule.update(t or 0)
-        # Where an episode has ended nothing is legal, and whatever is chosen counts for nothing.
-        anything = torch.multinomial(mask.where(mask.sum(1, keepdim=True) > 0, 1.0), 1).squeeze(1)
+        anything = torch.multinomial(mask, 1).squeeze(1)
         return {Columns.ACTIONS: torch.where(torch.rand_like(mask[:, 0]) < chance, anything, best)}
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -149,15 +165,15 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
 
     def compute_q_values(self, batch: dict[str, Any]) -> dict[str, Any]:
         """(batch, actions) of the networks that learn."""
-        return {QF_PREDS: self._q(batch, self.policy, self.critic)}
+        return {QF_PREDS: self._q(batch, self.policy, self.critic, self.worth)}
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
         """(batch, actions) of the networks that follow."""
-        return {QF_PREDS: self._q(batch, self.target_policy, self.target_critic)}
+        return {QF_PREDS: self._q(batch, self.target_policy, self.target_critic, self.target_worth)}
 
-    def _q(self, batch: dict[str, Any], policy: nn.Module, critic: nn.Module) -> Tensor:
+    def _q(self, batch: dict[str, Any], policy: nn.Module, critic: nn.Module, worth: nn.Module) -> Tensor:
         vector, mask = self._split(batch)
         logits, legal = policy(vector, mask), mask > 0.5
         mean = logits.where(legal, 0.0).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
         advantages = (logits - mean).where(legal, 0.0)
-        return (critic(vector).unsqueeze(1) + self.log_worth.exp() * advantages).where(legal, -torch.inf)
+        return (critic(vector).unsqueeze(1) + worth(advantages)).where(legal, -torch.inf)

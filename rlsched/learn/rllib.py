@@ -46,6 +46,8 @@ class RllibEngine:
         self.returns = expected_returns(scenario, feed, config.seed)
         described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
+        if config.algo == "dqn":  # RLlib leaves it without a seed
+            self.algorithm.local_replay_buffer.rng = np.random.default_rng([config.seed, iteration])
         layout = Layout.of(scenario.observation, scenario.decision, num_resources)
         self.net = build_policy(layout, config.network).eval()
         self.net.load_state_dict(self.learned())

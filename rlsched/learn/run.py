@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import ray
+import torch
 from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
@@ -21,6 +22,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
@@ -96,6 +98,14 @@ def train(
         drawn = config.network.model_copy(update={"units": tuple(feed.units)})
         config = config.model_copy(update={"network": drawn})
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
+    if config.warm_start is not None and not resume:
+        check_teacher(scenario, feed, config.warm_start)
+    if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
+        raise BadInputError(
+            "gpus_per_learner",
+            f"value {config.gpus_per_learner:g}: no GPU here",
+            "leave it out, or set learners=1 on a cluster that has one",
+        )
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
     settled = scenario

@@ -53,7 +53,7 @@ def _runs(policies: Sequence[Path]) -> list[RunFolder]:
     """The runs that these policies are of, each once, in their order."""
     found: dict[Path, RunFolder] = {}
     for policy in policies:
-        for path in (policy, *policy.parents[:DEEPEST]):
+        for path in (policy, *(policy.parents or policy.absolute().parents)[:DEEPEST]):
             folder = RunFolder(path)
             if folder.validation.is_file():
                 found.setdefault(path.resolve(), folder)

@@ -136,3 +136,20 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
         assert make_config({}, "test", [f"algo={algo}"]).settled(chosen).sampling.runners == runners
         given = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
         assert given.sampling.runners == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (["dqn.buffer=300"], "dqn.buffer 300 is less than the 512 decisions that come between updates"),
+        (["steps=3000"], "dqn.learning_starts 10000 is no less than steps 3000: nothing would be learned"),
+    ],
+)
+def test_dqn_has_room_and_time_to_learn(settings: list[str], line: str) -> None:
+    assert line in refused("algo=dqn", *settings)
+    make_config({}, "test", settings)  # of no interest to ppo
+
+
+def test_a_weight_of_nothing_makes_nobody_impatient() -> None:
+    chosen = scenario.load("deeprm", ["objective.reward={slowdown: 0, utilization: 1}"])
+    assert TrainConfig().settled(chosen).network.prior is None

@@ -14,7 +14,7 @@ from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
-from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import PrioritizedEpisodeReplayBuffer
+from ray.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer
 
 from rlsched import scenario
 from rlsched.learn.algorithms import build_config
@@ -79,12 +79,14 @@ def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pyt
 
     def listen(**keywords: Any) -> Any:
         told.update(keywords)
-        return v_trace(**keywords)
+        told["targets"], told["advantages"] = v_trace(**keywords)
+        return told["targets"], told["advantages"]
 
     monkeypatch.setattr(appo_torch_learner, "vtrace_torch", listen)
     try:
         episodes = setting.runner.sample(num_timesteps=8 * 32, random_actions=False)
         expected: list[float] = []
+        rows: list[tuple[float, float, float, float] | None] = []
         ended = 0
         for episode in episodes:
             clock = np.stack(episode.get_observations())[:, -1]
@@ -93,14 +95,38 @@ def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pyt
                 discounts[-1] = 0.0
             ended += episode.is_terminated or episode.is_truncated
             expected += [*discounts, 0.0]  # the row of the bootstrap value
+            observed = {Columns.OBS: torch.from_numpy(np.stack(episode.get_observations()))}
+            with torch.no_grad():
+                values = setting.module.compute_values(observed).tolist()
+            rows += [*zip(values[:-1], episode.get_rewards(), discounts, values[1:], strict=True), None]
         setting.loss(setting.batch(episodes))
         discounts = told["discounts"].T.flatten().numpy()
         assert discounts[: len(expected)] == pytest.approx(np.array(expected), rel=1e-5)
         assert (discounts[len(expected) :] == 0).all()  # padding
+        found = told["targets"].T.flatten().numpy()
+        for at, target in on_policy(rows, 32).items():
+            assert found[at] == pytest.approx(target, rel=1e-4, abs=1e-3), at
         assert ended > 2
         assert len(set(np.round(expected, 6))) >= 3  # no time, a tick, nothing follows
     finally:
         setting.learner.shutdown()
+
+
+def on_policy(rows: list[tuple[float, float, float, float] | None], column: int) -> dict[int, float]:
+    """V-trace where the policy that learns has played: discounted sums, bootstrapped where they are cut.
+
+    Args:
+        rows: value, reward, discount and the value that follows; None where only a bootstrap state is held.
+        column: rows after which RLlib cuts, wherever chunks end.
+    """
+    targets: dict[int, float] = {}
+    for at in reversed(range(len(rows))):
+        row = rows[at]
+        if row is not None:
+            _, reward, discount, following = row
+            cut = (at + 1) % column == 0 or at + 1 not in targets
+            targets[at] = reward + discount * (following if cut else targets[at + 1])
+    return targets
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +136,7 @@ def dqn(green: Scenario) -> Setting:
 
 def replayed(setting: Setting, number: int) -> list[Any]:
     """Transitions as RLlib's replay buffer hands them out."""
-    buffer = PrioritizedEpisodeReplayBuffer(capacity=10_000)
+    buffer = EpisodeReplayBuffer(capacity=10_000)
     for _ in range(4):
         buffer.add(setting.runner.sample(num_timesteps=256, random_actions=False))
     drawn: list[Any] = buffer.sample(
@@ -186,4 +212,4 @@ def test_runners_hold_no_more_than_choosing_needs(dqn: Setting) -> None:
     names = {name.split(".")[0] for name, _ in dqn.runner.module.unwrapped().named_parameters()}
     assert names == {"policy"}
     whole = {name.split(".")[0] for name, _ in dqn.module.named_parameters()}
-    assert whole == {"policy", "critic", "log_worth", "target_policy", "target_critic"}
+    assert whole == {"policy", "critic", "worth", "target_policy", "target_critic", "target_worth"}
