@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from math import nan
 from pathlib import Path
 
@@ -18,6 +21,57 @@ EPISODES = 24
 
 SEARCH = ["--algo", "priority_search", "--set", "network.priority_units=8"]
 """The words that search for a priority function."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a study is asked for.
+
+    Attributes:
+        seeds: runs of every case.
+        scale: of what a run may take.
+        cases: names of those to do.
+        parallel: runs at a time.
+        folder: where everything goes; a scale other than 1 has its own.
+    """
+
+    seeds: int
+    scale: float
+    cases: list[str]
+    parallel: int
+    folder: Path
+
+    @property
+    def threads(self) -> int:
+        """Of each run."""
+        return max(1, (os.cpu_count() or 1) // self.parallel)
+
+    def learn(self, task: Callable[[str, int], None]) -> None:
+        """Do (case, seed) for all cases and seeds, so many at a time."""
+        tasks = [partial(task, case, seed) for seed in range(self.seeds) for case in self.cases]
+        at_a_time(tasks, self.parallel)
+
+
+def asked(about: str | None, cases: Iterable[str], out: str, *, seeds: int = 3) -> Asked:
+    """Read the command line of a study.
+
+    Args:
+        about: what it is.
+        cases: names of all that it can do.
+        out: folder, where none is given.
+        seeds: where no number is given.
+    """
+    known = list(cases)
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--scale", type=float, default=1.0, help="of what a run may take")
+    parser.add_argument("--cases", nargs="+", choices=known, default=known)
+    parser.add_argument("--parallel", type=int, default=2, help="runs at a time")
+    parser.add_argument("--out", type=Path, default=Path(out))
+    chosen = parser.parse_args()
+    folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Asked(chosen.seeds, chosen.scale, chosen.cases, chosen.parallel, folder)
 
 
 def rlsched(*words: str, log: Path, threads: int) -> None:

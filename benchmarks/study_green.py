@@ -11,14 +11,12 @@ done again.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from studies import SEARCH, ahead, at_a_time, best_heuristic, evaluate, train
+from studies import SEARCH, Asked, ahead, asked, best_heuristic, evaluate, train
 
 from rlsched.evaluate.statistics import SummaryRow, summarise
 
@@ -52,8 +50,8 @@ GOING_ON = {"load-1.0", "pool-15", "pool-48"}
 
 PPO = [
     *("--algo", "ppo"),
-    # The value of finished jobs, as it is earned; scaled so that returns are about 1.
-    *("--set", "objective.reward={running_value: 0.001}"),
+    # The value of finished jobs, as it is earned.
+    *("--set", "objective.reward={running_value: 1}"),
     *("--set", "ppo.learning_rate=0.0001"),
     *("--set", "ppo.gae_lambda=0.9"),
 ]
@@ -67,10 +65,10 @@ def settings(case: str) -> list[str]:
     return words
 
 
-def learn(case: str, seed: int, scale: float, folder: Path, threads: int) -> None:
+def learn(study: Asked, case: str, seed: int) -> None:
     """Search; where it is to be, imitate and go on."""
-    scale *= SHORTER.get(case, 1.0)
-    found, out = folder / f"{case}-search-{seed}", folder / f"{case}-ppo-{seed}"
+    scale, threads = study.scale * SHORTER.get(case, 1.0), study.threads
+    found, out = study.folder / f"{case}-search-{seed}", study.folder / f"{case}-ppo-{seed}"
     steps = ["--steps", str(round(scale * SEARCH_STEPS))]
     train(found, [*settings(case), *SEARCH, *steps], seed=seed, threads=threads)
     if case not in GOING_ON:
@@ -106,26 +104,10 @@ def told(case: str, rows: list[SummaryRow]) -> str:
 
 def main() -> None:
     """Learn, evaluate, tell."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the decisions")
-    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--parallel", type=int, default=2, help="runs at a time")
-    parser.add_argument("--out", type=Path, default=Path("runs/study-green"))
-    chosen = parser.parse_args()
-    folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
-    threads = max(1, (os.cpu_count() or 1) // chosen.parallel)
-    at_a_time(
-        [
-            partial(learn, case, seed, chosen.scale, folder, threads)
-            for seed in range(chosen.seeds)
-            for case in chosen.cases
-        ],
-        chosen.parallel,
-    )
-    for case in chosen.cases:
-        print(told(case, rows_of(case, chosen.seeds, folder)))
+    study = asked(__doc__, CASES, "runs/study-green")
+    study.learn(partial(learn, study))
+    for case in study.cases:
+        print(told(case, rows_of(case, study.seeds, study.folder)))
 
 
 if __name__ == "__main__":

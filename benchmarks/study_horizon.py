@@ -11,8 +11,6 @@ Run: `make study-horizon`, or with `--scale 0.002 --parallel 1` for a look; what
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +21,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from studies import SEARCH, ahead, at_a_time, best_heuristic, evaluate, train
+from studies import SEARCH, Asked, ahead, asked, best_heuristic, evaluate, train
 
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
 from rlsched.files import write_whole
@@ -84,7 +82,7 @@ SERIES = {
         {15: "+18 % (its best)"} | dict.fromkeys((25, 50, 144), "+4 to +7 %"),
     ),
 }
-CELLS = list(dict.fromkeys(cell for series in SERIES.values() for cell in series.cells.values()))
+CELLS = {str(cell): cell for series in SERIES.values() for cell in series.cells.values()}
 PUBLISHED = {series.cells[x]: share for series in SERIES.values() for x, share in series.published.items()}
 
 
@@ -94,10 +92,11 @@ def settings(cell: Cell) -> list[str]:
     return [*words, "--set", f"decision.horizon={cell.horizon}", "--set", f"decision.window={cell.pool}"]
 
 
-def learn(cell: Cell, seed: int, scale: float, folder: Path, threads: int) -> None:
+def learn(study: Asked, name: str, seed: int) -> None:
     """Search for the priority function of a cell."""
-    steps = ["--steps", str(round(scale * STEPS[cell.pool]))]
-    train(folder / f"{cell}-{seed}", [*settings(cell), *SEARCH, *steps], seed=seed, threads=threads)
+    cell = CELLS[name]
+    words = [*settings(cell), *SEARCH, "--steps", str(round(study.scale * STEPS[cell.pool]))]
+    train(study.folder / f"{name}-{seed}", words, seed=seed, threads=study.threads)
 
 
 def with_mean_of_seeds(results: Sequence[EpisodeResult]) -> list[EpisodeResult]:
@@ -123,10 +122,10 @@ def check_same_episodes(cells: Mapping[Cell, Sequence[EpisodeResult]]) -> None:
         cell: [r.metrics["job_value"] / r.metrics["job_value_ratio"] for r in results if r.policy == POLICY]
         for cell, results in cells.items()
     }
-    first = submitted[CELLS[0]]
+    first_cell, first = next(iter(submitted.items()))
     for cell, values in submitted.items():
         if len(values) != len(first) or not np.allclose(values, first, rtol=1e-9):
-            raise SystemExit(f"{cell} was evaluated on other episodes than {CELLS[0]}: remove its .json")
+            raise SystemExit(f"{cell} was evaluated on other episodes than {first_cell}: remove its .json")
 
 
 class Line(NamedTuple):
@@ -262,37 +261,27 @@ def save(figure: Figure, path: Path) -> None:
 
 def main() -> None:
     """Search, evaluate, tell, draw."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the decisions")
-    parser.add_argument("--parallel", type=int, default=2, help="runs at a time")
-    parser.add_argument("--out", type=Path, default=Path("runs/study-horizon"))
-    chosen = parser.parse_args()
-    folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
-    threads = max(1, (os.cpu_count() or 1) // chosen.parallel)
-    at_a_time(
-        [
-            partial(learn, cell, seed, chosen.scale, folder, threads)
-            for seed in range(chosen.seeds)
-            for cell in CELLS
-        ],
-        chosen.parallel,
-    )
+    study = asked(__doc__, CELLS, "runs/study-horizon", seeds=1)
+    study.learn(partial(learn, study))
+    if len(study.cases) < len(CELLS):
+        print(f"no pictures yet: {len(study.cases)} of {len(CELLS)} cells were asked for")
+        return
     results = {}
-    for cell in CELLS:
-        runs = [folder / f"{cell}-{seed}" for seed in range(chosen.seeds)]
-        results[cell] = with_mean_of_seeds(evaluate(runs, settings(cell), folder / f"{cell}.json"))
+    for name, cell in CELLS.items():
+        runs = [study.folder / f"{name}-{seed}" for seed in range(study.seeds)]
+        found = evaluate(runs, settings(cell), study.folder / f"{name}.json")
+        results[cell] = with_mean_of_seeds(found)
     check_same_episodes(results)
-    rows = {cell: summarise(results[cell]) for cell in CELLS}
-    print(table({cell: [row for row in rows[cell] if row.metric == "job_value"] for cell in CELLS}))
+    rows = {cell: summarise(found) for cell, found in results.items()}
+    values = {cell: [row for row in found if row.metric == "job_value"] for cell, found in rows.items()}
+    print(table(values))
     for name, series in SERIES.items():
         shares = {
             x: [row for row in rows[cell] if row.metric == "job_value_ratio"]
             for x, cell in series.cells.items()
         }
-        save(draw(series.label, shares), folder / name)
-        print(f"picture: {folder / name}.png")
+        save(draw(series.label, shares), study.folder / name)
+        print(f"picture: {study.folder / name}.png")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 Trains each policy (skipping those already trained), evaluates it by the RLScheduler protocol on sequences it
 never saw, and prints medians and hoarding verdicts, beside the same policy before training; the Lublin
 policies are also shown on the other traces. Two policies are trained at a time, each with half of the cores.
-Run: `make study`, or with `--seeds 1 --scale 0.3` for a look; what was done is not done again.
+Run: `make study`, or with `--seeds 1 --scale 0.3 --cases HPC2N` for a look; what was done is not done again.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -17,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import at_a_time, rlsched, train
+from studies import Asked, asked, rlsched, train
 
 DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data")) / "swf"
 UNSEEN = ["--set", "workload.training_jobs=[12000,null]"]
@@ -57,6 +56,11 @@ def training(name: str, scale: float) -> list[str]:
     return [*source, *trace.training, *length]
 
 
+def learn(study: Asked, name: str, seed: int) -> None:
+    """Train a trace's policy."""
+    train(study.folder / f"{name}-{seed}", training(name, study.scale), seed=seed, threads=study.threads)
+
+
 def evaluate(policy: Path, name: str, folder: Path) -> dict[str, Any]:
     """The policy's figures on a trace's ten sequences."""
     target = folder / f"{policy.relative_to(folder).as_posix().replace('/', '-')}-on-{name}.json"
@@ -90,36 +94,19 @@ def told(found: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Train, evaluate, tell."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the minutes and steps of training")
-    parser.add_argument("--traces", nargs="+", choices=list(TRACES), default=list(TRACES))
-    parser.add_argument("--parallel", type=int, default=2, help="policies trained at a time")
-    parser.add_argument("--out", type=Path, default=Path("runs/study-hpc"))
-    chosen = parser.parse_args()
-    folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
-    folder.mkdir(parents=True, exist_ok=True)
-    threads = max(1, (os.cpu_count() or 1) // chosen.parallel)
-    at_a_time(
-        [
-            partial(
-                train, folder / f"{name}-{seed}", training(name, chosen.scale), seed=seed, threads=threads
-            )
-            for seed in range(chosen.seeds)
-            for name in chosen.traces
-        ],
-        chosen.parallel,
-    )
+    study = asked(__doc__, TRACES, "runs/study-hpc")
+    study.learn(partial(learn, study))
+    folder, seeds = study.folder, range(study.seeds)
     lines = []
-    for name in chosen.traces:
-        runs = [folder / f"{name}-{seed}" for seed in range(chosen.seeds)]
+    for name in study.cases:
+        runs = [folder / f"{name}-{seed}" for seed in seeds]
         found = [evaluate(run, name, folder) for run in runs]
         value, best = found[0]["best"]
         lines.append(f"{name:<12} {told(found)}  best heuristic {value:.2f} ({best})")
         untrained = [evaluate(run / "start", name, folder) for run in runs]
         lines.append(f"{'':<12} before training: {told(untrained)}")
-    for name in ("HPC2N", "CTC-SP2") if "lublin_256" in chosen.traces else ():
-        found = [evaluate(folder / f"lublin_256-{seed}", name, folder) for seed in range(chosen.seeds)]
+    for name in ("HPC2N", "CTC-SP2") if "lublin_256" in study.cases else ():
+        found = [evaluate(folder / f"lublin_256-{seed}", name, folder) for seed in seeds]
         lines.append(f"lublin_256's policies on {name}: {told(found)}")
     print("\n".join(lines))
 
