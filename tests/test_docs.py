@@ -36,6 +36,8 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     assert words[0] == "rlsched"
     if words[1] == "train":
         words += shlex.split("--steps 128" if "--resume" in words else SHORTER)
+        if "warm_start" in command:
+            words += shlex.split("--set warm_start.decisions=500")
         if "priority_search" in words:
             words += shlex.split("--set search.population=4 --set search.episodes=1")
     if words[1] == "evaluate" and "--episodes" in words:

@@ -36,8 +36,8 @@ ENTRIES = {
     ),
     "dqn": Entry(
         "dqn",
-        "deep Q-learning, double and dueling, from prioritised replay, by Ray RLlib",
-        "Mnih et al. 2015; Hessel et al. 2018",
+        "deep Q-learning, double and dueling, from uniform replay, by Ray RLlib",
+        "Mnih et al. 2015; van Hasselt et al. 2016; Wang et al. 2016",
     ),
     "priority_search": Entry(
         "search",

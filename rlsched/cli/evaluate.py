@@ -90,7 +90,7 @@ def evaluate(
         rules_of,
         with_reference,
     )
-    from rlsched.evaluate.hoarding import REFERENCES
+    from rlsched.evaluate.hoarding import REFERENCES, judged
     from rlsched.evaluate.session import open_session
 
     named = options.items(against)
@@ -111,7 +111,7 @@ def evaluate(
     )
     session = open_session(chosen, choice)
     rivals = [entry for entry in rivals if entry.policy not in trained]
-    if not horizon or chosen.episode.end != "max_ticks":
+    if judged(session.scenario):
         rivals = with_reference(rivals, Entry(*REFERENCES[rule]))
     picked = [Entry(path, None) for path in trained] + rivals
     racing = contestants("--against", picked, session, load)

@@ -14,6 +14,7 @@ import numpy as np
 
 from rlsched.evaluate.statistics import Contender, EpisodeResult, Table
 from rlsched.jobs import FloatArray
+from rlsched.scenario import Scenario
 
 SPAN_LIMIT = 1.3
 """A result counts only up to this many times greedy sjf's mean schedule span (results.md, "Hoarding")."""
@@ -56,6 +57,11 @@ class Breach:
     completion: float
     reference_completion: float
     breached: bool | None
+
+
+def judged(scenario: Scenario) -> bool:
+    """Whether hoarding is looked for: where the clock ends episodes, what is pushed beyond it is lost."""
+    return scenario.episode.end != "max_ticks"
 
 
 def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-from rlsched.evaluate.hoarding import Breach, hoarding
+from rlsched.evaluate.hoarding import Breach, hoarding, judged
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
 from rlsched.scenario import Scenario
 
@@ -56,8 +56,7 @@ class Result:
         Raises:
             ValueError: the episodes are not the same for all policies.
         """
-        # Where the clock ends an episode, what is pushed beyond it is lost and nothing is gained by it.
-        found = [] if scenario.episode.end == "max_ticks" else hoarding(episodes)
+        found = hoarding(episodes) if judged(scenario) else []
         return cls(scenario, episodes, summarise(episodes, seed), found, protocol, dict(repairs or {}))
 
 

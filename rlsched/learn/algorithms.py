@@ -147,9 +147,7 @@ def build_config(
     kind, own, sampling = DESCRIPTIONS[config.algo], config.own, config.sampling
     gamma = scenario.objective.gamma
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
-    module["mean_return"] = returns.mean
-    if config.algo == "dqn":
-        module["logit_value"] = config.dqn.logit_value
+    module |= {"mean_return": returns.mean, "logit_value": config.dqn.logit_value}
     return (
         kind.config()
         .environment(

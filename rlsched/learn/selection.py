@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
 from rlsched.jobs import FloatArray
@@ -120,7 +120,7 @@ class Validation:
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        if self.scenario.episode.end != "all_finished":  # what is not run by the end earns nothing
+        if not judged(self.scenario):
             return Score(0.0, sign * metrics["relative"])
         reference = self.heuristics["sjf" if self.scenario.decision.horizon is None else "sjf:now"]
         span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
