@@ -118,6 +118,11 @@ class Search(Frozen):
     population: int = Field(24, ge=4, description="candidates per generation")
     episodes: int = Field(16, ge=1, description="training episodes that all of them play")
     sigma: float = Field(0.3, gt=0, description="initial step size")
+    start: str | None = Field(
+        None,
+        description="folder of a trained priority function that the search begins with, of any cluster or "
+        "window; null: as network.prior and network.waiting say",
+    )
 
 
 class WarmStart(Frozen):
@@ -245,6 +250,10 @@ class TrainConfig(Frozen):
     def _together(self) -> TrainConfig:
         if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
+        if self.algo == "priority_search" and self.warm_start is not None:
+            raise ValueError("priority_search imitates nobody: leave warm_start out, or set search.start")
+        if self.algo != "priority_search" and self.search.start is not None:
+            raise ValueError(f"search.start is nothing to {self.algo}: set warm_start.teacher")
         if self.algo == "ppo" and self.ppo.minibatch > self.decisions_per_iteration:
             raise ValueError(
                 f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's "

@@ -100,6 +100,10 @@ def train(
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
     if config.warm_start is not None and not resume:
         check_teacher(scenario, feed, config.warm_start)
+    if config.search.start is not None and not resume:
+        from rlsched.learn.search import found_before
+
+        found_before(layout, config.network, config.search.start)
     if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
         raise BadInputError(
             "gpus_per_learner",

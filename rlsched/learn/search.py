@@ -18,10 +18,10 @@ import numpy as np
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config import Network, TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.priority import STATE_BLOCK, Candidates, PriorityNet
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -45,6 +45,38 @@ class Draws:
         return self.rng.standard_normal(shape)
 
 
+def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
+    """(parameters,) of a priority function that a search may begin with.
+
+    What it judges jobs by must be the same; the window and the cluster need not.
+
+    Raises:
+        BadInputError: there is none in that folder, or it is of another form.
+    """
+    policy = load_policy(Path(folder))
+    if not isinstance(policy.net, PriorityNet):
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} holds a {policy.network.kind}",
+            "name a run of priority_search",
+        )
+    if policy.network.priority_units != network.priority_units:
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} has {policy.network.priority_units} hidden units, not {network.priority_units}",
+            f"set network.priority_units={policy.network.priority_units}",
+        )
+    theirs = policy.layout
+    if (theirs.num_resources, theirs.horizon > 0) != (layout.num_resources, layout.horizon > 0):
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} judges jobs of {theirs.num_resources} resources "
+            f"with{'' if theirs.horizon else 'out'} a horizon",
+            f"name one of {layout.num_resources} with{'' if layout.horizon else 'out'} one",
+        )
+    return policy.net.flat().astype(np.float64)
+
+
 class SearchEngine:
     """CMA-ES at work.
 
@@ -61,7 +93,8 @@ class SearchEngine:
         iteration: at which the run begins or goes on.
 
     Raises:
-        BadInputError: what is observed is not enough for a priority function.
+        BadInputError: what is observed is not enough for a priority function, or what the search should begin
+            with is of another form.
     """
 
     columns = ("return_mean", "return_best", "sigma")
@@ -75,10 +108,14 @@ class SearchEngine:
         self.net = net
         self.generation = iteration
         self.steps = 0
-        start = net.flat()
         hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
+        if config.search.start is None or iteration:
+            start = self._with_random_hidden(net.flat(), np.random.default_rng(hidden))
+        else:
+            start = found_before(self.layout, self.network, config.search.start)
+            net.set_flat(start)
         self.es: Any = cma.CMAEvolutionStrategy(
-            self._with_random_hidden(start, np.random.default_rng(hidden)),
+            start,
             config.search.sigma,
             {
                 "popsize": config.search.population,

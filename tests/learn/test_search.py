@@ -27,9 +27,11 @@ from rlsched.evaluate.play import Policy, play
 from rlsched.jobs import FloatArray
 from rlsched.learn.config import Algorithm, TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.policy import load_policy
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.search import SearchEngine
 from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
 SHORT = ("episode.max_ticks=120",)
@@ -231,6 +233,59 @@ def test_a_search_of_other_settings_is_refused(tmp_path: Path) -> None:
     engine("network.priority_units=2").save(tmp_path / "state")
     with pytest.raises(BadInputError, match="parameters, not"):
         engine().restore(tmp_path / "state", engine().policy())
+
+
+def test_a_search_begins_with_what_another_found(tmp_path: Path) -> None:
+    """Whatever the window is: what a job is judged by stays the same."""
+    other = engine("network.priority_units=3")
+    other.net.set_flat(values_around(other)[0])
+    other.policy().save(tmp_path / "found")
+    wider = scenario.load("green-10", [*SHORT, "decision.window=9"])
+    words = ("network.priority_units=3", f"search.start={tmp_path / 'found'}")
+    search = engine(*words, simulated=wider)
+    assert (search.es.mean == other.net.flat()).all()
+    assert (search.policy().net.flat() == other.net.flat()).all()
+    search.iterate()
+    search.save(tmp_path / "state")
+    shutil.rmtree(tmp_path / "found")  # nobody needs it to go on
+    resumed = engine(*words, simulated=wider, iteration=1)
+    resumed.restore(tmp_path / "state", search.policy())
+    assert (resumed.net.flat() == search.net.flat()).all()
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (None, "holds no trained policy"),
+        (("green-10", "network.kind=job_scorer"), "search.start: .* holds a job_scorer; name a run of"),
+        (("green-10", "network.priority_units=2"), "has 2 hidden units, not 0; set network.priority_units=2"),
+        (
+            ("lublin-256", "network.kind=priority"),
+            "judges jobs of 1 resources without a horizon; name one of 2",
+        ),
+    ],
+)
+def test_a_search_begins_with_nothing_else(
+    tmp_path: Path, found: tuple[str, str] | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if found is not None:
+        simulated = scenario.load(found[0])
+        config = make_config({}, "test", [found[1], *(TINY if "units" in found[1] else ())])
+        network = config.settled(simulated).network
+        resources = len(simulated.cluster.resources)
+        layout = Layout.of(simulated.observation, simulated.decision, resources)
+        net = build_policy(layout, network)
+        TrainedPolicy(simulated, network, net, resources, {}).save(tmp_path / "found")
+    words = ["train", "--scenario", "green-10", "--algo", "priority_search", "--out", str(tmp_path / "run")]
+    assert main([*words, "--set", f"search.start={tmp_path / 'found'}"]) == 2
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("words", [["algo=ppo", "search.start=runs/x"], [*TINY, "warm_start.teacher=sjf"]])
+def test_a_start_goes_with_a_search_and_a_teacher_with_the_others(words: list[str]) -> None:
+    with pytest.raises(BadInputError, match=r"search\.start"):
+        make_config({}, "test", words)
 
 
 LEARNING = ("search.population=12", "search.episodes=16")
