@@ -1,10 +1,11 @@
 """Learned policies on green datacenters against the best of all heuristics, several seeds each.
 
-For every case a priority function is searched for; in some a job scorer imitates it and goes on with PPO.
-Both plan on the horizon. They are evaluated on 24 paired episodes that no training saw, beside every common
-order under both placements. What a run may take is a number of decisions, not of minutes: a busy machine gets
-the same results, later. On one quiet core that is about 4 minutes of search and 5 of PPO. Two runs at a time,
-each with half of the cores.
+A priority function is searched for on green-10 as it is; for every other case the search goes on from there.
+In some cases a job scorer imitates what was found and goes on with PPO. All plan on the horizon. They are
+evaluated on 24 paired episodes that no training saw, beside every common order under both placements. What a
+run may take is a number of decisions, not of minutes: a busy machine gets the same results, later. On one
+quiet core that is about 5 minutes for the first search, 2 for each of the others and 5 of PPO. Two runs at a
+time, each with half of the cores.
 Run: `make study-green`, or with `--seeds 1 --scale 0.2 --cases load-1.0` for a look; what was done is not
 done again.
 """
@@ -16,11 +17,22 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from studies import SEARCH, Asked, ahead, asked, best_heuristic, evaluate, train
+from studies import (
+    GOING_ON_STEPS,
+    SEARCH,
+    SEARCH_STEPS,
+    Asked,
+    ahead,
+    asked,
+    best_heuristic,
+    evaluate,
+    going_on_from,
+    train,
+)
 
 from rlsched.evaluate.statistics import SummaryRow, summarise
 
-SEARCH_STEPS, PPO_STEPS = 80_000_000, 1_500_000
+PPO_STEPS = 1_000_000
 SHORTER = {"pool-15": 0.75, "pool-48": 0.4}  # decisions among more jobs take longer
 
 
@@ -29,10 +41,13 @@ def failing(level: float) -> list[str]:
     return ["power.kind=synthetic", f"power.level={level}", f"power.probability={level}"]
 
 
+FIRST = "load-1.0"
+"""The case of green-10 as it is."""
+
 CASES = {
     "pool-48": ["decision.window=48"],
     "pool-15": ["decision.window=15"],
-    "load-1.0": ["workload.load=1.0"],
+    FIRST: ["workload.load=1.0"],
     "load-1.0-power-0.9": ["workload.load=1.0", *failing(0.9)],
     "load-1.0-power-0.8": ["workload.load=1.0", *failing(0.8)],
     "load-1.2": ["workload.load=1.2"],
@@ -45,7 +60,7 @@ PUBLISHED = ("fcfs", "sjf", "qos", "hvf")
 """Orders that the policies of Venkataswamy 2023 are held against there: they are 18 to 25 % ahead of each at
 full power, 8 to 13 % at less."""
 
-GOING_ON = {"load-1.0", "pool-15", "pool-48"}
+WITH_PPO = {FIRST, "pool-15", "pool-48"}
 """Cases that PPO goes on with; in the others it was seen to add little to what it imitates."""
 
 PPO = [
@@ -65,22 +80,32 @@ def settings(case: str) -> list[str]:
     return words
 
 
+def search(study: Asked, case: str, seed: int) -> Path:
+    """Search in the first case, or go on from there; returns the run."""
+    out = study.folder / f"{case}-search-{seed}"
+    words, steps = SEARCH, float(SEARCH_STEPS)
+    if case != FIRST:
+        words = going_on_from(study.folder / f"{FIRST}-search-{seed}")
+        steps = GOING_ON_STEPS * SHORTER.get(case, 1.0)
+    steps *= study.scale
+    train(out, [*settings(case), *words, "--steps", str(round(steps))], seed=seed, threads=study.threads)
+    return out
+
+
 def learn(study: Asked, case: str, seed: int) -> None:
-    """Search; where it is to be, imitate and go on."""
-    scale, threads = study.scale * SHORTER.get(case, 1.0), study.threads
-    found, out = study.folder / f"{case}-search-{seed}", study.folder / f"{case}-ppo-{seed}"
-    steps = ["--steps", str(round(scale * SEARCH_STEPS))]
-    train(found, [*settings(case), *SEARCH, *steps], seed=seed, threads=threads)
-    if case not in GOING_ON:
+    """Search; where it is to be, imitate and go on with PPO."""
+    found = search(study, case, seed)
+    if case not in WITH_PPO:
         return
     warm = ["--set", f"warm_start={{teacher: {json.dumps(str(found))}, epochs: 6}}"]
-    steps = ["--steps", str(round(scale * PPO_STEPS))]
-    train(out, [*settings(case), *PPO, *warm, *steps], seed=seed, threads=threads)
+    steps = ["--steps", str(round(study.scale * SHORTER.get(case, 1.0) * PPO_STEPS))]
+    out = study.folder / f"{case}-ppo-{seed}"
+    train(out, [*settings(case), *PPO, *warm, *steps], seed=seed, threads=study.threads)
 
 
 def rows_of(case: str, seeds: int, folder: Path) -> list[SummaryRow]:
     """The rows of total value of all policies of a case, on the same episodes."""
-    kinds = ("search", "ppo") if case in GOING_ON else ("search",)
+    kinds = ("search", "ppo") if case in WITH_PPO else ("search",)
     runs = [folder / f"{case}-{kind}-{seed}" for kind in kinds for seed in range(seeds)]
     results = evaluate(runs, settings(case), folder / f"{case}.json")
     return [row for row in summarise(results) if row.metric == "job_value"]
@@ -105,6 +130,7 @@ def told(case: str, rows: list[SummaryRow]) -> str:
 def main() -> None:
     """Learn, evaluate, tell."""
     study = asked(__doc__, CASES, "runs/study-green")
+    study.for_seeds(partial(search, study, FIRST))
     study.learn(partial(learn, study))
     for case in study.cases:
         print(told(case, rows_of(case, study.seeds, study.folder)))
