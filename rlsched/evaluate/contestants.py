@@ -75,16 +75,25 @@ def entries(
     check_policies(option, policies)
     found: list[Entry] = []
     for rule in backfills:
-        check_name("--backfill", "backfilling rule", rule, rules)
+        _check_rule("--backfill", rule, rules)
     for text in policies:
         if is_checkpoint(text):
             found.append(Entry(text.rstrip("/") or text, None))
             continue
         name, colon, own = text.partition(":")
         if colon:
-            check_name(option, "backfilling rule", own, rules)
+            _check_rule(option, own, rules)
         found += [Entry(name, rule) for rule in ([own] if colon else backfills)]
     return list(dict.fromkeys(found))
+
+
+def _check_rule(option: str, rule: str, rules: Sequence[str]) -> None:
+    if rule in {*BACKFILL_RULES, *PLACEMENTS} and rule not in rules:
+        side = "with" if rule in BACKFILL_RULES else "without"
+        raise BadInputError(
+            option, f"value {rule!r} means nothing {side} a horizon", f"use one of {', '.join(rules)}"
+        )
+    check_name(option, "backfilling rule", rule, rules)
 
 
 def is_checkpoint(text: str) -> bool:

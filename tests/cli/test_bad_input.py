@@ -10,6 +10,7 @@ import pytest
 from .conftest import Run
 
 LUBLIN = ("simulate", "--scenario", "lublin-256", "--episodes", "1")
+GREEN = ("simulate", "--scenario", "green-10", "--episodes", "1")
 
 
 def refused(rlsched: Run, *arguments: object) -> str:
@@ -42,6 +43,12 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ([*LUBLIN, "-p", "sjf:esy"], ["--policy: unknown backfilling rule 'esy'; did you mean 'easy'?"]),
         ([*LUBLIN, "-p", "runs/none"], ["runs/none: no such folder"]),
         ([*LUBLIN, "-b", "eazy"], ["--backfill: unknown backfilling rule 'eazy'; did you mean 'easy'?"]),
+        (
+            [*LUBLIN, "-b", "horizon"],
+            ["--backfill: value 'horizon' means nothing without a horizon; use one of"],
+        ),
+        ([*GREEN, "-b", "easy"], ["--backfill: value 'easy' means nothing with a horizon; use one of now"]),
+        ([*GREEN, "-p", "sjf:easy"], ["--policy: value 'easy' means nothing with a horizon; use one of now"]),
         ([*LUBLIN, "-b", "rlscheduler"], ["--backfill: 'rlscheduler'", "--protocol rlscheduler"]),
         ([*LUBLIN, "--set", "workload.laod=1"], ["--set: workload.laod: unknown key; use one of kind, load"]),
         ([*LUBLIN, "--set", "workload.load=much"], ["--set: workload.load: value 'much'"]),
