@@ -1,0 +1,307 @@
+"""Scenario: everything that shapes an experiment, in one frozen and checked object.
+
+Written into every run folder and checkpoint, so that each can be run again from itself. Units are
+part of the field names or of their descriptions; a key that is not known here is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from rlsched.errors import BadInputError
+from rlsched.scenario.objective import (
+    ENERGY_TERMS,
+    EVENT_TERMS,
+    OBJECTIVE_PRESETS,
+    CostTerm,
+    Objective,
+    Term,
+)
+from rlsched.scenario.power import Battery, Power, PowerColumns
+from rlsched.scenario.workload import (
+    Enrichment,
+    LublinWorkload,
+    MaoWorkload,
+    PoissonWorkload,
+    SwfWorkload,
+    Workload,
+)
+from rlsched.settings import Frozen, SettingError, apply_overrides, read_text, read_yaml, shown, validate
+
+__all__ = [
+    "ENERGY_TERMS",
+    "EVENT_TERMS",
+    "OBJECTIVE_PRESETS",
+    "Admission",
+    "Battery",
+    "Cluster",
+    "CostTerm",
+    "Decision",
+    "Enrichment",
+    "Episode",
+    "LublinWorkload",
+    "MaoWorkload",
+    "Objective",
+    "Observation",
+    "ObservationBlock",
+    "PoissonWorkload",
+    "Power",
+    "PowerColumns",
+    "Resource",
+    "Scenario",
+    "SwfWorkload",
+    "Term",
+    "Workload",
+    "load",
+    "names",
+    "parse",
+]
+
+ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook", "image", "profile"]
+Admission = Literal["fcfs", "sjf", "qos", "hvf"]
+
+
+class Resource(Frozen):
+    """One resource type of the cluster."""
+
+    name: str = "processors"
+    units: int | None = Field(None, ge=1, description="units in the cluster; left out: the trace's header")
+    units_per_node: int | None = Field(
+        None, ge=1, description="demand is rounded up to whole nodes of this size; left out: one unit"
+    )
+    price: float = Field(0.5, ge=0, description="value of one unit for one tick")
+    idle_w: float = Field(100.0, ge=0, description="watts of a unit that is on and idle")
+    full_w: float = Field(200.0, gt=0, description="watts of a unit at full load")
+
+    @model_validator(mode="after")
+    def _watts(self) -> Resource:
+        if self.idle_w > self.full_w:
+            raise SettingError(
+                "idle_w", f"value {self.idle_w:g} is more than full_w {self.full_w:g}", "set at most that"
+            )
+        return self
+
+
+class Cluster(Frozen):
+    """The machine that jobs run on."""
+
+    tick_s: int = Field(1, ge=1, description="seconds per tick")
+    resources: tuple[Resource, ...] = Field((Resource(),), min_length=1)
+
+
+class Decision(Frozen):
+    """What the agent may do and when it is asked."""
+
+    action_rule: Literal["commit", "fit"] = Field(
+        "commit",
+        description="commit: a job that does not fit gets a reservation; fit: only jobs that fit",
+    )
+    time_rule: Literal["smdp", "sparse", "tick"] = "smdp"
+    placement: Literal["now", "horizon"] = Field(
+        "now",
+        description="now: a job starts at this tick, if it fits until its expected end; horizon: it is "
+        "planned at the first tick of the horizon from which it does",
+    )
+    horizon: int | None = Field(
+        None, ge=1, description="ticks that are planned and forecast; null: events only, power always there"
+    )
+    window: int = Field(128, ge=1, description="slots of the ready pool: waiting jobs that the agent sees")
+    wait_pool: int | None = Field(None, ge=0, description="jobs behind the ready pool; null: any number")
+    admission: Admission = Field("fcfs", description="who enters the ready pool first")
+    suspend: bool = Field(False, description="whether the agent may suspend running jobs")
+    suspend_pool: int = Field(48, ge=1, description="suspended jobs at most, by the agent's choice")
+    expiry: int | None = Field(
+        None, ge=0, description="ticks after its qos violation time at which a waiting job is given up"
+    )
+    skip_forced: bool = Field(True, description="take a decision with one legal action without asking")
+
+    @property
+    def num_actions(self) -> int:
+        """One per slot, with a horizon one that suspends, and the no-op, which is last."""
+        return self.window + (1 if self.horizon is None else 2)
+
+    @model_validator(mode="after")
+    def _together(self) -> Decision:
+        if self.horizon is None:
+            for name, value in (
+                ("placement", "now"),
+                ("wait_pool", None),
+                ("admission", "fcfs"),
+                ("suspend", False),
+                ("expiry", None),
+            ):
+                if (given := getattr(self, name)) != value:
+                    problem = f"value {shown(given)} means nothing without a horizon"
+                    raise SettingError(name, problem, "set decision.horizon=N, in ticks, or leave it out")
+        elif self.action_rule != "fit":
+            raise SettingError(
+                "action_rule",
+                f"value {self.action_rule!r} does not go with a horizon, where plans are the reservations",
+                "set decision.action_rule=fit",
+            )
+        return self
+
+
+class Observation(Frozen):
+    """What the agent sees."""
+
+    blocks: tuple[ObservationBlock, ...] = Field(("jobs", "event_horizon", "queue"), min_length=1)
+    classic: bool = Field(False, description="image: ready jobs and backlog are drawn, too [Mao et al. 2016]")
+    event_horizon: int = Field(60, ge=1, description="expected releases that are shown")
+    time_scale_s: int = Field(5_000_000, ge=2, description="times are log-scaled against this and clipped")
+
+    @field_validator("blocks")
+    @classmethod
+    def _no_repeats(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(blocks)) != len(blocks):
+            raise SettingError("", f"value {list(blocks)} names a block twice", "name each once")
+        return blocks
+
+
+class Episode(Frozen):
+    """How long an episode is and where it is cut from."""
+
+    jobs: int | None = Field(
+        1024, ge=1, description="jobs in an episode; null: the whole trace, or a model's max_ticks"
+    )
+    end: Literal["all_finished", "no_new_job", "max_ticks"] = "all_finished"
+    max_ticks: int | None = Field(None, ge=1)
+    offsets: tuple[int, ...] = Field((), description="trace rows at which evaluation episodes start")
+
+    @model_validator(mode="after")
+    def _ends(self) -> Episode:
+        if self.end == "max_ticks" and self.max_ticks is None:
+            raise SettingError("max_ticks", "is missing where end is max_ticks", "set episode.max_ticks=N")
+        if self.end != "max_ticks" and self.max_ticks is not None:
+            raise SettingError(
+                "max_ticks",
+                f"value {self.max_ticks} means nothing where end is {self.end}",
+                "set episode.end=max_ticks, or episode.max_ticks=null",
+            )
+        return self
+
+
+class Scenario(Frozen):
+    """What is simulated."""
+
+    schema_version: Literal[1] = 1
+    name: str = "custom"
+    description: str = ""
+    cluster: Cluster = Cluster()
+    power: Power | None = Field(None, description="null: all units are always on, and energy is not counted")
+    workload: Workload
+    decision: Decision = Decision()
+    observation: Observation = Observation()
+    objective: Objective = Objective()
+    episode: Episode = Episode()
+
+    @model_validator(mode="after")
+    def _together(self) -> Scenario:
+        self._horizon_for_all()
+        self._horizon_for_every_job()
+        self._terms_that_are_counted()
+        if self.power is not None and self.power.may_fail and self.episode.end != "max_ticks":
+            raise SettingError(
+                "episode.end",
+                f"value {self.episode.end!r} does not go with power that may fail: a job may never get "
+                "what it asks for",
+                "set episode.end=max_ticks and episode.max_ticks=N",
+            )
+        return self
+
+    def _horizon_for_all(self) -> None:
+        """What shows or feeds the ticks ahead needs some."""
+        remedy = "set decision.horizon=N, in ticks, or leave it out"
+        if self.decision.horizon is None:
+            if self.power is not None:
+                raise SettingError("power", "means nothing without a horizon", remedy)
+            for block in self.observation.blocks:
+                if block in {"image", "profile"}:
+                    raise SettingError(
+                        "observation.blocks", f"{block!r} shows the horizon: there is none", remedy
+                    )
+        if self.observation.classic and "image" not in self.observation.blocks:
+            raise SettingError(
+                "observation.classic",
+                "value true means nothing without an image",
+                "add image to observation.blocks, or leave it out",
+            )
+
+    def _horizon_for_every_job(self) -> None:
+        """A model draws no job that could never be planned; those of a trace are counted when it is read."""
+        horizon, workload = self.decision.horizon, self.workload
+        if horizon is None or not isinstance(workload, PoissonWorkload | MaoWorkload):
+            return
+        name = "long" if workload.long[1] > workload.short[1] else "short"
+        longest = getattr(workload, name)[1]
+        if longest > horizon:
+            raise SettingError(
+                "decision.horizon",
+                f"value {horizon} is shorter than the longest job, {longest} ticks (workload.{name}), which "
+                "could never be planned",
+                f"set at least {longest}, or shorter jobs",
+            )
+
+    def _terms_that_are_counted(self) -> None:
+        objective = self.objective
+        terms = [("reward", term) for term in objective.reward] + [
+            ("costs", term) for term in objective.costs
+        ]
+        for kind, term in terms:
+            if self.decision.horizon is None and term not in EVENT_TERMS:
+                remedy = "set decision.horizon=N, in ticks, or take another term"
+                raise SettingError(f"objective.{kind}.{term}", "is counted only with a horizon", remedy)
+            if self.power is None and term in ENERGY_TERMS:
+                remedy = "add power ('power: {}' has it always there), or take another term"
+                raise SettingError(f"objective.{kind}.{term}", "is counted only with power", remedy)
+
+
+def names() -> list[str]:
+    """Names of the scenarios that come with the package, by size where they differ in that."""
+    folder = resources.files("rlsched") / "scenarios"
+    found = [entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml")]
+    return sorted(found, key=_by_size)
+
+
+def _by_size(name: str) -> list[tuple[bool, int, str]]:
+    """What to sort names by: green-50 comes before green-100, and sizes before words."""
+    return [(not part.isdigit(), len(part) if part.isdigit() else 0, part) for part in name.split("-")]
+
+
+def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:
+    """Read a scenario by its name or from a YAML file.
+
+    Args:
+        name_or_file: one of `names()`, or a path that ends in .yaml or .yml.
+        overrides: `key.path=value` assignments, the value in YAML syntax; applied in order.
+
+    Raises:
+        BadInputError: no such scenario, not YAML, or a key or value that does not fit.
+    """
+    text = str(name_or_file)
+    if text in names():
+        source = (resources.files("rlsched") / "scenarios" / f"{text}.yaml").read_text("utf-8")
+        return parse(read_yaml(source, text), text, overrides)
+    path = Path(text)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise BadInputError(
+            "--scenario", f"unknown scenario {text!r}", f"use a .yaml file or one of {', '.join(names())}"
+        )
+    return parse(read_yaml(read_text(path), text), text, overrides)
+
+
+def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
+    """Check plain values (of a YAML file, of a run folder) and make them a Scenario.
+
+    Overrides apply to all settings, those that the values leave to their defaults, too.
+    """
+    scenario = validate(Scenario, values, where)
+    assignments = list(overrides)
+    if not assignments:
+        return scenario
+    return validate(Scenario, apply_overrides(scenario.model_dump(mode="json"), assignments), "--set")

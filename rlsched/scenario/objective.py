@@ -1,0 +1,96 @@
+"""What is rewarded and what must stay within limits: terms, presets and their weights."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from rlsched.settings import Frozen, SettingError
+
+Term = Literal[
+    "slowdown",
+    "bounded_slowdown",
+    "wait_time",
+    "utilization",
+    "makespan",
+    "throughput",
+    "terminal_bsld",
+    "finished_value",
+    "on_time_value",
+    "running_value",
+    "qos_violation",
+    "ready_waiting",
+    "wait_waiting",
+    "long_running",
+    "suspension",
+    "energy",
+    "brown_energy",
+    "carbon",
+    "curtailment",
+    "rejected",
+    "delayed_jobs",
+    "waiting_value",
+    "lost_value",
+    "job_starvation",
+]
+CostTerm = Literal[
+    "delayed_jobs",
+    "qos_violation",
+    "waiting_value",
+    "suspension",
+    "rejected",
+    "lost_value",
+    "energy",
+    "brown_energy",
+    "carbon",
+    "job_starvation",
+]
+EVENT_TERMS = frozenset(get_args(Term)[:7])
+"""Terms that are counted without a horizon, too."""
+ENERGY_TERMS = frozenset({"energy", "brown_energy", "carbon", "curtailment"})
+"""Terms that need `power`."""
+
+OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
+    "slowdown": {"reward": {"slowdown": 1.0}},
+    "bounded_slowdown": {"reward": {"bounded_slowdown": 1.0}},
+    "utilization": {"reward": {"utilization": 1.0}},
+    "makespan": {"reward": {"makespan": 1.0}},
+    "total_value": {"reward": {"finished_value": 1.0}},
+    "total_value_dense": {"reward": {"running_value": 1.0}},
+    "value_under_delay": {"reward": {"finished_value": 1.0}, "costs": {"delayed_jobs": None}},
+    "value_under_delay_and_carbon": {
+        "reward": {"finished_value": 1.0},
+        "costs": {"delayed_jobs": None, "carbon": None},
+    },
+}
+
+
+class Objective(Frozen):
+    """What is rewarded, a weighted sum of named terms, and what must stay within limits."""
+
+    reward: dict[Term, float] = Field({"bounded_slowdown": 1.0}, min_length=1)
+    costs: dict[CostTerm, float | None] = Field(
+        {}, description="cost -> its limit per episode; null: none yet"
+    )
+    scope: Literal["all", "window"] = Field("all", description="which waiting jobs count")
+    gamma: float = Field(1.0, gt=0, le=1, description="discount per tick inside a decision (smdp)")
+    baseline: tuple[str, ...] = Field(
+        (),
+        description="greedy orders; an episode's reward is divided by jobs x the best one's bounded slowdown",
+    )
+    starvation_s: int = Field(86_400, ge=1, description="a job that waits longer counts for job_starvation")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _preset(cls, value: object) -> object:
+        if isinstance(value, str):
+            if value not in OBJECTIVE_PRESETS:
+                known = ", ".join(OBJECTIVE_PRESETS)
+                raise SettingError(
+                    "",
+                    f"value {value!r} is no preset",
+                    f"use one of {known}, or a mapping with reward and costs",
+                )
+            return OBJECTIVE_PRESETS[value]
+        return value

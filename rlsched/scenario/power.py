@@ -1,0 +1,118 @@
+"""What feeds the cluster: always, at random, or wind, sun, a battery and a grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from rlsched.settings import Frozen, SettingError, shown
+
+
+class PowerColumns(Frozen):
+    """What the columns of a power file are called."""
+
+    time: str = "timestamp"
+    wind: str = "WND"
+    solar: str = "SUN"
+    carbon: str | None = Field("avg_CI", description="gCO2 per kWh of the grid; null: `carbon_g_per_kwh`")
+
+
+FASTEST_BATTERY = 10.0
+"""Highest power over capacity, 1/h: no battery that is sold does more."""
+
+
+class Battery(Frozen):
+    """Storage between the supply and the cluster."""
+
+    capacity_kwh: float = Field(gt=0)
+    charge_kw: float = Field(gt=0, description="most that goes in")
+    discharge_kw: float = Field(gt=0, description="most that comes out")
+    efficiency: float = Field(0.9, gt=0, le=1, description="share of what goes in that is stored")
+    initial: float = Field(0.5, ge=0, le=1, description="share of the capacity at the start of an episode")
+
+    @model_validator(mode="after")
+    def _physics(self) -> Battery:
+        for name, does in (("charge_kw", "fill"), ("discharge_kw", "empty")):
+            rate, most = getattr(self, name), FASTEST_BATTERY * self.capacity_kwh
+            if rate > most:
+                raise SettingError(
+                    name,
+                    f"value {rate:g} would {does} {self.capacity_kwh:g} kWh in less than "
+                    f"{60 / FASTEST_BATTERY:g} minutes, which no battery does",
+                    f"set at most {most:g}, or a larger capacity_kwh",
+                )
+        return self
+
+
+_SETTINGS_OF_KINDS: dict[str, tuple[str, ...]] = {
+    "level": ("constant", "synthetic"),
+    "probability": ("synthetic",),
+    "block": ("synthetic",),
+    "file": ("series",),
+    "columns": ("series",),
+    "wind_kw": ("series",),
+    "solar_kw": ("series",),
+}
+"""Settings that not every kind looks at, and the kinds that do."""
+
+
+class Power(Frozen):
+    """What feeds the cluster, and what is known of it beforehand."""
+
+    kind: Literal["constant", "synthetic", "series"] = Field(
+        "constant",
+        description="constant: `level` of the full draw, always; synthetic: `level` in the share "
+        "`probability` of the time, all otherwise, drawn per `block`; series: wind and sun of a file",
+    )
+    level: float = Field(1.0, ge=0, le=1, description="share of the full draw (constant, synthetic)")
+    probability: float = Field(1.0, ge=0, le=1, description="share of the time at `level` (synthetic)")
+    block: int = Field(6, ge=1, description="ticks between draws (synthetic)")
+    file: Path | None = Field(
+        None, description="CSV of the series, one row per hour; null: the generated year that is shipped"
+    )
+    columns: PowerColumns = PowerColumns()
+    wind_kw: float | None = Field(
+        None, ge=0, description="the site's wind peak, to which the column is scaled; null: the full draw"
+    )
+    solar_kw: float | None = Field(None, ge=0, description="likewise for sun")
+    utilization: float = Field(1.0, ge=0, le=1, description="load of a unit that runs a job")
+    battery: Battery | None = None
+    grid_kw: float = Field(0.0, ge=0, description="most that may be drawn from the grid, after the battery")
+    carbon_g_per_kwh: float = Field(400.0, ge=0, description="of the grid, where the series does not say")
+    forecast_error: float = Field(
+        0.0,
+        ge=0,
+        description="standard deviation, as a share of the units, of the forecast of the next tick; grows "
+        "with the square root of the lead time. 0: perfect",
+    )
+
+    @model_validator(mode="after")
+    def _no_idle_settings(self) -> Power:
+        """Refuse what would be ignored: whoever sets it believes that it is used."""
+        for name, kinds in _SETTINGS_OF_KINDS.items():
+            given = getattr(self, name)
+            if self.kind in kinds or given == Power.model_fields[name].default:
+                continue
+            value = "" if isinstance(given, PowerColumns) else f"value {shown(given)} "
+            raise SettingError(
+                name,
+                f"{value}means nothing where kind is {self.kind}",
+                f"set power.kind={' or '.join(kinds)}, or all of power anew, as in "
+                f"power={{kind: {self.kind}}}",
+            )
+        standard = Power.model_fields["carbon_g_per_kwh"].default
+        if self.kind == "series" and self.columns.carbon is not None and self.carbon_g_per_kwh != standard:
+            raise SettingError(
+                "carbon_g_per_kwh",
+                f"value {self.carbon_g_per_kwh:g} means nothing where the file says it, in column "
+                f"{self.columns.carbon!r}",
+                "set power.columns.carbon=null, or leave it out",
+            )
+        return self
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether units may be off, or be forecast to be."""
+        return self.kind != "constant" or self.level < 1 or self.forecast_error > 0
