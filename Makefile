@@ -41,10 +41,10 @@ bench: setup  ## speed of the core, against the slow twin
 study: setup  ## the learned policies of the README: three traces, three seeds each, about 45 minutes
 	$(BIN)/python benchmarks/study_hpc.py
 
-study-green: setup  ## learned policies on green-10, -50 and -100: ten cases, three seeds each, about two hours
+study-green: setup  ## learned policies on green-10, -50 and -100: ten cases, three seeds each, about 75 minutes
 	$(BIN)/python benchmarks/study_green.py
 
-study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight policies, about half an hour
+study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight cells, three seeds each, about 40 minutes
 	$(BIN)/python benchmarks/study_horizon.py
 
 clean:

@@ -69,18 +69,17 @@ class Asked:
         at_a_time(tasks, self.parallel)
 
 
-def asked(about: str | None, cases: Iterable[str], out: str, *, seeds: int = 3) -> Asked:
+def asked(about: str | None, cases: Iterable[str], out: str) -> Asked:
     """Read the command line of a study.
 
     Args:
         about: what it is.
         cases: names of all that it can do.
         out: folder, where none is given.
-        seeds: where no number is given.
     """
     known = list(cases)
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of what a run may take")
     parser.add_argument("--cases", nargs="+", choices=known, default=known)
     parser.add_argument("--parallel", type=int, default=2, help="runs at a time")

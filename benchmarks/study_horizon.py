@@ -6,7 +6,7 @@ in every cell the search goes on from there. What is found is evaluated with eve
 placements on 24 paired episodes that no training saw; they are the same ones in all cells. What a search may
 take is a number of decisions, not of minutes: a busy machine gets the same results, later; on one quiet core
 5 minutes for the first, and 2 for each cell. Two searches at a time, each with half of the cores.
-Run: `make study-horizon`, or with `--scale 0.002 --parallel 1` for a look; what was done is not done again.
+Run: `make study-horizon`, or with `--seeds 1 --scale 0.002` for a look; what was done is not done again.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def main() -> None:
     """Search, evaluate, tell, draw."""
-    study = asked(__doc__, CELLS, "runs/study-horizon", seeds=1)
+    study = asked(__doc__, CELLS, "runs/study-horizon")
     study.for_seeds(partial(begin, study))
     study.learn(partial(learn, study))
     if len(study.cases) < len(CELLS):
