@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from math import nan
+from math import inf, nan
 from pathlib import Path
 
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow
@@ -33,7 +33,7 @@ def going_on_from(found: Path) -> list[str]:
     there from the beginning: seen with pools of 15 and less power, where a search stays at one that never
     plans.
     """
-    return [*SEARCH, "--set", f"search.start={found}", "--set", "search.sigma=0.15"]
+    return [*SEARCH, "--set", f"search.start={json.dumps(str(found))}", "--set", "search.sigma=0.15"]
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,23 @@ def asked(about: str | None, cases: Iterable[str], out: str) -> Asked:
     """
     known = list(cases)
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of what a run may take")
+    parser.add_argument("--seeds", type=partial(_positive, int), default=3)
+    parser.add_argument("--scale", type=partial(_positive, float), default=1.0, help="of what a run may take")
     parser.add_argument("--cases", nargs="+", choices=known, default=known)
-    parser.add_argument("--parallel", type=int, default=2, help="runs at a time")
+    parser.add_argument("--parallel", type=partial(_positive, int), default=2, help="runs at a time")
     parser.add_argument("--out", type=Path, default=Path(out))
     chosen = parser.parse_args()
     folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
-    return Asked(chosen.seeds, chosen.scale, chosen.cases, chosen.parallel, folder)
+    cases = list(dict.fromkeys(chosen.cases))
+    return Asked(chosen.seeds, chosen.scale, cases, chosen.parallel, folder)
+
+
+def _positive(kind: Callable[[str], float], text: str) -> float:
+    value = kind(text)
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"{text}: give a number above 0")
+    return value
 
 
 def rlsched(*words: str, log: Path, threads: int) -> None:
@@ -110,28 +118,55 @@ def rlsched(*words: str, log: Path, threads: int) -> None:
 
 
 def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
-    """One training run; one that was stopped goes on, one that is done is left alone."""
+    """One training run; one that was stopped goes on, one that is done is left alone.
+
+    Raises:
+        SystemExit: it failed, or there is a run in the folder that was asked for in other words.
+    """
+    recipe = [*words, "--seed", str(seed)]
+    begun = (out / "train.yaml").exists()
+    _check_recipe(out, recipe, begun=begun)
     if (out / "done").exists():
         return
-    chosen = ["--resume"] if (out / "train.yaml").exists() else [*words, "--seed", str(seed)]
+    chosen = ["--resume"] if begun else recipe
     rlsched("train", *chosen, "--out", str(out), log=out.parent / f"{out.name}.log", threads=threads)
     (out / "done").touch()
 
 
+def _check_recipe(out: Path, words: Sequence[str], *, begun: bool) -> None:
+    """Keep the words that ask for a result beside it; what was made by others is not taken for it."""
+    asked_for = out.with_name(f"{out.name}.asked")
+    kept = json.loads(asked_for.read_text("utf-8")) if asked_for.exists() else None
+    if begun and kept != list(words):
+        raise SystemExit(f"{out} was asked for in other words: remove it, or name another --out")
+    asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
+
+
+def evaluated(target: Path, words: Sequence[str], runs: Iterable[Path]) -> Path:
+    """The figures of `rlsched evaluate` with these words; played again where a run is newer, or they differ.
+
+    Args:
+        target: JSON that they stand in.
+        words: all but `--json`.
+        runs: whose policies are evaluated.
+    """
+    asked_for = target.with_name(f"{target.name}.asked")
+    same = asked_for.exists() and json.loads(asked_for.read_text("utf-8")) == list(words)
+    times = [(run / "done").stat().st_mtime for run in runs]
+    if not (same and target.exists() and target.stat().st_mtime >= max(times)):
+        rlsched("evaluate", *words, "--json", str(target), log=target.parent / "evaluate.log", threads=1)
+        asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
+    return target
+
+
 def evaluate(runs: Sequence[Path], words: Iterable[str], target: Path) -> list[EpisodeResult]:
-    """What these runs and the heuristics reach on the same episodes; evaluated again only for other runs."""
-    played = _played(target)
-    if {Path(result.policy).name for result in played if result.learned} != {run.name for run in runs}:
-        chosen = [*map(str, runs), *words, "--episodes", str(EPISODES), "--json", str(target)]
-        rlsched("evaluate", *chosen, log=target.parent / "evaluate.log", threads=1)
-        played = _played(target)
-    return played
+    """What these runs and the heuristics reach on the same episodes."""
+    asked_for = [*map(str, runs), *words, "--episodes", str(EPISODES)]
+    return _played(evaluated(target, asked_for, runs))
 
 
 def _played(target: Path) -> list[EpisodeResult]:
-    """The episodes of an evaluation that was written; none where there is none."""
-    if not target.exists():
-        return []
+    """The episodes of an evaluation that was written."""
     results = []
     for episode in json.loads(target.read_text("utf-8"))["episodes"]:
         metrics = episode.pop("metrics").items()
@@ -153,12 +188,12 @@ def ahead(row: SummaryRow, best: SummaryRow) -> str:
 
 
 def at_a_time(tasks: Iterable[Callable[[], object]], parallel: int) -> None:
-    """Run tasks, so many at a time; the first that fails ends them all."""
+    """Run tasks, so many at a time; once one has failed no other begins."""
     with ThreadPoolExecutor(parallel) as pool:
         started = [pool.submit(task) for task in tasks]
         try:
-            for run in started:
+            for run in as_completed(started):
                 run.result()
         except BaseException:  # SystemExit of a run and Ctrl-C, too: what waits must not begin
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             raise

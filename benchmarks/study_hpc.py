@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import Asked, asked, rlsched, train
+from studies import Asked, asked, evaluated, train
 
 DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data")) / "swf"
 UNSEEN = ["--set", "workload.training_jobs=[12000,null]"]
@@ -61,13 +61,12 @@ def learn(study: Asked, name: str, seed: int) -> None:
     train(study.folder / f"{name}-{seed}", training(name, study.scale), seed=seed, threads=study.threads)
 
 
-def evaluate(policy: Path, name: str, folder: Path) -> dict[str, Any]:
-    """The policy's figures on a trace's ten sequences."""
-    target = folder / f"{policy.relative_to(folder).as_posix().replace('/', '-')}-on-{name}.json"
-    if not target.exists():
-        words = [str(policy), "--trace", str(DATA / TRACES[name].file), "--protocol", "rlscheduler"]
-        rlsched("evaluate", *words, "--json", str(target), log=folder / "evaluate.log", threads=1)
-    values = json.loads(target.read_text("utf-8"))
+def evaluate(run: Path, name: str, *, start: bool = False) -> dict[str, Any]:
+    """The figures of a run's policy, or of the one before training, on a trace's ten sequences."""
+    policy = run / "start" if start else run
+    target = run.with_name(f"{run.name}{'-start' if start else ''}-on-{name}.json")
+    words = [str(policy), "--trace", str(DATA / TRACES[name].file), "--protocol", "rlscheduler"]
+    values = json.loads(evaluated(target, words, [run]).read_text("utf-8"))
     row = next(r for r in values["summary"] if r["learned"] and r["metric"] == "bounded_slowdown")
     best = min(
         (r["mean"], f"{r['policy']}:{r['backfill']}")
@@ -100,13 +99,13 @@ def main() -> None:
     lines = []
     for name in study.cases:
         runs = [folder / f"{name}-{seed}" for seed in seeds]
-        found = [evaluate(run, name, folder) for run in runs]
+        found = [evaluate(run, name) for run in runs]
         value, best = found[0]["best"]
         lines.append(f"{name:<12} {told(found)}  best heuristic {value:.2f} ({best})")
-        untrained = [evaluate(run / "start", name, folder) for run in runs]
+        untrained = [evaluate(run, name, start=True) for run in runs]
         lines.append(f"{'':<12} before training: {told(untrained)}")
     for name in ("HPC2N", "CTC-SP2") if "lublin_256" in study.cases else ():
-        found = [evaluate(folder / f"lublin_256-{seed}", name, folder) for seed in seeds]
+        found = [evaluate(folder / f"lublin_256-{seed}", name) for seed in seeds]
         lines.append(f"lublin_256's policies on {name}: {told(found)}")
     print("\n".join(lines))
 

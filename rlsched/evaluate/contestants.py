@@ -160,7 +160,11 @@ def heuristic(option: str, policy: str, backfill: str, session: Session, window:
 
 
 def learned(name: str, policy: Trained, session: Session) -> Learned:
-    """A trained policy under its own rules and observations, on the cluster and episodes of the session."""
+    """A trained policy under its own rules and observations, on cluster, power and episodes of the session.
+
+    Raises:
+        BadInputError: it cannot play there.
+    """
     if policy.num_resources != len(session.units):
         raise BadInputError(
             name,
@@ -168,8 +172,15 @@ def learned(name: str, policy: Trained, session: Session) -> Learned:
             f"{session.scenario.name!r} has {len(session.units)} (cluster.resources)",
             "evaluate it on a cluster with as many",
         )
+    here = session.scenario
+    if here.power is not None and policy.scenario.decision.horizon is None:
+        raise BadInputError(
+            name,
+            f"was trained without a horizon, scenario {here.name!r} has power, which needs one",
+            "evaluate it where power is always there (power=null), or train one with decision.horizon=N",
+        )
     settings = policy.scenario.model_copy(
-        update={"cluster": session.scenario.cluster, "episode": session.scenario.episode}
+        update={"cluster": here.cluster, "episode": here.episode, "power": here.power}
     )
     return Learned(name, policy, settings)
 

@@ -252,6 +252,9 @@ class TrainConfig(Frozen):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
         if self.algo == "priority_search" and self.warm_start is not None:
             raise ValueError("priority_search imitates nobody: leave warm_start out, or set search.start")
+        for name in ("prior", "waiting"):
+            if self.search.start is not None and getattr(self.network, name) is not None:
+                raise ValueError(f"network.{name} means nothing beside search.start: leave one of them out")
         if self.algo != "priority_search" and self.search.start is not None:
             raise ValueError(f"search.start is nothing to {self.algo}: set warm_start.teacher")
         if self.algo == "ppo" and self.ppo.minibatch > self.decisions_per_iteration:

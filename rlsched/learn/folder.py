@@ -91,6 +91,10 @@ class RunFolder:
                 str(self.path), f"cannot be written ({error})", "name another --out"
             ) from None
 
+    def has_start(self) -> bool:
+        """Whether the policy before training has been kept, whole."""
+        return self.start.is_dir()
+
     def read(self) -> tuple[Scenario, TrainConfig]:
         """The settings of the run in this folder.
 

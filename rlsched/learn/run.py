@@ -28,6 +28,7 @@ from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
+from rlsched.sim.priorities import PRIORITIES
 
 VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run so that runs compare
 VALIDATED = (
@@ -89,8 +90,9 @@ def train(
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
     if not resume:
         folder.check_free()
-    config = config.settled(scenario)
+    config = in_place(config.settled(scenario))
     scenario = placed(scenario)
+    latest = folder.latest() if resume else None
     feed = EpisodeFeed(scenario)
     scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
@@ -98,12 +100,15 @@ def train(
         drawn = config.network.model_copy(update={"units": tuple(feed.units)})
         config = config.model_copy(update={"network": drawn})
     build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
-    if config.warm_start is not None and not resume:
-        check_teacher(scenario, feed, config.warm_start)
-    if config.search.start is not None and not resume:
-        from rlsched.learn.search import found_before
+    begun = config
+    if latest is None:
+        begun = beginning(config, folder)
+        if begun.warm_start is not None:
+            check_teacher(scenario, feed, begun.warm_start)
+        if begun.search.start is not None:
+            from rlsched.learn.search import found_before
 
-        found_before(layout, config.network, config.search.start)
+            found_before(layout, begun.network, begun.search.start)
     if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
         raise BadInputError(
             "gpus_per_learner",
@@ -125,8 +130,7 @@ def train(
         else:
             folder.create(scenario, config)
         folder.save_validation(validation.facts())
-        latest = folder.latest() if resume else None
-        engine = open_engine(scenario, config, feed, 0 if latest is None else latest[1].iteration)
+        engine = open_engine(scenario, begun, feed, 0 if latest is None else latest[1].iteration)
         run = Run(scenario, config, folder, validation, engine, latest)
         try:
             run.begin()
@@ -161,6 +165,29 @@ def placed(scenario: Scenario) -> Scenario:
     return scenario.model_copy(
         update={"workload": workload.model_copy(update={"file": workload.file.resolve()})}
     )
+
+
+def in_place(config: TrainConfig) -> TrainConfig:
+    """The same with other runs named from the root, likewise."""
+    warm, start = config.warm_start, config.search.start
+    if warm is not None and warm.teacher not in PRIORITIES:
+        warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
+    if start is not None:
+        start = str(Path(start).resolve())
+    search = config.search.model_copy(update={"start": start})
+    return config.model_copy(update={"warm_start": warm, "search": search})
+
+
+def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
+    """How a run begins that has no checkpoint, perhaps again.
+
+    What another search found may have gone, or gone on, since this one began with it: then it is the policy
+    before training that counts.
+    """
+    if config.search.start is None or not folder.has_start():
+        return config
+    search = config.search.model_copy(update={"start": str(folder.start)})
+    return config.model_copy(update={"search": search})
 
 
 class Run:

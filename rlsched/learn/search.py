@@ -48,7 +48,8 @@ class Draws:
 def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
     """(parameters,) of a priority function that a search may begin with.
 
-    What it judges jobs by must be the same; the window and the cluster need not.
+    It must have the same features of jobs and states; window, cluster and scales of time need not be those of
+    this scenario. Where times are scaled otherwise it begins with another idea of them.
 
     Raises:
         BadInputError: there is none in that folder, or it is of another form.

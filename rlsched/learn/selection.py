@@ -35,7 +35,8 @@ class Score:
     """How good a policy was; the smallest is the best.
 
     Attributes:
-        excess: largest of span and wait over greedy sjf's, as a share of the limit; 0 within the limits.
+        excess: largest of span, wait and unfinished jobs over greedy sjf's, as a share of the limit; 0 within
+            the limits.
         value: the metric as a share of the best order's, negated where higher is better.
     """
 
@@ -125,7 +126,8 @@ class Validation:
         reference = self.heuristics["sjf" if self.scenario.decision.horizon is None else "sjf:now"]
         span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
         wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
-        excess = max(0.0, max(span, wait) - 1.0)
+        unfinished = reference["completion_ratio"] / max(metrics["completion_ratio"], LEAST)
+        excess = max(0.0, max(span, wait, unfinished) - 1.0)
         return Score(excess, sign * metrics["relative"])
 
 

@@ -249,6 +249,34 @@ def test_a_trace_in_a_scenario_for_evaluation(
     assert {episode["policy"] for episode in ran.json["episodes"]} == {str(tmp_path), "fcfs"}
 
 
+def test_a_policy_has_the_power_that_it_is_evaluated_with(
+    rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trained where power is always there; what takes the first legal job is fcfs."""
+    monkeypatch.setattr(artefact, "load_policy", lambda path, sample=False: First(load("green-10")))
+    battery = "power.battery={capacity_kwh: 20, charge_kw: 5, discharge_kw: 5}"
+    power = ("power.kind=series", "power.wind_kw=3", "power.grid_kw=1", battery)
+    words = [word for setting in (*power, "episode.max_ticks=200") for word in ("--set", setting)]
+    chosen = ("--scenario", "green-10", *words, "--against", "fcfs", "--episodes", "3", "--json", "-")
+    ran = rlsched("evaluate", tmp_path, *chosen)
+    assert ran.code == 0, ran.err
+    by_policy: dict[str, list[dict[str, float]]] = {}
+    for episode in ran.json["episodes"]:
+        by_policy.setdefault(episode["policy"], []).append(episode["metrics"])
+    assert by_policy[str(tmp_path)] == by_policy["fcfs"]
+    assert all(metrics["brown_kwh"] > 0 for metrics in by_policy["fcfs"])
+
+
+def test_without_a_horizon_there_is_no_policy_for_power(
+    rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = First(load("lublin-256"), num_resources=2)
+    monkeypatch.setattr(artefact, "load_policy", lambda path, sample=False: plain)
+    ran = rlsched("evaluate", tmp_path, "--scenario", "green-10", "--episodes", "1")
+    assert ran.code == 2
+    assert "was trained without a horizon, scenario 'green-10' has power" in ran.err
+
+
 def test_the_scenario_of_the_manual(rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "green.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)

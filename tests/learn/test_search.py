@@ -282,7 +282,15 @@ def test_a_search_begins_with_nothing_else(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("words", [["algo=ppo", "search.start=runs/x"], [*TINY, "warm_start.teacher=sjf"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["algo=ppo", "search.start=runs/x"],
+        [*TINY, "warm_start.teacher=sjf"],
+        [*TINY, "search.start=runs/x", "network.waiting=2"],
+        [*TINY, "search.start=runs/x", "network.prior={wait: 1}"],
+    ],
+)
 def test_a_start_goes_with_a_search_and_a_teacher_with_the_others(words: list[str]) -> None:
     with pytest.raises(BadInputError, match=r"search\.start"):
         make_config({}, "test", words)
@@ -408,6 +416,26 @@ def test_the_same_command_is_the_same_run(run: Path, tmp_path: Path) -> None:
     assert main(command(tmp_path / "again")) == 0
     assert figures(tmp_path / "again", 99) == figures(run, 99)
     assert same_policy(tmp_path / "again", run)
+
+
+def test_a_run_goes_on_from_its_own_beginning(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any folder, and whatever has become of the run that it began with."""
+    shutil.copytree(run, tmp_path / "other")
+    monkeypatch.chdir(tmp_path)
+    begins = ("--set", "search.start=other", "--set", "decision.window=7")
+    assert main(command(Path("mine"), *begins)) == 0
+    assert "other" in (tmp_path / "mine" / "train.yaml").read_text()
+    assert same_policy(tmp_path / "mine" / "start", run)
+    shutil.copytree(tmp_path / "mine", tmp_path / "unbroken")
+    for checkpoint in (tmp_path / "mine" / "checkpoints").iterdir():
+        shutil.rmtree(checkpoint)  # killed before the first one
+    shutil.rmtree(tmp_path / "other")
+    monkeypatch.chdir("/")
+    assert main(["train", "--resume", "--out", str(tmp_path / "mine")]) == 0
+    assert same_policy(tmp_path / "mine" / "start", run)
+    assert figures(tmp_path / "mine", 99) == figures(tmp_path / "unbroken", 99)
 
 
 def test_it_is_a_heuristic_that_one_can_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

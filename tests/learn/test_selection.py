@@ -17,7 +17,13 @@ from rlsched.sim.layout import Layout, job_features
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
 
-HEURISTIC = {"bounded_slowdown": 10.0, "schedule_span": 2.0, "wait": 1000.0, "utilization": 0.5}
+HEURISTIC = {
+    "bounded_slowdown": 10.0,
+    "schedule_span": 2.0,
+    "wait": 1000.0,
+    "utilization": 0.5,
+    "completion_ratio": 0.9,
+}
 REFERENCE = {"relative": 1.0, **HEURISTIC}
 
 
@@ -52,6 +58,13 @@ def test_a_hoarder_loses_against_anybody_who_does_not(small: Scenario) -> None:
     assert wait.excess == pytest.approx(1 / MARGIN - 1)
     both = chosen.score({**REFERENCE, "schedule_span": 8.0, "wait": 1000.0 * WAIT_LIMIT})
     assert both.excess == pytest.approx(4 / (SPAN_LIMIT * MARGIN) - 1)  # the worse of the two
+
+
+def test_leaving_jobs_unfinished_is_hoarding(small: Scenario) -> None:
+    chosen = validation(small)
+    assert chosen.score({**REFERENCE, "completion_ratio": 0.95}).excess == 0
+    assert chosen.score({**REFERENCE, "completion_ratio": 0.6}).excess == pytest.approx(0.5)
+    assert chosen.score({**REFERENCE, "completion_ratio": 0.0}).excess > 10
 
 
 def test_less_hoarding_is_better_than_more(small: Scenario) -> None:
