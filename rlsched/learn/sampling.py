@@ -30,7 +30,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         scenario = Scenario.model_validate(context["scenario"])
         super().__init__(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
         self.reward_scale = float(context["reward_scale"])
-        self.stream = (*context["stream"], getattr(context, "worker_index", 0))
+        self.stream = tuple(context["stream"])
 
     def reset(
         self,
@@ -38,9 +38,14 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Arrays, dict[str, Any]]:
-        """Begin a new episode in every environment, in the streams of this runner where a seed is given."""
+        """Begin a new episode in every environment, in the streams of this runner where a seed is given.
+
+        The seed is what tells runners apart: RLlib's context knows their number, but makes a plain dict of
+        itself on the way to a vectorised environment.
+        """
         if seed is not None:
-            seed = np.random.SeedSequence(self.stream).generate_state(self.num_envs).tolist()
+            told = seed if isinstance(seed, Sequence) else (seed,)
+            seed = np.random.SeedSequence((*self.stream, *told)).generate_state(self.num_envs).tolist()
         return super().reset(seed=seed, options=options)
 
     def step(

@@ -1,32 +1,27 @@
-"""Which episodes a runner draws: its own, and not those of any neighbour."""
+"""Which episodes a runner draws: its own and no neighbour's, as RLlib builds and seeds runners."""
 
 from __future__ import annotations
 
-from typing import Any
+import pytest
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-from rlsched.learn.sampling import TrainingVectorEnv
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.config import make_config
 from rlsched.scenario import Scenario
 
-
-class Context(dict[str, Any]):
-    """What RLlib hands to an environment's creator."""
-
-    worker_index = 0
+from .conftest import TINY
 
 
-def first_jobs(scenario: Scenario, stream: list[int], worker: int = 0) -> list[bytes]:
-    context = Context(scenario=scenario.model_dump(mode="json"), stream=stream, reward_scale=1.0, num_envs=8)
-    context.worker_index = worker
-    envs = TrainingVectorEnv(context)
-    envs.reset(seed=stream[0] + worker)  # as RLlib seeds it
-    return [episode.jobs.submit.tobytes() for episode in envs.episodes]
+def first_jobs(scenario: Scenario, seed: int, iteration: int, worker: int) -> list[bytes]:
+    config = build_config(scenario, make_config({"seed": seed}, "test", TINY), 1, iteration)
+    runner = SingleAgentEnvRunner(config=config, worker_index=worker)
+    runner.sample(num_timesteps=1)
+    return [episode.jobs.submit.tobytes() for episode in runner.env.unwrapped.episodes]
 
 
+@pytest.mark.filterwarnings("ignore:.*already in registry")
 def test_seeds_runners_and_resumed_runs_share_no_episode(small: Scenario) -> None:
-    settings = [([0, 0], 0), ([1, 0], 0), ([0, 0], 1), ([0, 0], 2), ([0, 30], 0), ([1, 30], 1)]
-    drawn = [jobs for stream, worker in settings for jobs in first_jobs(small, stream, worker)]
+    settings = [(0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 2), (0, 30, 0), (1, 30, 1)]
+    drawn = [jobs for each in settings for jobs in first_jobs(small, *each)]
     assert len(set(drawn)) == len(drawn) == 8 * len(settings)
-
-
-def test_a_stream_is_drawn_again(small: Scenario) -> None:
-    assert first_jobs(small, [3, 5], 1) == first_jobs(small, [3, 5], 1)
+    assert first_jobs(small, 0, 30, 0) == drawn[32:40]
