@@ -33,7 +33,7 @@ from studies import (
 from rlsched.evaluate.statistics import SummaryRow, summarise
 
 PPO_STEPS = 1_000_000
-SHORTER = {"pool-15": 0.75, "pool-48": 0.4}  # decisions among more jobs take longer
+SHORTER = {"pool-15": 0.75, "pool-48": 0.4, "admission-qos-pool-48": 0.4}  # decisions among more jobs take longer
 
 
 def failing(level: float) -> list[str]:
@@ -53,6 +53,8 @@ CASES = {
     "load-1.2": ["workload.load=1.2"],
     "load-1.2-power-0.9": ["workload.load=1.2", *failing(0.9)],
     "load-1.2-power-0.8": ["workload.load=1.2", *failing(0.8)],
+    "admission-qos": ["decision.admission=qos"],
+    "admission-qos-pool-48": ["decision.admission=qos", "decision.window=48"],
     "green-50": [],
     "green-100": [],
 }
