@@ -33,7 +33,11 @@ from studies import (
 from rlsched.evaluate.statistics import SummaryRow, summarise
 
 PPO_STEPS = 1_000_000
-SHORTER = {"pool-15": 0.75, "pool-48": 0.4, "admission-qos-pool-48": 0.4}  # decisions among more jobs take longer
+SHORTER = {
+    "pool-15": 0.75,
+    "pool-48": 0.4,
+    "admission-qos-pool-48": 0.4,
+}  # decisions among more jobs take longer
 
 
 def failing(level: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""rlsched: train, compare and serve reinforcement-learned batch job schedulers.
+"""rlsched: train batch job schedulers by reinforcement learning and compare them.
 
 Importing the package registers its scenarios with Gymnasium, so that `gymnasium.make("rlsched/lublin-256")`
 works; nothing heavier is imported.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name and rename it; pipes and devices are written through.
+    """Write a file under another name and rename it, in a folder that is made; devices are written through.
 
     Raises:
         OSError: it cannot be written; what was there is untouched.
@@ -16,6 +16,7 @@ def write_whole(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     path = path.resolve()  # of a link, what it points to is replaced
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = unfinished_name(path)
     try:
         unfinished.write_bytes(content)

@@ -15,6 +15,7 @@ from rlsched.evaluate.results import to_json
 from rlsched.evaluate.session import Session
 from rlsched.files import write_whole
 from rlsched.scenario import SwfWorkload
+from rlsched.settings import shown
 
 if TYPE_CHECKING:
     from rlsched.report.gantt import Gantt
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 PICTURED = 2
 """Policies in a picture of an episode: more are too small to read."""
+
+POOLS = ("horizon", "window", "wait_pool", "admission", "suspend", "suspend_pool", "expiry")
+"""Settings of `decision` that say which jobs there are to choose among, and what may become of them."""
 
 REPORT_PICTURE_JOBS = 20_000
 """Longer episodes are drawn only where a picture is asked for: single jobs can no longer be seen."""
@@ -32,6 +36,7 @@ def compare_and_show(session: Session, racing: Sequence[Contestant], targets: ou
     console = output.people(targets.json)
     show_setting(console, session)
     warn_of_training(console, session, racing)
+    tell_of_own_pools(console, session, racing)
     output.announce_compiling()
     clock = output.Clock()
     with output.progress("simulating", len(racing) * len(session.episodes)) as step:
@@ -48,14 +53,16 @@ def show_setting(console: Console, session: Session) -> None:
     workload = scenario.workload
     source = workload.file.name if isinstance(workload, SwfWorkload) else f"the {workload.kind} model"
     machine = ", ".join(f"{resource.units:,} {resource.name}" for resource in scenario.cluster.resources)
-    lengths = sorted({len(episode.jobs) for episode in episodes})
+    lengths = [len(episode.jobs) for episode in episodes]
+    alike = min(lengths) == max(lengths)
+    jobs = f"{lengths[0]:,} jobs" if alike else f"{min(lengths):,} to {max(lengths):,} jobs"
     many = f"{len(episodes)} episodes" if len(episodes) > 1 else "1 episode"
     drawn = (
         f", drawn with seed {session.seed}" if scenario.episode.jobs and not scenario.episode.offsets else ""
     )
     how = f", protocol {session.protocol}" if session.protocol else ""
     console.print(
-        f"{source} on {machine}: {many} of {lengths[0]:,} jobs{drawn}{how}",
+        f"{source} on {machine}: {many} of {jobs}{drawn}{how}",
         style="bold",
         markup=False,
     )
@@ -76,6 +83,26 @@ def warn_of_training(console: Console, session: Session, racing: Sequence[Contes
             console.print(
                 f"  {contestant.policy} may have been trained on jobs of {seen} of the "
                 f"{len(session.episodes)} episodes",
+                style="yellow",
+                markup=False,
+            )
+
+
+def tell_of_own_pools(console: Console, session: Session, racing: Sequence[Contestant]) -> None:
+    """Say where a trained policy is shown other jobs than the orders: it keeps what it was trained with."""
+    here = session.scenario.decision
+    if here.horizon is None:
+        return
+    for contestant in racing:
+        if not isinstance(contestant, Learned):
+            continue
+        own = contestant.scenario.decision
+        other = [name for name in POOLS if getattr(own, name) != getattr(here, name)]
+        if other:
+            kept = ", ".join(f"decision.{name}={shown(getattr(own, name))}" for name in other)
+            orders = ", ".join(shown(getattr(here, name)) for name in other)
+            console.print(
+                f"  {contestant.policy} keeps {kept}, as it was trained; the orders have {orders}",
                 style="yellow",
                 markup=False,
             )

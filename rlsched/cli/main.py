@@ -12,7 +12,17 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from rlsched.cli import algorithms, bench, evaluate, objectives, policies, scenarios, simulate, train
+from rlsched.cli import (
+    algorithms,
+    bench,
+    evaluate,
+    objectives,
+    policies,
+    scenarios,
+    settings,
+    simulate,
+    train,
+)
 from rlsched.errors import BadInputError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -21,7 +31,7 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _INVALID = re.compile(r"^Invalid value for '([^']+)'(?: / '[^']+')*: (?:Value error, )?")
 
 app = typer.Typer(
-    help="Train, compare and serve reinforcement-learned batch job schedulers.",
+    help="Train batch job schedulers by reinforcement learning, and compare them with heuristics.",
     epilog="Begin with: rlsched simulate --scenario lublin-256 --policy fcfs,sjf --backfill none,easy",
     add_completion=False,
     rich_markup_mode="markdown",
@@ -34,6 +44,7 @@ app.add_typer(scenarios.app, name="scenarios")
 app.command("policies")(policies.policies)
 app.command("objectives")(objectives.objectives)
 app.command("algorithms")(algorithms.algorithms)
+app.command("settings")(settings.settings)
 app.add_typer(bench.app, name="bench")
 
 
@@ -45,7 +56,7 @@ def options(
         bool, typer.Option("--debug", help="Show where an error came from (or set RLSCHED_DEBUG=1).")
     ] = False,
 ) -> None:
-    """Train, compare and serve reinforcement-learned batch job schedulers."""
+    """Train batch job schedulers by reinforcement learning, and compare them with heuristics."""
     if version:
         import rlsched
 

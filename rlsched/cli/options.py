@@ -54,7 +54,8 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set any scenario field, as in --set cluster.resources.0.units=128. Repeatable.",
+        help="Set any scenario field, as in --set cluster.resources.0.units=128; 'rlsched settings' lists "
+        "them. Repeatable.",
     ),
 ]
 JsonOption = Annotated[

@@ -52,12 +52,17 @@ def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
         raise BadInputError(option, f"{str(path)!r} is a folder", "name a file in it")
     if path.exists() and not path.is_file():
         return  # a pipe or a device: found out when it is written to
-    probe = unfinished_name(path)
+    # Its folder is made with it: files in runs/ are asked for before there is one.
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not there.is_dir():
+        problem = f"cannot write {str(path)!r} ({there.name!r} is a file)"
+        raise BadInputError(option, problem, "name a file in a folder")
+    probe = unfinished_name(there / path.name)
     try:
         probe.touch()
     except OSError as error:
         raise BadInputError(
-            option, f"cannot write {str(path)!r} ({error.strerror})", "name a folder that exists and is yours"
+            option, f"cannot write {str(path)!r} ({error.strerror})", "name a folder that is yours"
         ) from None
     finally:
         probe.unlink(missing_ok=True)

@@ -29,7 +29,12 @@ def train(
     scenario: ScenarioOption = None,
     trace: TraceOption = None,
     algo: Annotated[str | None, typer.Option(metavar="NAME", help="See 'rlsched algorithms'.")] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="Decisions to train for, in all.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Decisions to train for, in all; an iteration that has begun is finished."
+        ),
+    ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(metavar="M", help="Minutes to train for, in all; those before --resume count."),
@@ -43,7 +48,10 @@ def train(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Set any scenario or training field, as in --set ppo.epochs=2."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set any scenario or training field, as in --set ppo.epochs=2; 'rlsched settings' lists "
+            "them.",
         ),
     ] = None,
     json_file: JsonOption = None,

@@ -26,6 +26,7 @@ class Note:
 
 _G5 = "Venkataswamy 2023, 5"
 _G6 = "Venkataswamy 2023, 6"
+_OWN = "docs/green.md, exact rules"
 
 TERM_NOTES: dict[str, Note] = {
     "slowdown": Note("-sum of 1 / runtime over waiting and running jobs", "slowdown", "Mao et al. 2016"),
@@ -35,7 +36,7 @@ TERM_NOTES: dict[str, Note] = {
     "wait_time": Note("-waiting jobs", "job ticks", "Cunha 2022, 4.6.3"),
     "utilization": Note("mean over resources of used / units", "share x ticks", "Cunha 2022, 4.6.3"),
     "makespan": Note("-1 while a job is unfinished", "ticks", "Cunha 2022, 4.6.3"),
-    "throughput": Note("+1 when a job finishes", "jobs", "simulator.md 5"),
+    "throughput": Note("+1 when a job finishes", "jobs", _OWN),
     "terminal_bsld": Note(
         "-mean bounded slowdown of all jobs, once all have finished",
         "bounded slowdown",
@@ -49,16 +50,16 @@ TERM_NOTES: dict[str, Note] = {
     "wait_waiting": Note("-jobs in the wait pool", "job ticks", _G5, True),
     "long_running": Note("-running jobs", "job ticks", _G5, True),
     "suspension": Note("-1 when a job is suspended", "suspensions", _G5, True),
-    "energy": Note("-energy drawn", "kWh", "simulator.md 2", True),
-    "brown_energy": Note("-energy drawn from the grid", "kWh", "simulator.md 2", True),
-    "carbon": Note("-carbon of that energy", "kg", "simulator.md 2", True),
-    "curtailment": Note("-renewable energy that nobody used", "kWh", "simulator.md 2", True),
-    "rejected": Note("-1 when a job is turned away or given up", "jobs", "simulator.md 3", True),
+    "energy": Note("-energy drawn", "kWh", _OWN, True),
+    "brown_energy": Note("-energy drawn from the grid", "kWh", _OWN, True),
+    "carbon": Note("-carbon of that energy", "kg", _OWN, True),
+    "curtailment": Note("-renewable energy that nobody used", "kWh", _OWN, True),
+    "rejected": Note("-1 when a job is turned away or given up", "jobs", _OWN, True),
     "delayed_jobs": Note("-jobs that wait: ready, wait pool, planned, suspended", "job ticks", _G6, True),
     "waiting_value": Note("-value of the jobs that wait", "value x ticks", _G6, True),
-    "lost_value": Note("-value when a job is turned away or given up", "value", "simulator.md 3", True),
+    "lost_value": Note("-value when a job is turned away or given up", "value", _OWN, True),
     "job_starvation": Note(
-        "-jobs that have waited for more than objective.starvation_s", "job ticks", "simulator.md 5", True
+        "-jobs that have waited for more than objective.starvation_s", "job ticks", _OWN, True
     ),
 }
 

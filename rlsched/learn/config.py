@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from rlsched.evaluate.measures import METRICS
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario import load as load_scenario
-from rlsched.settings import Frozen, apply_overrides, read_text, read_yaml, validate
+from rlsched.settings import Frozen, SettingError, apply_overrides, read_text, read_yaml, validate
 
 Algorithm = Literal["ppo", "appo", "dqn", "priority_search"]
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
@@ -254,7 +254,11 @@ class TrainConfig(Frozen):
             raise ValueError("priority_search imitates nobody: leave warm_start out, or set search.start")
         for name in ("prior", "waiting"):
             if self.search.start is not None and getattr(self.network, name) is not None:
-                raise ValueError(f"network.{name} means nothing beside search.start: leave one of them out")
+                raise SettingError(
+                    f"network.{name}",
+                    "is given together with search.start, which brings its own",
+                    f"leave network.{name} out",
+                )
         if self.algo != "priority_search" and self.search.start is not None:
             raise ValueError(f"search.start is nothing to {self.algo}: set warm_start.teacher")
         if self.algo == "ppo" and self.ppo.minibatch > self.decisions_per_iteration:

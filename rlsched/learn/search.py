@@ -54,6 +54,8 @@ def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
     Raises:
         BadInputError: there is none in that folder, or it is of another form.
     """
+    if not Path(folder).is_dir():
+        raise BadInputError("search.start", f"no such folder: {folder}", "name a run of priority_search")
     policy = load_policy(Path(folder))
     if not isinstance(policy.net, PriorityNet):
         raise BadInputError(

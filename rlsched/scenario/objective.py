@@ -69,7 +69,9 @@ OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
 class Objective(Frozen):
     """What is rewarded, a weighted sum of named terms, and what must stay within limits."""
 
-    reward: dict[Term, float] = Field({"bounded_slowdown": 1.0}, min_length=1)
+    reward: dict[Term, float] = Field(
+        {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
+    )
     costs: dict[CostTerm, float | None] = Field(
         {}, description="cost -> its limit per episode; null: none yet"
     )

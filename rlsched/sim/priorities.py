@@ -104,9 +104,11 @@ PRIORITIES: dict[str, Priority] = {
         Priority("smallest", "share = sum of demand / units, smallest first", _share),
         Priority("largest", "share, largest first", _most(_share)),
         Priority("area", "share x requested, smallest first", _product(_share, _requested)),
-        Priority("qos", "quality of service, highest first [G]", _most(_qos)),
+        Priority("qos", "quality of service, highest first [Venkataswamy 2023]", _most(_qos)),
         Priority(
-            "hvf", "demand x price x qos x requested first [G]", _most(_product(_value_rate, _requested))
+            "hvf",
+            "demand x price x qos x requested first [Venkataswamy 2023]",
+            _most(_product(_value_rate, _requested)),
         ),
         Priority("value_density", "value per share and tick, highest first", _most(_density)),
         Priority("edf", "qos violation time = submit + requested / qos, earliest first", _due),

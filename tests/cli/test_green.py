@@ -267,6 +267,33 @@ def test_a_policy_has_the_power_that_it_is_evaluated_with(
     assert all(metrics["brown_kwh"] > 0 for metrics in by_policy["fcfs"])
 
 
+def test_a_policy_that_is_shown_other_jobs_than_the_orders_is_said_so(
+    rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artefact, "load_policy", lambda path, sample=False: First(load("green-10")))
+    words = (
+        "--scenario",
+        "green-10",
+        "--episodes",
+        "3",
+        "--set",
+        "episode.max_ticks=50",
+        "--against",
+        "fcfs",
+    )
+    same = rlsched("evaluate", tmp_path, *words)
+    assert "keeps" not in same.out
+    other = rlsched(
+        "evaluate", tmp_path, *words, "--set", "decision.admission=qos", "--set", "decision.window=9"
+    )
+    told = " ".join(other.out.split())
+    assert (
+        "keeps decision.window=5, decision.admission='fcfs', as it was trained; the orders have 9, 'qos'"
+        in told
+    )
+    assert re.search(r"3 episodes of \d+ to \d+ jobs", told)
+
+
 def test_without_a_horizon_there_is_no_policy_for_power(
     rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

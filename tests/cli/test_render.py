@@ -90,7 +90,7 @@ def test_a_learned_policy(rlsched: Run, tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("green-10", "p.jpg", "--render: 'p.jpg': unknown format; end it in .png or .gif"),
         ("green-10", "p", "--render: 'p': unknown format; end it in .png or .gif"),
-        ("green-10", "none/p.gif", "--render: cannot write 'none/p.gif'"),
+        ("green-10", "file/p.gif", "--render: cannot write 'file/p.gif'"),
         ("lublin-256", "p.gif", "--render: 'p.gif': a film shows ticks, and without decision.horizon there"),
         ("lublin-256", "p.jpg", "--render: 'p.jpg': unknown format; end it in .png"),
     ],
@@ -99,11 +99,20 @@ def test_what_is_refused(
     rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, name: str, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     ran = rlsched("simulate", "--scenario", scenario, "--episodes", "1", "--render", name)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"error: {said}")
     assert ran.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_folder_of_a_picture_is_made(rlsched: Run, tmp_path: Path) -> None:
+    picture = tmp_path / "runs" / "new" / "p.png"
+    words = ("--episodes", "1", "--set", "episode.max_ticks=20", "--policy", "fcfs")
+    ran = rlsched("simulate", "--scenario", "green-10", *words, "--render", picture)
+    assert ran.code == 0, ran.err
+    assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_an_episode_without_a_tick(rlsched: Run, tmp_path: Path) -> None:
