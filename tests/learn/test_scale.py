@@ -20,7 +20,6 @@ from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
 
 from .conftest import TINY
-from .test_streams import Context
 
 
 def scaled(name: str, *settings: str) -> tuple[Scenario, EpisodeFeed]:
@@ -85,7 +84,12 @@ def test_nothing_rewarded_is_nothing_scaled() -> None:
 
 def test_the_environment_of_trainers_applies_it(small: Scenario) -> None:
     def rewards(scale: float) -> list[Any]:
-        context = Context(scenario=small.model_dump(mode="json"), stream=[0], reward_scale=scale, num_envs=4)
+        context = {
+            "scenario": small.model_dump(mode="json"),
+            "stream": [0],
+            "reward_scale": scale,
+            "num_envs": 4,
+        }
         envs = TrainingVectorEnv(context)
         envs.reset(seed=0)
         return [envs.step(envs.simulator.mask.argmax(axis=1))[1] for _ in range(50)]

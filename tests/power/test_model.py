@@ -144,9 +144,12 @@ def test_repairs_are_handed_on(tmp_path: Path) -> None:
     assert opened().repairs == {}
 
 
-@pytest.mark.parametrize("kind", ["constant", "synthetic", "series"])
-def test_the_same_seed_gives_the_same_series(kind: str) -> None:
-    model = opened(kind=kind, level=0.5, probability=0.5)
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("constant", {"level": 0.5}), ("synthetic", {"level": 0.5, "probability": 0.5}), ("series", {})],
+)
+def test_the_same_seed_gives_the_same_series(kind: str, more: dict[str, float]) -> None:
+    model = opened(kind=kind, **more)
     first, again, other = (drawn(model, 100, seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.supply_w, again.supply_w)
     np.testing.assert_array_equal(first.carbon_g_per_kwh, again.carbon_g_per_kwh)
