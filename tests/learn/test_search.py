@@ -256,7 +256,7 @@ def test_a_search_begins_with_what_another_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (None, "holds no trained policy"),
+        (None, "search.start: no such folder: .*; name a run of"),
         (("green-10", "network.kind=job_scorer"), "search.start: .* holds a job_scorer; name a run of"),
         (("green-10", "network.priority_units=2"), "has 2 hidden units, not 0; set network.priority_units=2"),
         (

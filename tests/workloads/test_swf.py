@@ -206,12 +206,13 @@ def test_written_files_are_whole_and_reproducible(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     table = JobTable.build(submit=[1], runtime=[5], demand=[[1]])
+    (tmp_path / "file").touch()
     with pytest.raises(BadInputError, match="cannot be written"):
-        swf.write(tmp_path / "none" / "a.swf", table, processors=4)
+        swf.write(tmp_path / "file" / "a.swf", table, processors=4)
     (tmp_path / "folder.swf").mkdir()
     with pytest.raises(BadInputError, match="cannot be written"):
         swf.write(tmp_path / "folder.swf", table, processors=4)
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.swf"]
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "folder.swf"}
     two = JobTable.build(submit=[1], runtime=[5], demand=[[1, 1]])
     with pytest.raises(BadInputError, match="2 resource types"):
         swf.write(tmp_path / "a.swf", two, processors=4)
