@@ -251,7 +251,9 @@ class TrainConfig(Frozen):
         if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
         if self.algo == "priority_search" and self.warm_start is not None:
-            raise ValueError("priority_search imitates nobody: leave warm_start out, or set search.start")
+            raise SettingError(
+                "warm_start", "means nothing to priority_search", "leave it out, or set search.start"
+            )
         for name in ("prior", "waiting"):
             if self.search.start is not None and getattr(self.network, name) is not None:
                 raise SettingError(
@@ -260,7 +262,9 @@ class TrainConfig(Frozen):
                     f"leave network.{name} out",
                 )
         if self.algo != "priority_search" and self.search.start is not None:
-            raise ValueError(f"search.start is nothing to {self.algo}: set warm_start.teacher")
+            raise SettingError(
+                "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"
+            )
         if self.algo == "ppo" and self.ppo.minibatch > self.decisions_per_iteration:
             raise ValueError(
                 f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's "

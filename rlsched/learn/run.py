@@ -103,18 +103,8 @@ def train(
     begun = config
     if latest is None:
         begun = beginning(config, folder)
-        if begun.warm_start is not None:
-            check_teacher(scenario, feed, begun.warm_start)
-        if begun.search.start is not None:
-            from rlsched.learn.search import found_before
-
-            found_before(layout, begun.network, begun.search.start)
-    if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
-        raise BadInputError(
-            "gpus_per_learner",
-            f"value {config.gpus_per_learner:g}: no GPU here",
-            "leave it out, or set learners=1 on a cluster that has one",
-        )
+        check_teachers(scenario, begun, feed, layout)
+    check_devices(config)
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
     settled = scenario
@@ -188,6 +178,34 @@ def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
         return config
     search = config.search.model_copy(update={"start": str(folder.start)})
     return config.model_copy(update={"search": search})
+
+
+def check_teachers(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> None:
+    """See whether the policies that a run begins with can be used.
+
+    Raises:
+        BadInputError: one cannot.
+    """
+    if config.warm_start is not None:
+        check_teacher(scenario, feed, config.warm_start)
+    if config.search.start is not None:
+        from rlsched.learn.search import found_before
+
+        found_before(layout, config.network, config.search.start)
+
+
+def check_devices(config: TrainConfig) -> None:
+    """See whether what learns in this process has the GPU that it is to learn on.
+
+    Raises:
+        BadInputError: it has not.
+    """
+    if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
+        raise BadInputError(
+            "gpus_per_learner",
+            f"value {config.gpus_per_learner:g}: no GPU here",
+            "leave it out, or set learners=1 on a cluster that has one",
+        )
 
 
 class Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import ray
 
 from rlsched import scenario
 from rlsched.learn.config import TrainConfig, make_config
@@ -29,3 +30,13 @@ def small() -> Scenario:
 def tiny() -> TrainConfig:
     """Iterations of 256 decisions."""
     return make_config({}, "test", TINY)
+
+
+@pytest.fixture
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray must not be started."""
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("Ray was started")
+
+    monkeypatch.setattr(ray, "init", refuse)

@@ -1,0 +1,225 @@
+"""Whole runs of priority search by the command line: their folder, going on, being killed, being used."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from rlsched.cli.algorithms import ENTRIES
+from rlsched.cli.main import main
+from rlsched.learn.config import Algorithm, TrainConfig, make_config
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.policy import load_policy
+
+from .test_search import SHORT, TINY, cut
+
+pytestmark = pytest.mark.usefixtures("no_ray")
+
+
+def command(out: Path, *more: object, steps: int = 1500) -> list[str]:
+    settings = (
+        *SHORT,
+        *TINY[1:],
+        "validation.episodes=4",
+        "validation.every=1",
+        "validation.metric=job_value",
+    )
+    given = ["train", "--scenario", "green-10", "--algo", "priority_search", "--steps", steps, "--out", out]
+    return [str(part) for part in (*given, *(x for one in settings for x in ("--set", one)), *more)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert main(command(folder, "--json", folder.parent / "run.json")) == 0
+    return folder
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+FIGURES = ("steps", "return_mean", "return_best", "sigma", "validation_job_value", "kept")
+
+
+def figures(folder: Path, number: int) -> list[list[str]]:
+    """What does not depend on the clock, of the first rows."""
+    return [[row[name] for name in FIGURES] for row in rows(folder)[:number]]
+
+
+def same_policy(one: Path, other: Path) -> bool:
+    nets = [load_policy(path).net.state_dict() for path in (one, other)]
+    return all((nets[0][name] == nets[1][name]).all() for name in nets[0])
+
+
+def test_a_run_leaves_its_whole_folder(run: Path) -> None:
+    assert {path.name for path in run.iterdir()} == {
+        *("scenario.yaml", "train.yaml", "versions.json", "validation.json", "metrics.csv"),
+        *("tensorboard", "checkpoints", "start", "best"),
+    }
+    found = rows(run)
+    assert [int(row["iteration"]) for row in found] == list(range(len(found)))
+    assert len(found) >= 3
+    assert found[0]["return_mean"] == ""
+    for row in found[1:]:
+        assert float(row["return_best"]) >= float(row["return_mean"]) > 0
+        assert float(row["sigma"]) > 0
+    newest = sorted((run / "checkpoints").iterdir())[-1]
+    assert {path.name for path in newest.iterdir()} == {"policy", "search", "standing.json"}
+    assert [path.name for path in (newest / "search").iterdir()] == ["search.npz"]
+    validation = json.loads((run / "validation.json").read_text())
+    assert (validation["metric"], validation["episodes"]) == ("job_value", 4)
+    assert "packing:now" in validation["heuristics"]
+    kept = json.loads((run / "best" / "policy.json").read_text())
+    assert kept["network"]["kind"] == "priority"
+    assert kept["about"]["algo"] == "priority_search"
+    assert kept["scenario"]["objective"]["gamma"] == 0.99  # the search's own return changes no scenario
+    summary = json.loads((run.parent / "run.json").read_text())
+    assert (summary["reason"], summary["steps"]) == ("steps", int(found[-1]["steps"]))
+
+
+def test_the_same_command_is_the_same_run(run: Path, tmp_path: Path) -> None:
+    assert main(command(tmp_path / "again")) == 0
+    assert figures(tmp_path / "again", 99) == figures(run, 99)
+    assert same_policy(tmp_path / "again", run)
+
+
+def test_a_run_goes_on_from_its_own_beginning(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any folder, and whatever has become of the run that it began with."""
+    shutil.copytree(run, tmp_path / "other")
+    monkeypatch.chdir(tmp_path)
+    begins = ("--set", "search.start=other", "--set", "decision.window=7")
+    assert main(command(Path("mine"), *begins)) == 0
+    assert "other" in (tmp_path / "mine" / "train.yaml").read_text()
+    assert same_policy(tmp_path / "mine" / "start", run)
+    shutil.copytree(tmp_path / "mine", tmp_path / "unbroken")
+    for checkpoint in (tmp_path / "mine" / "checkpoints").iterdir():
+        shutil.rmtree(checkpoint)  # killed before the first one
+    shutil.rmtree(tmp_path / "other")
+    monkeypatch.chdir("/")
+    assert main(["train", "--resume", "--out", str(tmp_path / "mine")]) == 0
+    assert same_policy(tmp_path / "mine" / "start", run)
+    assert figures(tmp_path / "mine", 99) == figures(tmp_path / "unbroken", 99)
+
+
+def test_it_is_a_heuristic_that_one_can_name(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    arguments = ["--scenario", "green-10", "--set", SHORT[0], "--policy", f"packing,{run}", "--episodes", "3"]
+    assert main(["simulate", *arguments, "--json", "-"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {episode["policy"] for episode in values["episodes"]} == {"packing", str(run)}
+    assert main(["evaluate", str(run), "--episodes", "2", "--against", "packing", "--json", "-"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {episode["policy"] for episode in values["episodes"]} == {"packing", str(run)}
+
+
+def test_resume_goes_on_as_if_it_had_never_stopped(run: Path, tmp_path: Path) -> None:
+    short, long = tmp_path / "short", tmp_path / "long"
+    shutil.copytree(run, short)
+    assert main(["train", "--resume", "--out", str(short), "--steps", "3000"]) == 0
+    assert main(command(long, steps=3000)) == 0
+    assert len(rows(short)) > len(rows(run))
+    assert figures(short, 99) == figures(long, 99)
+    assert same_policy(short, long)
+
+
+def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+    killed, unbroken = tmp_path / "killed", tmp_path / "unbroken"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlsched", *command(killed, steps=10_000_000)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    patience = time.monotonic() + 300
+    try:
+        while not {path.name for path in (killed / "checkpoints").glob("[0-9]*")} - {"000001"}:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < patience, "it takes too long"
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    latest = RunFolder(killed).latest()
+    assert latest is not None
+    steps = str(latest[1].steps + 700)  # two generations
+    assert main(["train", "--resume", "--out", str(killed), "--steps", steps]) == 0
+    assert len(rows(killed)) >= latest[1].iteration + 2
+    assert main(command(unbroken, steps=int(steps))) == 0
+    assert figures(killed, 999) == figures(unbroken, 999)
+    assert same_policy(killed, unbroken)
+
+
+def test_a_damaged_checkpoint_is_one_line_and_the_one_before_is_gone_on_from(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    newest = sorted((copy / "checkpoints").iterdir())[-1]
+    file = newest / "search" / "search.npz"
+    file.write_bytes(cut(file.read_bytes()))
+    capsys.readouterr()
+    resume = ["train", "--resume", "--out", str(copy), "--steps", "3000"]
+    assert main(resume) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert re.search(rf"^error: {re.escape(str(file))}: is damaged .*; remove {newest} ", said, re.M)
+    shutil.rmtree(newest)
+    assert main(resume) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("observation.blocks=[jobs, profile]", "observation.blocks"),
+        ("observation.blocks=[queue, profile]", "observation.blocks"),
+        ("search.population=1", "search.population: value 1"),
+        ("search.sigma=0", "search.sigma: value 0"),
+        ("network.prior={matches: 1}", "network.prior.matches: no such job feature"),
+        ("network.priority_units=-1", "network.priority_units: value -1"),
+        ("network.kind=mlp", "priority_search finds no network.kind mlp"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, said: str
+) -> None:
+    capsys.readouterr()
+    assert main(command(tmp_path / "run", "--set", setting)) == 2
+    error = capsys.readouterr().err
+    assert [line for line in error.splitlines() if line.startswith("error: ")] == [error.splitlines()[-1]]
+    assert said in error.splitlines()[-1]
+    assert "Traceback" not in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_algorithms_say_what_they_are_and_whose(capsys: pytest.CaptureFixture[str]) -> None:
+    names = list(get_args(Algorithm))
+    assert list(ENTRIES) == names
+    capsys.readouterr()
+    assert main(["algorithms", "--json", "-"]) == 0
+    listed = json.loads(capsys.readouterr().out)["algorithms"]
+    assert [row["name"] for row in listed] == names
+    for row in listed:
+        assert row["doc"]
+        assert re.search(r"\d{4}", row["source"])
+        for key, value in row["settings"].items():  # each can be set by this name
+            make_config({}, "test", [f"{row['section']}.{key}={json.dumps(value)}"])
+    search = next(row for row in listed if row["name"] == "priority_search")
+    assert "CMA-ES" in search["doc"]
+    assert search["settings"] == TrainConfig().search.model_dump(mode="json")
+    assert main(["algorithms"]) == 0
+    assert "search.population=24" in capsys.readouterr().out
