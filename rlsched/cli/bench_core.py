@@ -146,8 +146,10 @@ def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
             choose(sim.mask, actions)
             sim.step(actions)
             taken += ENVS
-            for env in np.flatnonzero(sim.terminated | sim.truncated).tolist():
-                load(env)
+            ended = sim.terminated | sim.truncated
+            if ended.any():
+                for env in np.flatnonzero(ended).tolist():
+                    load(env)
         return taken
 
     for env in range(ENVS):

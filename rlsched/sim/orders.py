@@ -8,6 +8,7 @@ suspend, an order suspends the running job of the least value per unit-tick for 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import GREEDY, NONE, Order
-from rlsched.sim.compiled import kernel, step
+from rlsched.sim.compiled import direct, kernel, step
 from rlsched.sim.metrics import Played
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.playing import play_all
@@ -121,8 +122,13 @@ class OrderPolicy:
     def act(self) -> IntArray:
         """(env,) the action of every environment, now; the no-op where an episode is over."""
         sim = self._sim
-        _choose_all(sim.state, sim.outcome, sim.rules, self._order, self._actions)
+        self._choose_all(sim.state, sim.outcome, sim.rules, self._order, self._actions)
         return self._actions
+
+    @cached_property
+    def _choose_all(self) -> Callable[[State, Outcome, Rules, Order, IntArray], None]:
+        sim = self._sim
+        return direct(_choose_all, sim.state, sim.outcome, sim.rules, self._order, self._actions)
 
 
 @kernel

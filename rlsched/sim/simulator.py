@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
+from rlsched.sim.compiled import direct
 from rlsched.sim.energy import ACCOUNTS
 from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import Played, job_metrics
@@ -18,7 +20,7 @@ from rlsched.sim.observe import ABSENT, View
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture
 from rlsched.sim.rules import TERMS, Plant, Rules
-from rlsched.sim.state import allocate, load, load_lots, load_power, starts
+from rlsched.sim.state import State, allocate, load, load_lots, load_power, starts
 from rlsched.sim.transition import LEAVE, OPEN, step_all
 
 
@@ -91,6 +93,10 @@ class VectorSimulator:
         self.free = self.state.free
         self.units = self.state.units
 
+    @cached_property
+    def _step_all(self) -> Callable[[State, Outcome, Rules, View, IntArray], int]:
+        return direct(step_all, self.state, self.outcome, self.rules, self._view, self._opening)
+
     @property
     def now(self) -> IntArray:
         """(env,) clock in ticks."""
@@ -119,7 +125,7 @@ class VectorSimulator:
                 raise ValueError("a scenario with power needs the power series of the episode")
             self.state = load_power(self.state, env, power)
         self._opening[env] = OPEN
-        step_all(self.state, self.outcome, self.rules, self._view, self._opening)
+        self._step_all(self.state, self.outcome, self.rules, self._view, self._opening)
         self._opening[env] = LEAVE
 
     def step(self, actions: IntArray) -> None:
@@ -129,9 +135,12 @@ class VectorSimulator:
             actions: (env,) each legal under `mask`.
 
         Raises:
-            ValueError: an action is illegal.
+            ValueError: an action is illegal, or there is not one for every environment.
         """
-        problem = step_all(self.state, self.outcome, self.rules, self._view, actions)
+        if len(actions) != self.num_envs:
+            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
+        actions = np.ascontiguousarray(actions, np.int64)
+        problem = self._step_all(self.state, self.outcome, self.rules, self._view, actions)
         if problem >= 0:
             raise ValueError(
                 f"action {actions[problem]} of environment {problem} is illegal: choose one its mask allows"

@@ -242,6 +242,27 @@ def test_what_the_mask_forbids_is_refused_and_changes_nothing(data: st.DataObjec
             assert core.starts(0).tolist() == starts
 
 
+def test_actions_come_in_any_kind_of_whole_numbers_one_for_every_environment() -> None:
+    """What is called compiled gets one kind of array only, and would read any other wrongly."""
+    rules = scenario(num_resources=1)
+    jobs = random_jobs(random.Random(5), (4,), num_jobs=12)
+    cores = [VectorSimulator(rules, units=[4], num_envs=2, max_jobs=12) for _ in range(3)]
+    for core in cores:
+        core.load(0, jobs)
+        core.load(1, jobs)
+    while not (over(cores[0], 0) and over(cores[0], 1)):
+        chosen = cores[0].mask.argmax(axis=1)
+        cores[0].step(chosen)
+        cores[1].step(chosen.astype(np.int32))
+        every_other = np.full(4, -99)
+        every_other[::2] = chosen
+        cores[2].step(every_other[::2])
+        assert snapshot(cores[0], 1) == snapshot(cores[1], 1) == snapshot(cores[2], 1)
+    for number in (1, 3):
+        with pytest.raises(ValueError, match=f"{number} actions for 2 environments"):
+            cores[0].step(np.zeros(number, np.int64))
+
+
 def fingerprint() -> str:
     """A hash over all that is seen in a few random episodes."""
     rng, seen = random.Random(3), hashlib.sha256()
