@@ -125,26 +125,36 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Arrays, dict[str, Any]]:
-        """Begin a new episode in every environment.
+        """Begin a new episode in every environment, or in some.
 
         Args:
             seed: environment k is seeded with `seed + k` (or `seed[k]`); None goes on with its stream.
-            options: `{"episodes": [...]}` plays these instead of random ones.
+            options: `{"episodes": [...]}` plays these instead of random ones; `{"reset_mask": (env,) bool}`
+                leaves the others where they are. Who resets every episode that has ended before the next
+                step never sees a step that counts for nothing.
         """
-        for k in range(self.num_envs):
+        options = options or {}
+        given: Sequence[Episode] | None = options.get("episodes")
+        some = "reset_mask" in options and bool(self.episodes)
+        chosen = np.flatnonzero(options["reset_mask"]).tolist() if some else list(range(self.num_envs))
+        for k in chosen:
             own = seed[k] if isinstance(seed, Sequence) else seed
             if own is not None:
                 own = own if isinstance(seed, Sequence) else own + k
                 self._rngs[k] = seeding.np_random(own)[0]
-        given: Sequence[Episode] | None = (options or {}).get("episodes")
-        self.episodes = [
-            self.feed.training(rng) if given is None else given[k] for k, rng in enumerate(self._rngs)
-        ]
-        for k, episode in enumerate(self.episodes):
-            self.simulator.load(k, episode.jobs, episode.scale, episode.power)
-        self._clock[:] = 0.0
-        self._ended = nowhere = np.zeros(self.num_envs, np.bool_)
+        episodes = [self.feed.training(self._rngs[k]) if given is None else given[k] for k in chosen]
+        if not some:
+            self.episodes = list(episodes)
+        for k, episode in zip(chosen, episodes, strict=True):
+            self._begin(k, episode)
+        nowhere = np.zeros(self.num_envs, np.bool_)
         return self._observe(), self._info(nowhere, nowhere)
+
+    def _begin(self, k: int, episode: Episode) -> None:
+        self.episodes[k] = episode
+        self.simulator.load(k, episode.jobs, episode.scale, episode.power)
+        self._clock[k] = 0.0
+        self._ended[k] = False
 
     def step(
         self, actions: IntArray
@@ -161,11 +171,10 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
         sim.step(chosen)
         self._clock += sim.elapsed
-        for k in np.flatnonzero(self._ended):
-            episode = self.episodes[k] = self.feed.training(self._rngs[k])
-            sim.load(int(k), episode.jobs, episode.scale, episode.power)
-            self._clock[k] = 0.0
-        terminated, truncated = sim.terminated & ~self._ended, sim.truncated & ~self._ended
+        begun = self._ended.copy()
+        for k in np.flatnonzero(begun).tolist():
+            self._begin(k, self.feed.training(self._rngs[k]))
+        terminated, truncated = sim.terminated & ~begun, sim.truncated & ~begun
         self._ended = terminated | truncated
         return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self._ended, illegal)
 
@@ -212,5 +221,5 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             metrics = np.full(self.num_envs, None, dtype=object)
             for k in np.flatnonzero(ended):
                 metrics[k] = self.simulator.metrics(int(k), self.episodes[k].jobs)
-            info |= {"metrics": metrics, "_metrics": ended}
+            info |= {"metrics": metrics, "_metrics": ended.copy()}
         return info

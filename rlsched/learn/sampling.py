@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,11 @@ class DomainMetrics(RLlibCallback):
 
     def on_episode_end(self, *, episode: Any, metrics_logger: Any, **kwargs: Any) -> None:
         """Log the metrics that the environment put into the last step's info."""
-        values = episode.get_infos(-1).get("metrics") or {}
-        for name in REPORTED:
-            if name in values:
-                metrics_logger.log_value(name, values[name], reduce="mean", window=100)
+        log_domain_metrics(metrics_logger, episode.get_infos(-1).get("metrics") or {})
+
+
+def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log those of an episode's metrics that are reported."""
+    for name in REPORTED:
+        if name in values:
+            metrics_logger.log_value(name, values[name], reduce="mean", window=100)

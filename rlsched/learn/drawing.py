@@ -1,0 +1,47 @@
+"""Drawing actions from the logits of a policy, for a whole vector of environments at once."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.sim.compiled import allocating
+
+Float32Array = NDArray[np.float32]
+
+
+@allocating
+def draw(logits: Float32Array, chances: FloatArray) -> tuple[IntArray, Float32Array]:
+    """An action per row, with the probabilities that the logits give.
+
+    torch's way draws a random number per action, legal or not, and takes several passes.
+
+    Args:
+        logits: (row, action); the least float, or less, for what is illegal.
+        chances: (row,) uniform in [0, 1).
+
+    Returns:
+        (row,) actions and their log probabilities. Where logits are not numbers, action -1.
+    """
+    rows, number = logits.shape
+    actions = np.full(rows, -1)
+    logp = np.zeros(rows, np.float32)
+    for i in range(rows):
+        top = logits[i].max()
+        total = 0.0
+        for k in range(number):
+            total += exp(np.float64(logits[i, k]) - top)
+        left = chances[i] * total
+        for k in range(number):
+            weight = exp(np.float64(logits[i, k]) - top)
+            if weight > 0.0:
+                actions[i] = k  # the last one with any weight, where rounding leaves something over
+                left -= weight
+                if left < 0.0:
+                    break
+        if actions[i] >= 0:
+            logp[i] = logits[i, actions[i]] - top - log(total)
+    return actions, logp
