@@ -81,26 +81,19 @@ def collect(envs: SchedulingVectorEnv, policy: JobScorer, observed: Array, steps
 
 def estimate(batch: Batch, values: Array, gamma: float, lam: float, *, per_hour: bool) -> Array:
     """Advantages (env, step), gamma per hour, lambda per hour or per decision."""
-    n = len(values)
-
-    def padded(part: Array, last: float) -> Array:
-        rows: Array = np.concatenate([part, np.full((n, 1), last, np.float32)], axis=1, dtype=np.float32)
-        return rows.ravel()
-
-    hours = padded(batch.hours, 0.0)
-    cut = np.zeros(batch.rewards.shape, np.float32)
-    cut[:, -1] = ~batch.ended[:, -1]
-    lambdas = lam**hours if per_hour else np.full_like(hours, lam)
+    last = batch.ended.copy()
+    last[:, -1] = True
+    lambdas = lam**batch.hours if per_hour else np.full_like(batch.hours, lam)
     found = advantages(
-        values.ravel(),
-        padded(batch.rewards, 0.0),
-        padded(batch.ended.astype(np.float32), 1.0) > 0,
-        padded(cut, 1.0) > 0,
-        (gamma**hours).astype(np.float32),
-        lambdas.astype(np.float32),
+        values[:, :-1].ravel(),
+        (values[:, 1:] * ~batch.ended).ravel(),
+        batch.rewards.ravel(),
+        last.ravel(),
+        (gamma**batch.hours).astype(np.float32).ravel(),
+        lambdas.astype(np.float32).ravel(),
     )
-    shaped: Array = found.reshape(n, -1)
-    return shaped[:, :-1]
+    shaped: Array = found.reshape(batch.rewards.shape)
+    return shaped
 
 
 def values_of(critic: Critic, batch: Batch) -> Array:

@@ -14,11 +14,12 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
 
-from rlsched.learn.appo import GuardedAPPOLearner
+from rlsched.learn.appo import GuardedAPPOLearner, PatientAPPO
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.dqn import TimedDQNLearner
-from rlsched.learn.gae import TimedPPOLearner
 from rlsched.learn.module import MaskedModule, QModule, TargetedModule, module_config
+from rlsched.learn.ppo import TimedPPOLearner
+from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
 from rlsched.scenario import Scenario
@@ -38,7 +39,7 @@ class Description:
         sampled_at_once: decisions per environment that a runner hands over.
     """
 
-    config: type[AlgorithmConfig]
+    config: Callable[[], AlgorithmConfig]
     learner: type[Any]
     module: type[MaskedModule]
     reports: tuple[str, ...]
@@ -108,7 +109,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         sampled_at_once=lambda config: config.sampling.fragment,
     ),
     "appo": Description(
-        config=APPOConfig,
+        config=lambda: APPOConfig(algo_class=PatientAPPO),
         learner=GuardedAPPOLearner,
         module=TargetedModule,
         reports=("policy_loss", "vf_loss", "entropy", "mean_IS"),
@@ -163,6 +164,7 @@ def build_config(
             num_envs_per_env_runner=sampling.envs_per_runner,
             gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
             rollout_fragment_length=kind.sampled_at_once(config),
+            env_runner_cls=BatchedEnvRunner if sampling.batched else None,
         )
         .learners(
             num_learners=config.learners,

@@ -144,6 +144,9 @@ class Sampling(Frozen):
         description="remote runners; 0 plays in the learner's own process; left out: 0, or 1 for appo",
     )
     fragment: int = Field(1024, ge=1, description="decisions per environment and iteration")
+    batched: bool = Field(
+        True, description="environments are stepped in arrays; false: one by one, by RLlib's own runner"
+    )
 
 
 class Validation(Frozen):
@@ -192,6 +195,9 @@ class TrainConfig(Frozen):
         lt=1,
         description="share of the old weights kept per iteration in the policy that is validated and kept, "
         "an average of what was learned [Polyak and Juditsky 1992]; 0: the newest",
+    )
+    stalled_minutes: float | None = Field(
+        15.0, gt=0, description="that an iteration may take; then the run stops; null: for ever"
     )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0)

@@ -1,25 +1,33 @@
-"""What RLlib really runs: its learner pipeline, fed by its own runner, without a Ray session."""
+"""What RLlib's PPO learner is fed with, from its own runner and from ours; without a Ray session."""
 
 from __future__ import annotations
 
+from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
-from ray.rllib.connectors.learner import GeneralAdvantageEstimation
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.learner import Learner
+from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.evaluation.postprocessing import Postprocessing
-from ray.rllib.utils.postprocessing.value_predictions import compute_value_targets
+from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 
 from rlsched import scenario
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.gae import TimedAdvantages, TimedPPOLearner
+from rlsched.learn.memory import Memory
 from rlsched.learn.module import MaskedModule
+from rlsched.learn.ppo import Minibatches, TimedPPOLearner, Transitions
+from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -41,13 +49,13 @@ class Sampled:
 
 
 class Setting:
-    """A runner's episodes, and what the learner's pipeline makes of them."""
+    """A runner's episodes, and what the learner makes of them."""
 
-    def __init__(self, simulated: Scenario, config: TrainConfig) -> None:
+    def __init__(self, simulated: Scenario, config: TrainConfig, runner: type[SingleAgentEnvRunner]) -> None:
         self.config = build_config(simulated, config, 1)
         self.gamma: float = self.config.learner_config_dict["gamma"]
-        self.runner = SingleAgentEnvRunner(config=self.config)
-        episodes = self.runner.sample(num_timesteps=256, random_actions=False)
+        self.runner = runner(config=self.config)
+        self.episodes = self.runner.sample(num_timesteps=256, random_actions=False)
         self.sampled = [
             Sampled(
                 np.stack(episode.get_observations()),
@@ -55,42 +63,63 @@ class Setting:
                 np.array(episode.get_rewards()),
                 bool(episode.is_terminated),
             )
-            for episode in episodes  # copied: the pipeline lengthens them in place
+            for episode in self.episodes
         ]
-        self.learner: Learner = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
-        self.batch: dict[str, torch.Tensor] = self.learner._learner_connector(
-            rl_module=self.learner.module, batch={}, episodes=episodes, shared_data={}, metrics=None
-        )[MODULE]
+        self.learner: Any = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
+        self.batch: dict[str, torch.Tensor] = self.learner.columns(Transitions.of(self.episodes, Memory()))
 
     def values(self, columns: dict[str, torch.Tensor]) -> NDArray[np.float32]:
         with torch.no_grad():
             return self.learner.module[MODULE].compute_values(columns).numpy()
 
+    def stock(self) -> tuple[Any, dict[str, torch.Tensor]]:
+        """RLlib's own learner with the same weights, and its own batch of the same episodes."""
+        config = self.config.copy(copy_frozen=False).learners(learner_class=PPOTorchLearner)
+        config = config.training(gamma=self.gamma, lambda_=self.gamma, use_kl_loss=False)
+        learner = config.build_learner(env=None, spaces=self.runner.get_spaces())
+        learner.module[MODULE].load_state_dict(self.learner.module[MODULE].state_dict())
+        episodes = deepcopy(self.episodes)  # its pipeline lengthens them in place
+        for episode in episodes:  # it asks for them, and looks at them only for a KL term
+            if Columns.ACTION_DIST_INPUTS not in episode.extra_model_outputs:
+                with torch.no_grad():
+                    obs = torch.from_numpy(episode.get_observations()[:-1])
+                    found = learner.module[MODULE].forward_train({Columns.OBS: obs})
+                logits = found[Columns.ACTION_DIST_INPUTS].numpy()
+                episode.extra_model_outputs[Columns.ACTION_DIST_INPUTS] = InfiniteLookbackBuffer(logits)
+        batch = learner._learner_connector(
+            rl_module=learner.module, batch={}, episodes=episodes, shared_data={}, metrics=None
+        )
+        return learner, batch[MODULE]
 
-@pytest.fixture(scope="module", params=[1.0, 0.999])
+
+@pytest.fixture(
+    scope="module", params=[(1.0, SingleAgentEnvRunner), (1.0, BatchedEnvRunner), (0.999, BatchedEnvRunner)]
+)
 def setting(request: pytest.FixtureRequest, small: Scenario) -> Setting:
+    gamma, runner = request.param
     simulated = scenario.parse(
-        small.model_dump(mode="json"), "test", [f"objective.gamma={request.param}", "episode.jobs=24"]
+        small.model_dump(mode="json"), "test", [f"objective.gamma={gamma}", "episode.jobs=24"]
     )
-    return Setting(simulated, make_config({}, "test", TINY))
-
-
-def test_rllibs_estimation_is_replaced_in_place(setting: Setting) -> None:
-    assert isinstance(setting.learner, TimedPPOLearner)
-    pieces = setting.learner._learner_connector.connectors
-    assert not any(isinstance(piece, GeneralAdvantageEstimation) for piece in pieces)
-    ours = [piece for piece in pieces if isinstance(piece, TimedAdvantages)]
-    assert len(ours) == 1
-    assert (ours[0].gamma, ours[0].gae_lambda) == (setting.gamma, setting.gamma)
+    batched = str(runner is BatchedEnvRunner).lower()
+    return Setting(simulated, make_config({}, "test", [*TINY, f"sampling.batched={batched}"]), runner)
 
 
 def test_runner_and_learner_use_our_module_and_mask(setting: Setting) -> None:
+    assert isinstance(setting.learner, TimedPPOLearner)
     for module in (setting.learner.module[MODULE], setting.runner.module):
         assert isinstance(module.unwrapped(), MaskedModule)
     layout: Layout = setting.learner.module[MODULE].unwrapped().layout
     for episode in setting.sampled:
         masks = episode.states[:-1, layout.size : -1]
         assert masks[np.arange(len(masks)), episode.actions].all()
+
+
+def test_the_batch_holds_every_transition_once(setting: Setting) -> None:
+    states = np.concatenate([episode.states[:-1] for episode in setting.sampled])
+    actions = np.concatenate([episode.actions for episode in setting.sampled])
+    assert (setting.batch[Columns.OBS].numpy() == states).all()
+    assert (setting.batch[Columns.ACTIONS].numpy() == actions).all()
+    assert Columns.LOSS_MASK not in setting.batch
 
 
 def test_targets_are_discounted_by_the_ticks_of_the_environment(setting: Setting) -> None:
@@ -104,27 +133,78 @@ def test_targets_are_discounted_by_the_ticks_of_the_environment(setting: Setting
         expected += (np.array(gained) + values[:-1]).tolist()
     assert any(not episode.terminated for episode in setting.sampled)
     assert any(episode.terminated and len(episode.actions) > 2 for episode in setting.sampled)
-    real = setting.batch[Columns.LOSS_MASK].numpy()
-    assert real.sum() == len(expected) >= 256
-    targets = setting.batch[Postprocessing.VALUE_TARGETS].numpy()[real]
+    assert len(expected) >= 256
+    targets = setting.batch[Postprocessing.VALUE_TARGETS].numpy()
     assert targets == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
-def test_where_time_does_not_count_the_targets_are_rllibs(setting: Setting) -> None:
+def test_where_time_does_not_count_batch_and_loss_are_rllibs(setting: Setting) -> None:
     if setting.gamma != 1.0:
         pytest.skip("RLlib knows a discount per decision only")
-    batch = setting.batch
-    values = setting.values(batch)
-    targets = compute_value_targets(
-        values,
-        batch[Columns.REWARDS].numpy(),
-        batch[Columns.TERMINATEDS].numpy().astype(np.float32),
-        batch[Columns.TRUNCATEDS].numpy().astype(np.float32),
-        1.0,
-        1.0,
+    ours = setting.batch
+    learner, stock = setting.stock()
+    real = stock[Columns.LOSS_MASK]
+    for name in (Columns.OBS, Columns.ACTIONS, Columns.ACTION_LOGP):
+        torch.testing.assert_close(ours[name], stock[name][real])
+    targets = stock[Postprocessing.VALUE_TARGETS][real]
+    torch.testing.assert_close(ours[Postprocessing.VALUE_TARGETS], targets, atol=1e-4, rtol=1e-4)
+    # RLlib standardises over the rows that it has added, too.
+    plain = targets - torch.from_numpy(setting.values(ours))
+    standard = (plain - plain.mean()) / plain.std(correction=0)
+    torch.testing.assert_close(ours[Postprocessing.ADVANTAGES], standard, atol=1e-3, rtol=1e-3)
+    stock[Postprocessing.ADVANTAGES][real] = standard
+    losses = []
+    for one, batch in ((setting.learner, ours), (learner, stock)):
+        shifted = {**batch, Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP] + 0.05}
+        output = one.module[MODULE].forward_train(shifted)
+        losses.append(
+            one.compute_loss_for_module(
+                module_id=MODULE, config=one.config, batch=shifted, fwd_out=output
+            ).item()
+        )
+    assert losses[0] == pytest.approx(losses[1], rel=5e-3)
+
+
+def test_an_update_goes_through_every_row_in_every_epoch(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.Tensor] = []
+    learner = setting.learner
+    learns = learner._update
+
+    def update(batches: dict[str, Any]) -> Any:
+        seen.append(batches[MODULE][Columns.OBS])
+        return learns(batches)
+
+    monkeypatch.setattr(learner, "_update", update)
+    before = {name: value.clone() for name, value in learner.module[MODULE].state_dict().items()}
+    learner.update(
+        training_data=TrainingData(episodes=setting.episodes),
+        timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: 0},
+        num_epochs=3,
+        minibatch_size=64,
     )
-    real = batch[Columns.LOSS_MASK].numpy()
-    assert batch[Postprocessing.VALUE_TARGETS].numpy()[real] == pytest.approx(targets[real], abs=1e-4)
-    plain = (targets - values)[real]
-    expected = (plain - plain.mean()) / plain.std(ddof=1)
-    assert batch[Postprocessing.ADVANTAGES].numpy()[real] == pytest.approx(expected, abs=1e-3)
+    rows = torch.cat(seen)
+    counts = Counter(row.numpy().tobytes() for row in rows)
+    expected = Counter(row.numpy().tobytes() for row in setting.batch[Columns.OBS])
+    assert counts == Counter({row: 3 * count for row, count in expected.items()})
+    after = learner.module[MODULE].state_dict()
+    assert any((before[name] != after[name]).any() for name in before)
+    learner.module[MODULE].load_state_dict(before)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 400), st.integers(1, 4), st.integers(0, 20))
+def test_minibatches(rows: int, size: int, epochs: int, total: int) -> None:
+    columns = {"n": torch.arange(rows), "twice": 2 * torch.arange(rows)}
+    pieces = list(Minibatches(columns, size, epochs, total))
+    picked = [piece.policy_batches[MODULE] for piece in pieces]
+    lengths = {len(piece["n"]) for piece in picked}
+    assert max(lengths) - min(lengths) <= 1
+    assert min(lengths) >= min(size, rows)
+    assert all((piece["twice"] == 2 * piece["n"]).all() for piece in picked)
+    per_epoch = max(1, rows // size)
+    assert len(pieces) == (total or epochs * per_epoch)
+    for epoch in range(len(pieces) // per_epoch):
+        of_epoch = torch.cat([piece["n"] for piece in picked[epoch * per_epoch : (epoch + 1) * per_epoch]])
+        assert sorted(of_epoch.tolist()) == list(range(rows))

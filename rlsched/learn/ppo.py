@@ -1,0 +1,250 @@
+"""PPO on RLlib's new API stack: whole episodes to one batch, advantages in simulated time, minibatches.
+
+A discount per decision would be wrong where decisions take no time: starting a job, or reserving one, would
+push all later costs one step further away and be rewarded for nothing but being one more decision. So a
+transition of k ticks is discounted by gamma^k, as rewards are inside it [Cunha 2022, 4.7.3].
+
+The same holds for lambda. With a lambda per decision every reservation is judged at once by the value of
+the state it leads to, and the critic's error there is far larger than what is to be learned
+(benchmarks/gradient_noise.py). So k ticks weigh lambda^k, and what takes no time is never judged by a guess.
+
+RLlib's own pipeline lengthens every episode by a row for the state after it, copies the batch once per piece
+of the pipeline, and again to shuffle it; here it is copied once, and minibatches are gathered by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.ppo import LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+from torch import Tensor
+
+from rlsched.learn.gae import advantages
+from rlsched.learn.memory import Memory
+
+VALUED_AT_ONCE = 512
+"""Rows: as many as whose intermediate results stay in a core's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Pieces of episodes, one after the other.
+
+    Attributes:
+        obs: (row, size) in which something was done.
+        actions: (row,)
+        rewards: (row,)
+        logp: (row,) log probabilities of the actions when they were chosen.
+        ends: (piece,) row of the last transition of each.
+        after: (piece, size) observations after that.
+        terminated: (piece,) nothing follows.
+    """
+
+    obs: NDArray[np.float32]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float32]
+    logp: NDArray[np.float32]
+    ends: NDArray[np.int64]
+    after: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, episodes: Sequence[SingleAgentEpisode], memory: Memory) -> Transitions:
+        """Those of finalised episodes, and of what comes before a cut in them nothing.
+
+        Args:
+            episodes: from a runner.
+            memory: for the observations.
+        """
+        observed = [episode.get_observations() for episode in episodes]
+        lengths = [len(episode) for episode in episodes]
+        obs = memory.empty("obs", (sum(lengths), *observed[0].shape[1:]), np.float32)
+        return cls(
+            obs=np.concatenate([of_one[:-1] for of_one in observed], out=obs),
+            actions=np.concatenate([episode.get_actions() for episode in episodes]),
+            rewards=np.concatenate([episode.get_rewards() for episode in episodes]).astype(np.float32),
+            logp=np.concatenate(
+                [episode.get_extra_model_outputs(Columns.ACTION_LOGP) for episode in episodes]
+            ),
+            ends=np.cumsum(lengths) - 1,
+            after=np.stack([obs[-1] for obs in observed]),
+            terminated=np.array([episode.is_terminated for episode in episodes]),
+        )
+
+    def following(self, of_rows: NDArray[Any], of_ends: NDArray[Any]) -> NDArray[Any]:
+        """(row,) what belongs to the observation after each transition.
+
+        Args:
+            of_rows: (row,) what belongs to `obs`.
+            of_ends: (piece,) what belongs to `after`.
+        """
+        found = np.roll(of_rows, -1)
+        found[self.ends] = of_ends
+        return found
+
+
+class Minibatches:
+    """A batch in pieces of about equal size, in another order in every epoch; gathered by index.
+
+    Args:
+        columns: name -> tensor (row, ...).
+        size: rows of a piece at least; all in one where there are fewer.
+        epochs: how often every row comes.
+        total: pieces, where other learners must come out with as many; 0: what the epochs give.
+    """
+
+    def __init__(self, columns: dict[str, Tensor], size: int, epochs: int, total: int = 0) -> None:
+        self.columns, self.epochs, self.total = columns, epochs, total
+        self.rows = len(next(iter(columns.values())))
+        self.parts = max(1, self.rows // size)
+
+    def __iter__(self) -> Iterator[MultiAgentBatch]:
+        for _, index in zip(range(self.total or self.epochs * self.parts), self._indices(), strict=False):
+            picked = {name: values[index] for name, values in self.columns.items()}
+            yield MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(picked)}, env_steps=self.rows)
+
+    def _indices(self) -> Iterator[Tensor]:
+        device = next(iter(self.columns.values())).device
+        while True:
+            yield from torch.randperm(self.rows, device=device).tensor_split(self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """PPO's terms, as means over some rows.
+
+    Attributes:
+        policy: the clipped surrogate, to be made small.
+        value: squared error.
+        entropy: of the policy; without a gradient where it has no weight.
+        total: their weighted sum.
+    """
+
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    total: Tensor
+
+    @classmethod
+    def of(
+        cls, logits: Tensor, values: Tensor, batch: Mapping[str, Tensor], config: PPOConfig, entropy: float
+    ) -> Losses:
+        """Those of rows [Schulman et al. 2017, eq. 9].
+
+        Args:
+            logits: (row, action), masked.
+            values: (row,) of the critic.
+            batch: columns of the rows.
+            config: with `clip_param` and `vf_loss_coeff`.
+            entropy: its weight.
+        """
+        every = logits.log_softmax(dim=1)
+        logp = every.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
+        ratio, gained = (logp - batch[Columns.ACTION_LOGP]).exp(), batch[Postprocessing.ADVANTAGES]
+        clipped = ratio.clamp(1 - config.clip_param, 1 + config.clip_param)
+        policy = -torch.min(ratio * gained, clipped * gained).mean()
+        value = (values - batch[Postprocessing.VALUE_TARGETS]).square().mean()
+        with torch.set_grad_enabled(entropy != 0.0 and torch.is_grad_enabled()):
+            uncertainty = -(every.exp() * every).sum(dim=1).mean()
+        return cls(policy, value, uncertainty, policy + config.vf_loss_coeff * value - entropy * uncertainty)
+
+
+class TimedPPOLearner(PPOTorchLearner):
+    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
+
+    `learner_config_dict` holds `gamma` and `gae_lambda`, per tick.
+    """
+
+    def build(self) -> None:
+        """Build what learns."""
+        super().build()
+        self.memory = Memory()
+
+    def configure_optimizers_for_module(self, module_id: str, config: PPOConfig) -> None:
+        """RLlib's Adam, as one operation for all weights."""
+        parameters = self.get_parameters(self.module[module_id])
+        self.register_optimizer(
+            module_id=module_id,
+            optimizer=torch.optim.Adam(parameters, fused=True),
+            params=parameters,
+            lr_or_lr_schedule=config.lr,
+        )
+
+    def _create_iterator_if_necessary(
+        self,
+        *,
+        training_data: Any,
+        num_total_minibatches: int = 0,
+        num_epochs: int = 1,
+        minibatch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Minibatches:
+        columns = self.columns(Transitions.of(training_data.episodes, self.memory))
+        rows = len(columns[Columns.OBS])
+        return Minibatches(columns, minibatch_size or rows, num_epochs, num_total_minibatches)
+
+    def columns(self, played: Transitions) -> dict[str, Tensor]:
+        """The batch, on the learner's device, with standardised advantages and the targets of values."""
+        device = self.device
+        obs = torch.from_numpy(played.obs).to(device)
+        values = self._values(obs)
+        after = self._values(torch.from_numpy(played.after).to(device))
+        after[played.terminated] = 0.0
+        clock = played.obs[:, -1].astype(np.float64)
+        ticks = played.following(clock, played.after[:, -1]) - clock
+        last = np.zeros(len(values), np.bool_)
+        last[played.ends] = True
+        told = self.config.learner_config_dict
+        found = advantages(
+            values,
+            played.following(values, after),
+            played.rewards,
+            last,
+            (told["gamma"] ** ticks).astype(np.float32),
+            (told["gae_lambda"] ** ticks).astype(np.float32),
+        )
+        arrays = {
+            Columns.ACTIONS: played.actions,
+            Columns.ACTION_LOGP: played.logp,
+            Postprocessing.VALUE_TARGETS: found + values,
+            Postprocessing.ADVANTAGES: (found - found.mean()) / (found.std() + 1e-8),
+        }
+        return {Columns.OBS: obs} | {name: torch.from_numpy(of).to(device) for name, of in arrays.items()}
+
+    @torch.no_grad()
+    def _values(self, obs: Tensor) -> NDArray[np.float32]:
+        module = self.module[DEFAULT_MODULE_ID].unwrapped()
+        at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
+        values = [module.compute_values({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
+        return torch.cat(values).cpu().numpy()
+
+    def compute_loss_for_module(
+        self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
+    ) -> Tensor:
+        """The loss of a minibatch, reported."""
+        entropy = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
+        values = self.module[module_id].unwrapped().compute_values(batch)
+        losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], values, batch, config, entropy)
+        targets = batch[Postprocessing.VALUE_TARGETS]
+        unexplained = (targets - values.detach()).var(correction=0) / targets.var(correction=0)
+        told = {
+            POLICY_LOSS_KEY: losses.policy,
+            VF_LOSS_KEY: losses.value,
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: 1.0 - unexplained,
+            ENTROPY_KEY: losses.entropy,
+        }
+        self.metrics.log_dict({name: value.detach() for name, value in told.items()}, key=module_id, window=1)
+        return losses.total
