@@ -26,6 +26,7 @@ from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
+from rlsched.learn.watchdog import watchdog
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
@@ -254,7 +255,8 @@ class Run:
                 self.checkpoint()
                 return reason
             began = time.monotonic()
-            progress = self.engine.iterate()
+            with watchdog(self.config.stalled_minutes, f"iteration {self.standing.iteration + 1}"):
+                progress = self.engine.iterate()
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
