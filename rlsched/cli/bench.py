@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @app.callback()
 def bench() -> None:
-    """Measure speed: 'core' is the simulator."""
+    """Measure speed: 'core' is the simulator, 'train' whole iterations of PPO."""
 
 
 @app.command("core")
@@ -66,3 +66,57 @@ def core(
     console.print(f"{machine['cpu']}, {machine['cores']} cores, one used", style="dim", markup=False)
     if json is not None:
         output.write_json(json, bench_core.to_json(shown))
+
+
+@app.command("train")
+def train(
+    scenario: options.ScenarioOption = None,
+    trace: options.TraceOption = None,
+    turns: Annotated[
+        int, typer.Option("--turns", metavar="N", min=1, help="Iterations of each that count.")
+    ] = 5,
+    seed: options.SeedOption = None,
+    json: options.JsonOption = None,
+    set_: options.SetOption = None,
+) -> None:
+    """Measure training end to end: PPO as `rlsched train` runs it, as RLlib does, and as a plain torch loop.
+
+    All take turns in one process, with the same environments, networks, batch, epochs and minibatches. The
+    plain loop is in the repository (benchmarks/), and MaskablePPO of sb3-contrib, whose network is its own,
+    takes turns where that is installed (pip install 'rlsched[bench]').
+
+    Example: rlsched bench train --scenario green-10 --set sampling.fragment=256
+    """
+    from rlsched.cli.train import settings_given
+
+    named = scenario or (None if trace is not None else "lublin-256")
+    simulated, training = settings_given(None, named, trace, set_ or [])
+    training = training.model_copy(update={"algo": "ppo", "seed": seed or 0})
+    targets = output.Targets(json=json)
+    targets.check()
+
+    from rlsched.cli import bench_core, bench_train
+    from rlsched.cli.tables import plain_table
+    from rlsched.report.words import number
+
+    with output.busy("measuring"):
+        speeds = bench_train.measure(simulated, training, turns)
+    table = plain_table(
+        None,
+        ["who", "decisions / s", "sampled / s", "simulate", "forward", "learn", "rest"],
+        {"decisions / s", "sampled / s", "simulate", "forward", "learn", "rest"},
+    )
+    for speed in speeds:
+        shares = [f"{100 * share:.0f} %" for share in speed.shares.values()]
+        table.add_row(speed.name, f"{speed.decisions:,.0f}", f"{speed.sampled:,.0f}", *shares)
+    console = output.people(json)
+    console.print(table)
+    ours, *others = speeds
+    for other in others:
+        times = ours.decisions / other.decisions
+        console.print(f"{ours.name} is {number(times)} times as fast as {other.name}", markup=False)
+    machine = bench_core.machine()
+    console.print(f"{machine['cpu']}, {machine['cores']} cores", style="dim", markup=False)
+    if json is not None:
+        found = bench_train.figures(simulated.name, speeds)
+        output.write_json(json, bench_core.to_json(found))

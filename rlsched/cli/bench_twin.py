@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
-import rlsched
+from rlsched.cli import repository
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
 from rlsched.workloads.source import EpisodeJobs
 
 
-@cache
 def module(name: str) -> ModuleType | None:
-    """A module of the slow twin, which is no part of the package: from the repository, if it is there."""
-    for root in (Path(rlsched.__file__).parents[1], Path.cwd()):
-        if (root / "tests" / "twin" / "env.py").is_file():
-            sys.path.insert(0, str(root))
-            try:
-                return import_module(f"tests.twin.{name}")
-            finally:
-                sys.path.remove(str(root))
-    return None
+    """A module of the slow twin, from the repository, if it is there."""
+    return repository.module(f"tests.twin.{name}")
 
 
 def decisions(

@@ -1,0 +1,94 @@
+"""Whether faster training learns as well: PPO with our runner, with RLlib's, and by a plain loop.
+
+The same environments, network, batch, epochs, minibatches and rates, several seeds of each. Compared is the
+mean return of the last hundred episodes of training, after the same number of decisions. RLlib with its own
+learner, too, is not held to that: it discounts per decision, which is another objective.
+Run: `python benchmarks/training_curves.py --scenario green-10 --steps 300000 --out curves.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.plain_ppo import PlainPPO
+from rlsched.cli.bench_train import OURS, PLAIN, STOCK, Rllib
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import TrainConfig, make_config, split_overrides
+from rlsched.learn.run import session_for
+from rlsched.scenario import Scenario, load
+
+RUNNER = "RLlib's runner"
+"""With our learner."""
+
+Curve = list[tuple[int, float]]
+"""Decisions, and the mean return of the last hundred episodes then."""
+
+
+def curve(who: str, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Curve:
+    """Train until `config.steps`."""
+    with ExitStack() as until:
+        one: Any
+        if who == PLAIN:
+            one = PlainPPO(scenario, config, feed)
+        else:
+            sampling = config.sampling.model_copy(update={"batched": who == OURS})
+            one = Rllib(scenario, config.model_copy(update={"sampling": sampling}), feed, stock=who == STOCK)
+            until.callback(one.stop)
+        steps, found = 0, []
+        while steps < (config.steps or 0):
+            steps += one.iterate().steps
+            found.append((steps, float(np.mean(one.last)) if one.last else float("nan")))
+        return found
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Mean, and its 95 % interval [Student]."""
+    mean, error = float(np.mean(values)), float(stats.sem(values))
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    return mean, mean - half, mean + half
+
+
+def main() -> None:
+    """Train all, and hold them against the plain loop."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", default="lublin-256")
+    parser.add_argument("--steps", type=int, default=300_000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--who", nargs="+", default=[OURS, RUNNER, PLAIN, STOCK])
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--out", type=Path, default=Path("curves.json"))
+    asked = parser.parse_args()
+    for_training, for_scenario = split_overrides(asked.set)
+    scenario = load(asked.scenario, for_scenario)
+    feed = EpisodeFeed(scenario)
+    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    curves: dict[str, list[Curve]] = {name: [] for name in asked.who}
+    base = make_config({"steps": asked.steps}, "training_curves", for_training).settled(scenario)
+    with session_for(base, None):
+        for seed in range(asked.seeds):
+            for who, found in curves.items():
+                began = time.perf_counter()
+                found.append(curve(who, scenario, base.model_copy(update={"seed": seed}), feed))
+                (first, last), seconds = (found[-1][0][1], found[-1][-1][1]), time.perf_counter() - began
+                print(f"seed {seed}  {who:14}  {first:.5g} -> {last:.5g}  {seconds:.0f} s", flush=True)
+                asked.out.write_text(json.dumps(curves) + "\n", "utf-8")
+    ends = {who: [found[-1][1] for found in of] for who, of in curves.items()}
+    for who, values in ends.items():
+        mean, low, high = interval(values)
+        beside = ""
+        if PLAIN in ends and who != PLAIN:
+            p = stats.ttest_ind(values, ends[PLAIN], equal_var=False).pvalue
+            beside = f"  p of no difference to the {PLAIN}: {p:.2f}"
+        print(f"{who:14}  {mean:.5g} [{low:.5g}, {high:.5g}]{beside}")
+
+
+if __name__ == "__main__":
+    main()
