@@ -163,6 +163,8 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self._require_reset("step")
         sim = self.simulator
         idle = self.layout.num_actions - 1
+        if np.shape(actions) != (self.num_envs,):
+            raise ValueError(f"actions of shape {np.shape(actions)} for {self.num_envs} environments")
         # An episode without a decision is over when it begins; it ends with the next step, as every other.
         chosen = np.where(sim.terminated | sim.truncated, idle, np.asarray(actions, np.int64))
         inside = (chosen >= 0) & (chosen <= idle)

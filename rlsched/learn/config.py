@@ -197,7 +197,7 @@ class TrainConfig(Frozen):
         "an average of what was learned [Polyak and Juditsky 1992]; 0: the newest",
     )
     stalled_minutes: float | None = Field(
-        15.0, gt=0, description="that an iteration may take; then the run stops; null: for ever"
+        30.0, gt=0, description="that an iteration may take; then the run stops; null: for ever"
     )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0)

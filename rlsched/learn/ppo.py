@@ -183,6 +183,13 @@ class TimedPPOLearner(PPOTorchLearner):
             lr_or_lr_schedule=config.lr,
         )
 
+    def _set_optimizer_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state, perhaps of a learner whose Adam was not one operation."""
+        super()._set_optimizer_state(state)
+        for optimizer in self._named_optimizers.values():
+            for group in optimizer.param_groups:
+                group["fused"] = True
+
     def _create_iterator_if_necessary(
         self,
         *,

@@ -26,7 +26,7 @@ from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
-from rlsched.learn.watchdog import watchdog
+from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
@@ -38,6 +38,7 @@ VALIDATED = (
     "utilization",
     "schedule_span",
 )  # what an operator cares about beside
+STOPPING_MINUTES = 0.5
 Reason = Literal["steps", "minutes", "no improvement", "interrupted"]
 
 
@@ -228,9 +229,13 @@ class Run:
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
     def stop(self) -> None:
-        """Let go of processes and files."""
+        """Let go of processes and files; who does not let go is left to the end of Ray's session."""
         self.writer.close()
-        self.engine.stop()
+        try:
+            with watchdog(STOPPING_MINUTES, "stopping what played and learned"):
+                self.engine.stop()
+        except StalledError as error:
+            logging.getLogger(__name__).warning("%s", error)
 
     def begin(self) -> None:
         """Go on from the last whole checkpoint; without one, begin.
@@ -255,7 +260,8 @@ class Run:
                 self.checkpoint()
                 return reason
             began = time.monotonic()
-            with watchdog(self.config.stalled_minutes, f"iteration {self.standing.iteration + 1}"):
+            what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
+            with watchdog(self.config.stalled_minutes, what):
                 progress = self.engine.iterate()
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+AGAIN_S = 5.0
+"""Between barks: one may fall into something that swallows exceptions."""
+
 
 class StalledError(RuntimeError):
     """Something took far longer than it may."""
@@ -39,13 +42,15 @@ def watchdog(minutes: float | None, what: str) -> Iterator[None]:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, bark)
-    signal.setitimer(signal.ITIMER_REAL, 60 * minutes)
+    around = signal.setitimer(signal.ITIMER_REAL, 60 * minutes, AGAIN_S)
     try:
         yield
-    except KeyboardInterrupt:
-        if barked:
-            raise StalledError(f"{what} took more than {minutes:g} minutes") from None
-        raise
+    except BaseException:
+        if not barked:
+            raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *around)
+    if barked:
+        raise StalledError(f"{what} took more than {minutes:g} minutes")

@@ -135,11 +135,17 @@ class VectorSimulator:
             actions: (env,) each legal under `mask`.
 
         Raises:
-            ValueError: an action is illegal, or there is not one for every environment.
+            ValueError: an action is illegal, or there is not one whole number for every environment.
         """
-        if len(actions) != self.num_envs:
-            raise ValueError(f"{len(actions)} actions for {self.num_envs} environments")
+        # Compiled code believes what it is told of types and shapes; below 0 are signs of our own.
+        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
+            raise ValueError(
+                f"{actions.dtype} actions of shape {actions.shape}: give a whole number for each of "
+                f"{self.num_envs} environments"
+            )
         actions = np.ascontiguousarray(actions, np.int64)
+        if actions.min() < 0:
+            raise ValueError(f"action {actions.min()} is illegal: choose one its mask allows")
         problem = self._step_all(self.state, self.outcome, self.rules, self._view, actions)
         if problem >= 0:
             raise ValueError(

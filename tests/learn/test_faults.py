@@ -106,6 +106,26 @@ def test_the_watchdog_ends_a_wait(waits: Callable[[], None], session: None) -> N
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+def listen_late() -> None:
+    """Swallows what ends a wait, once."""
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(60)
+
+
+def wait_inside() -> None:
+    """Waits under a watchdog, and goes on waiting without."""
+    with pytest.raises(StalledError, match="inner"), watchdog(0.01, "inner"):
+        listen_late()
+    time.sleep(60)
+
+
+def test_the_watchdog_barks_again_where_nobody_listened() -> None:
+    with pytest.raises(StalledError, match="outer"), watchdog(0.2, "outer"):
+        wait_inside()
+
+
 def test_the_watchdog_lets_be_what_is_in_time() -> None:
     before = signal.getsignal(signal.SIGALRM)
     for minutes in (0.005, None):

@@ -138,7 +138,9 @@ def test_targets_are_discounted_by_the_ticks_of_the_environment(setting: Setting
     assert targets == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
-def test_where_time_does_not_count_batch_and_loss_are_rllibs(setting: Setting) -> None:
+def test_where_time_does_not_count_batch_and_loss_are_rllibs(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if setting.gamma != 1.0:
         pytest.skip("RLlib knows a discount per decision only")
     ours = setting.batch
@@ -153,16 +155,21 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(setting: Setting) -
     standard = (plain - plain.mean()) / plain.std(correction=0)
     torch.testing.assert_close(ours[Postprocessing.ADVANTAGES], standard, atol=1e-3, rtol=1e-3)
     stock[Postprocessing.ADVANTAGES][real] = standard
-    losses = []
+    shift = torch.randn(int(real.sum()), generator=torch.Generator().manual_seed(0)) * 0.4  # some are clipped
+    found: list[dict[str, float]] = []
     for one, batch in ((setting.learner, ours), (learner, stock)):
-        shifted = {**batch, Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP] + 0.05}
+        told: dict[str, Any] = {}
+        monkeypatch.setattr(one.metrics, "log_dict", lambda values, told=told, **_: told.update(values))
+        schedules = one.entropy_coeff_schedulers_per_module
+        monkeypatch.setattr(schedules[MODULE], "get_current_value", lambda: 0.3)
+        shifted = {**batch, Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP].clone()}
+        shifted[Columns.ACTION_LOGP][real if one is learner else slice(None)] += shift
         output = one.module[MODULE].forward_train(shifted)
-        losses.append(
-            one.compute_loss_for_module(
-                module_id=MODULE, config=one.config, batch=shifted, fwd_out=output
-            ).item()
-        )
-    assert losses[0] == pytest.approx(losses[1], rel=5e-3)
+        loss = one.compute_loss_for_module(module_id=MODULE, config=one.config, batch=shifted, fwd_out=output)
+        names = ("policy_loss", "vf_loss", "entropy")
+        found.append({name: float(told[name]) for name in names} | {"total": loss.item()})
+    assert all(abs(value) > 1e-2 for value in found[0].values()), found
+    assert found[0] == pytest.approx(found[1], rel=1e-3)
 
 
 def test_an_update_goes_through_every_row_in_every_epoch(
@@ -191,6 +198,17 @@ def test_an_update_goes_through_every_row_in_every_epoch(
     after = learner.module[MODULE].state_dict()
     assert any((before[name] != after[name]).any() for name in before)
     learner.module[MODULE].load_state_dict(before)
+
+
+def test_the_state_of_an_older_optimizer_does_not_make_it_slow(setting: Setting) -> None:
+    learner = setting.learner
+    state = deepcopy(learner.get_state())
+    for optimizer in state["optimizer"].values():
+        for group in optimizer["state"]["param_groups"]:
+            group["fused"] = None
+    learner.set_state(state)
+    groups = [group for optimizer in learner._named_optimizers.values() for group in optimizer.param_groups]
+    assert [group["fused"] for group in groups] == [True]
 
 
 @settings(max_examples=100, deadline=None)

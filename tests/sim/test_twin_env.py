@@ -258,9 +258,12 @@ def test_actions_come_in_any_kind_of_whole_numbers_one_for_every_environment() -
         every_other[::2] = chosen
         cores[2].step(every_other[::2])
         assert snapshot(cores[0], 1) == snapshot(cores[1], 1) == snapshot(cores[2], 1)
-    for number in (1, 3):
-        with pytest.raises(ValueError, match=f"{number} actions for 2 environments"):
-            cores[0].step(np.zeros(number, np.int64))
+    for wrong in (np.zeros(1, np.int64), np.zeros((2, 1), np.int64), np.zeros(2), np.zeros(3, np.int64)):
+        with pytest.raises(ValueError, match="give a whole number for each of 2 environments"):
+            cores[0].step(wrong)
+    for sign in (-1, -2, -3):  # which mean something inside
+        with pytest.raises(ValueError, match=f"action {sign} is illegal"):
+            cores[0].step(np.full(2, sign))
 
 
 def fingerprint() -> str:
