@@ -3,7 +3,7 @@
 The same environments, network, batch, epochs, minibatches and rates, several seeds of each. Compared is the
 mean return of the last hundred episodes of training, after the same number of decisions. RLlib with its own
 learner, too, is not held to that: it discounts per decision, which is another objective.
-Run: `python benchmarks/training_curves.py --scenario green-10 --steps 300000 --out curves.json`.
+Run: `python -m benchmarks.training_curves --scenario green-10 --steps 300000 --out curves.json`.
 """
 
 from __future__ import annotations

@@ -260,8 +260,9 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         obs = torch.from_numpy(ongoing.obs).to(self._device)
         batch: dict[str, Any] = {Columns.OBS: obs.unsqueeze(1) if recurrent else obs}
         if recurrent:
-            to_device = lambda state: torch.from_numpy(state).to(self._device)  # noqa: E731
-            batch[Columns.STATE_IN] = tree.map_structure(to_device, ongoing.states)
+            batch[Columns.STATE_IN] = tree.map_structure(
+                lambda state: torch.from_numpy(state).to(self._device), ongoing.states
+            )
         if explore:
             found = self.module._forward_exploration(batch, t=decisions)
         else:
