@@ -14,15 +14,22 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
 
-from rlsched.learn.appo import GuardedAPPOLearner, PatientAPPO
+from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.dqn import TimedDQNLearner
+from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO
 from rlsched.learn.module import MaskedModule, QModule, TargetedModule, module_config
 from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
 from rlsched.scenario import Scenario
+
+RESTART_DELAY_S = 1.0
+"""After an exception in a runner, before its process ends."""
+
+PROBE_S = 1.0
+"""That an iteration waits for runners which are being started again; the others play on."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
 
 DESCRIPTIONS: Mapping[str, Description] = {
     "ppo": Description(
-        config=PPOConfig,
+        config=lambda: PPOConfig(algo_class=GuardedPPO),
         learner=TimedPPOLearner,
         module=MaskedModule,
         reports=("policy_loss", "vf_loss", "vf_explained_var", "entropy"),
@@ -109,7 +116,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         sampled_at_once=lambda config: config.sampling.fragment,
     ),
     "appo": Description(
-        config=lambda: APPOConfig(algo_class=PatientAPPO),
+        config=lambda: APPOConfig(algo_class=GuardedAPPO),
         learner=GuardedAPPOLearner,
         module=TargetedModule,
         reports=("policy_loss", "vf_loss", "entropy", "mean_IS"),
@@ -117,7 +124,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         sampled_at_once=lambda config: config.appo.fragment,
     ),
     "dqn": Description(
-        config=DQNConfig,
+        config=lambda: DQNConfig(algo_class=GuardedDQN),
         learner=TimedDQNLearner,
         module=QModule,
         reports=("qf_loss", "qf_mean", "td_error_mean"),
@@ -165,6 +172,7 @@ def build_config(
             gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
             rollout_fragment_length=kind.sampled_at_once(config),
             env_runner_cls=BatchedEnvRunner if sampling.batched else None,
+            sample_timeout_s=sampling.hung_seconds,
         )
         .learners(
             num_learners=config.learners,
@@ -187,6 +195,11 @@ def build_config(
             min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=config.decisions_per_iteration
         )
         .callbacks(DomainMetrics)
-        .fault_tolerance(restart_failed_env_runners=True)
+        .fault_tolerance(
+            restart_failed_env_runners=True,
+            max_num_env_runner_restarts=sampling.restarts,
+            delay_between_env_runner_restarts_s=RESTART_DELAY_S,
+            env_runner_health_probe_timeout_s=PROBE_S,
+        )
         .debugging(seed=config.seed, log_level="ERROR")
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from typing import Any
 
 import torch
-from ray.rllib.algorithms.appo import APPO
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
@@ -17,23 +15,6 @@ from rlsched.learn.discounting import ending
 
 NEVER_CHOSEN = 1e4
 """As a log probability of the behaviour: importance weights against it are 0."""
-
-
-LOOK_AGAIN_S = 0.1
-"""How often to see whether a runner is back."""
-
-
-class PatientAPPO(APPO):
-    """RLlib's APPO that waits for its runners where none is alive: Ray is about to restart them.
-
-    RLlib's samples from the driver's own runner then, which has no environments.
-    """
-
-    def _sample_and_get_connector_states(self) -> Any:
-        if self.config.num_env_runners and not self.env_runner_group.num_healthy_remote_workers():
-            time.sleep(LOOK_AGAIN_S)
-            return [], [], [], set()
-        return super()._sample_and_get_connector_states()
 
 
 class LearnerDiedError(RuntimeError):

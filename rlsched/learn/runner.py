@@ -8,15 +8,20 @@ them, whole and without a copy. State, weights, spaces, lifetime counts and faul
 
 from __future__ import annotations
 
+import secrets
 import time
+import traceback
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import ray
 import torch
 import tree
 from numpy.typing import NDArray
+from ray._raylet import raise_sys_exit_with_custom_error_message  # type: ignore[attr-defined]
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -193,8 +198,21 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self.clusters = clusters
         self.ongoing: Ongoing | None = None
         self.memory = Memory()
-        stream = (RUNNER_STREAM, *clusters.stream, self.worker_index or 0)
-        self.draws = np.random.default_rng(stream)
+        self.salt = (secrets.randbits(32),) if is_another() else ()
+        self.draws = np.random.default_rng(
+            (RUNNER_STREAM, *clusters.stream, self.worker_index or 0, *self.salt)
+        )
+
+    def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do what the driver asks for; an exception ends the process, which tells the driver of what.
+
+        RLlib's runners tell a log only.
+        """
+        try:
+            return func(self, *args, **kwargs)
+        except Exception:
+            time.sleep(self.config.delay_between_env_runner_restarts_s)
+            raise_sys_exit_with_custom_error_message(traceback.format_exc(), exit_code=1)
 
     def _sample(
         self,
@@ -209,7 +227,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             raise ValueError("samples decisions, not episodes: set batch_mode='truncate_episodes'")
         clusters = self.clusters
         if force_reset or self.ongoing is None:
-            obs = self._reset(seed=self._seed if self.ongoing is None else None)
+            seed = [self._seed, *self.salt] if self.ongoing is None else None
+            obs = self._reset(seed=seed)
             self.ongoing = Ongoing.start(obs, self._initial_states())
         ongoing = self.ongoing
         length = -(-num_timesteps // self.num_envs)
@@ -311,6 +330,14 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 state[env] = start[env]
 
             tree.map_structure(reset, ongoing.states, first)
+
+
+def is_another() -> bool:
+    """Whether this process takes the place of a runner that died, and must not play its episodes again."""
+    if not ray.is_initialized():
+        return False
+    context = ray.get_runtime_context()
+    return context.get_actor_id() is not None and bool(context.was_current_actor_reconstructed)
 
 
 def _new_id() -> str:

@@ -11,15 +11,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
+from ray import cloudpickle
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn import algorithms
 from rlsched.learn.config import make_config
 from rlsched.learn.folder import RunFolder
+from rlsched.learn.guard import RunnersLostError
 from rlsched.learn.policy import load_policy
 from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Scenario
 
@@ -29,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 SETTINGS = (
     *("sampling.envs_per_runner=4", "sampling.fragment=32", "ppo.minibatch=64", "appo.fragment=16"),
-    *("dqn.learning_starts=64", "dqn.batch=32"),
+    *("dqn.learning_starts=64", "dqn.batch=32", "sampling.hung_seconds=8", "sampling.restarts=2"),
 )
 DISK_BYTES = 64 << 20
 LEFT_BYTES = 200_000
@@ -54,29 +59,84 @@ def engine(request: pytest.FixtureRequest, small: Scenario, session: None) -> It
     made.stop()
 
 
-def runners(engine: RllibEngine) -> list[int]:
-    """Numbers of the processes of the remote runners that answer."""
+def runners(engine: RllibEngine) -> dict[int, bool]:
+    """Processes of the remote runners that answer, and which play episodes that the first ones did not."""
     group = engine.algorithm.env_runner_group
-    found: list[int] = group.foreach_env_runner(lambda _: os.getpid(), local_env_runner=False)
-    return found
+    found = group.foreach_env_runner(
+        lambda runner: (os.getpid(), bool(runner.salt)), local_env_runner=False, timeout_seconds=30
+    )
+    return dict(found)
 
 
-@pytest.mark.parametrize("engine", [("ppo", 2), ("appo", 1), ("dqn", 2)], indirect=True)
-def test_training_goes_on_without_a_runner_that_was_killed_until_it_is_back(engine: RllibEngine) -> None:
+@pytest.mark.parametrize(
+    ("engine", "ended_by"),
+    [
+        (("ppo", 2), signal.SIGKILL),
+        (("appo", 1), signal.SIGKILL),
+        (("dqn", 2), signal.SIGKILL),
+        (("ppo", 2), signal.SIGSTOP),
+        (("appo", 1), signal.SIGSTOP),
+    ],
+    indirect=["engine"],
+)
+def test_training_goes_on_without_a_runner_that_dies_or_hangs_until_another_is_there(
+    engine: RllibEngine, ended_by: signal.Signals
+) -> None:
     for _ in range(2):
         before = engine.iterate().steps
-    alive = runners(engine)
-    os.kill(alive[0], signal.SIGKILL)
+    first = runners(engine)
+    assert not any(first.values())
+    victim = next(iter(first))
+    os.kill(victim, ended_by)
     deadline = time.monotonic() + 120
     while True:
         steps = engine.iterate().steps
         assert steps > before
         before = steps
         now = runners(engine)
-        if len(now) == len(alive) and alive[0] not in now:
+        if len(now) == len(first) and victim not in now:
             break
         assert time.monotonic() < deadline, "no runner took its place"
+    assert any(now.values())
     assert engine.iterate().steps > before
+    with pytest.raises(ProcessLookupError):
+        os.kill(victim, 0)
+
+
+class Failing(BatchedEnvRunner):
+    """Plays one fragment in all."""
+
+    played = 0
+
+    def _sample(self, **kwargs: Any) -> Any:
+        self.played += 1
+        if self.played > 1:
+            raise ArithmeticError("that was one too many")
+        return super()._sample(**kwargs)
+
+
+@pytest.fixture
+def failing(session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Failing is pickled whole: other processes do not know this file."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(algorithms, "BatchedEnvRunner", Failing)
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.mark.parametrize("engine", [("ppo", 2), ("appo", 1)], indirect=True)
+def test_runners_that_fail_again_and_again_end_the_run_with_their_reason(
+    failing: None, engine: RllibEngine
+) -> None:
+    def play() -> None:
+        while True:
+            engine.iterate()
+
+    with (
+        pytest.raises(RunnersLostError, match=r"(?s)sampling\.restarts.*that was one too many"),
+        watchdog(3, "to notice"),
+    ):
+        play()
 
 
 @ray.remote(num_cpus=0)
