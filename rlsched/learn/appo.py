@@ -9,6 +9,7 @@ import torch
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
+from ray.rllib.core.learner.training_data import TrainingData
 from torch import Tensor
 
 from rlsched.learn.discounting import ending
@@ -54,13 +55,17 @@ class GuardedAPPOLearner(APPOTorchLearner):
         self._learner_thread._stop_event.set()  # before the next batch
         self._agg_event.set()
 
-    def update(self, *args: Any, **kwargs: Any) -> Any:
-        """Hand a batch over to the thread.
+    def update(self, *, training_data: TrainingData, **kwargs: Any) -> Any:
+        """Hand a batch over to the thread; nothing, where the node is gone on which the fragments lay.
 
         Raises:
             LearnerDiedError: it has died.
         """
-        result = None if self.failure else super().update(*args, **kwargs)
+        result = {}
+        if self.failure is None:
+            training_data.solve_refs()
+            if training_data.episodes != []:
+                result = super().update(training_data=training_data, **kwargs)
         if self.failure is not None:
             died = LearnerDiedError(f"the learner died of {type(self.failure).__name__}: {self.failure}")
             died.add_note("".join(traceback.format_exception(self.failure)).rstrip())

@@ -1,0 +1,77 @@
+"""Training on a cluster of several nodes, one of which goes and comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import make_config
+from rlsched.learn.rllib import RllibEngine
+from rlsched.scenario import Scenario
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = (
+    *("sampling.envs_per_runner=4", "sampling.fragment=32", "ppo.minibatch=64", "appo.fragment=16"),
+    *("sampling.runners=2", "sampling.hung_seconds=20"),
+)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A head that only this process works on, and two nodes with room for a runner each."""
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(num_cpus=1)
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def nodes(engine: RllibEngine) -> set[str]:
+    """Where the runners are that answer."""
+    group = engine.algorithm.env_runner_group
+    found = group.foreach_env_runner(
+        lambda _: ray.get_runtime_context().get_node_id(), local_env_runner=False, timeout_seconds=30
+    )
+    return set(found)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "appo"])
+def test_training_goes_on_while_a_node_is_gone_and_takes_in_the_next(
+    algo: str, small: Scenario, cluster: Cluster
+) -> None:
+    feed = EpisodeFeed(small)
+    simulated = small.model_copy(update={"cluster": feed.source.cluster})
+    config = make_config({}, "test", [*SETTINGS, f"algo={algo}"]).settled(simulated)
+    engine = RllibEngine(simulated, config, feed, 0)
+    try:
+        steps = [engine.iterate().steps for _ in range(2)]
+        first = nodes(engine)
+        assert len(first) == 2
+
+        lost = cluster.worker_nodes.copy().pop()
+        cluster.remove_node(lost, allow_graceful=False)
+        began = time.monotonic()
+        while nodes(engine) != first - {lost.node_id}:
+            steps.append(engine.iterate().steps)
+            assert time.monotonic() - began < 120, "the node is not missed"
+        began = time.monotonic()
+        steps += [engine.iterate().steps for _ in range(3)]
+        assert time.monotonic() - began < 60, "training waits for the node that is gone"
+
+        found = cluster.add_node(num_cpus=1)
+        began = time.monotonic()
+        while nodes(engine) != (first - {lost.node_id}) | {found.node_id}:
+            steps.append(engine.iterate().steps)
+            assert time.monotonic() - began < 120, "nobody plays on the node that came"
+        steps.append(engine.iterate().steps)
+        assert steps == sorted(set(steps))
+    finally:
+        engine.stop()
