@@ -83,7 +83,7 @@ def train(
 
     All take turns in one process, with the same environments, networks, batch, epochs and minibatches. The
     plain loop is in the repository (benchmarks/), and MaskablePPO of sb3-contrib, whose network is its own,
-    takes turns where that is installed (pip install 'rlsched[bench]').
+    takes turns where that is installed (pip install 'rlsched[bench]'): told to do the same, and as it comes.
 
     Example: rlsched bench train --scenario green-10 --set sampling.fragment=256
     """

@@ -23,7 +23,8 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import TrainConfig
 from rlsched.scenario import Scenario
 
-OURS, STOCK, PLAIN, MASKABLE = "rlsched", "RLlib", "plain loop", "MaskablePPO"
+OURS, STOCK, PLAIN = "rlsched", "RLlib", "plain loop"
+MASKABLE, UNTOLD = "MaskablePPO", "MaskablePPO as it comes"
 
 
 class Turn(Protocol):
@@ -151,7 +152,8 @@ def contestants(
     except ImportError:  # the extra `bench` is not installed
         other = None
     if other is not None:
-        yield MASKABLE, other.Maskable(scenario, config)
+        yield MASKABLE, other.Maskable(scenario, config, alike=True)
+        yield UNTOLD, other.Maskable(scenario, config, alike=False)
 
 
 def measure(

@@ -1,0 +1,199 @@
+"""Throughput against runners and nodes, and what more of them would be limited by.
+
+On a `ray.cluster_utils.Cluster`: nodes are processes of this machine, which shows that work is spread and
+what that costs, not what more processors bring. So the parts are measured one by one, too: what a runner
+samples, what the driver does per fragment, what a fragment and the weights weigh, what learning takes per
+decision. From these follows what 10, 100 and 1,000 runners with a core each would do.
+Run: `python -m benchmarks.scaling --scenario green-10`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import ray
+from ray.cluster_utils import Cluster
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import TrainConfig, make_config, split_overrides
+from rlsched.learn.rllib import RllibEngine
+from rlsched.scenario import Scenario, load
+
+PROJECTED = (10, 100, 1000)
+NETWORK_BYTES_PER_S = 10e9 / 8
+"""Of the driver's node: 10 Gbit/s."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the parts of an iteration take.
+
+    Attributes:
+        sampled_per_s: decisions of one runner.
+        decisions: of a fragment, in all environments of a runner.
+        fragment_bytes: that a runner sends.
+        weights_bytes: that it is sent.
+        receive_s: the driver's time to get a fragment out of the object store and its bytes into arrays.
+        learned_per_s: decisions that one learner takes in, all epochs of them.
+    """
+
+    sampled_per_s: float
+    decisions: int
+    fragment_bytes: int
+    weights_bytes: int
+    receive_s: float
+    learned_per_s: float
+
+
+def seconds(does: Any, turns: int = 5) -> float:
+    """The median time of a call, after one that does not count."""
+    does()
+    taken = []
+    for _ in range(turns):
+        began = time.perf_counter()
+        does()
+        taken.append(time.perf_counter() - began)
+    return median(taken)
+
+
+def parts(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Parts:
+    """Measure them with one remote runner and a learner in this process."""
+    engine = RllibEngine(scenario, config, feed, 0)
+    try:
+        group, learners = engine.algorithm.env_runner_group, engine.algorithm.learner_group
+        spent: list[tuple[float, int]] = []
+        update = learners.update
+
+        def timed(**kwargs: Any) -> Any:
+            began = time.perf_counter()
+            found = update(**kwargs)
+            spent.append((time.perf_counter() - began, sum(map(len, kwargs["episodes"]))))
+            return found
+
+        learners.update = timed
+        for _ in range(4):
+            engine.iterate()
+        learned = median(decisions / taken for taken, decisions in spent[1:])
+
+        sampling = median(
+            group.foreach_env_runner(lambda runner: seconds(runner.sample), local_env_runner=False)
+        )
+        actor = group._worker_manager.actors()[1]
+        fragment = actor.apply.remote(lambda runner: ray.put(runner.sample()))
+        held = ray.get(fragment)
+        taken = seconds(lambda: ray.get(held))
+        episodes = ray.get(held)
+        weights = learners.get_state(components="learner/rl_module", inference_only=True)
+        return Parts(
+            sampled_per_s=sum(map(len, episodes)) / sampling,
+            decisions=sum(map(len, episodes)),
+            fragment_bytes=sent_bytes(episodes),
+            weights_bytes=sent_bytes(weights),
+            receive_s=taken,
+            learned_per_s=learned,
+        )
+    finally:
+        engine.stop()
+
+
+def sent_bytes(what: Any) -> int:
+    """Of a pickle, arrays included, as Ray sends it."""
+    arrays: list[pickle.PickleBuffer] = []
+    head = ray.cloudpickle.dumps(what, protocol=5, buffer_callback=arrays.append)
+    return len(head) + sum(one.raw().nbytes for one in arrays)
+
+
+def throughput(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int) -> float:
+    """Decisions per second, sampled and learned from, in the median iteration."""
+    sampling = config.sampling.model_copy(update={"runners": runners})
+    engine = RllibEngine(scenario, config.model_copy(update={"sampling": sampling}), feed, 0)
+    try:
+        speeds = []
+        for turn in range(turns + 2):
+            began = time.perf_counter()
+            progress = engine.iterate()
+            if turn >= 2:
+                speeds.append(progress.sampled / (time.perf_counter() - began))
+        return median(speeds)
+    finally:
+        engine.stop()
+
+
+def projected(found: Parts, runners: int) -> dict[str, float]:
+    """Decisions per second that this many runners, a core each, and one learner like ours could do.
+
+    PPO samples, then learns, then sends weights to everybody; APPO does all at once, as fast as the slowest.
+    """
+    sampled = runners * found.sampled_per_s
+    received = found.decisions / found.receive_s
+    carried = NETWORK_BYTES_PER_S / (found.fragment_bytes / found.decisions)
+    arriving = min(sampled, received, carried)
+    told = runners * found.weights_bytes / NETWORK_BYTES_PER_S
+    batch = runners * found.decisions
+    ppo = batch / (batch / arriving + batch / found.learned_per_s + told)
+    return {
+        "runners": runners,
+        "sampled": sampled,
+        "received": received,
+        "carried": carried,
+        "learned": found.learned_per_s,
+        "ppo": ppo,
+        "appo": min(arriving, found.learned_per_s),
+        "broadcast_s": told,
+        "learners_to_keep_up": arriving / found.learned_per_s,
+    }
+
+
+def main() -> None:
+    """Measure, and project."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", default="green-10")
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--runners", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--out", type=Path, default=Path("scaling.json"))
+    asked = parser.parse_args()
+    for_training, for_scenario = split_overrides(asked.set)
+    scenario = load(asked.scenario, for_scenario)
+    feed = EpisodeFeed(scenario)
+    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    base = make_config({"steps": 10**9}, "scaling", for_training)
+    results: dict[str, Any] = {"scenario": asked.scenario, "throughput": []}
+    for nodes in asked.nodes:
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=-(-max(asked.runners) // nodes))
+        ray.init(address=cluster.address, log_to_driver=False)
+        try:
+            for algo in ("ppo", "appo"):
+                config = base.model_copy(update={"algo": algo}).settled(scenario)
+                for runners in asked.runners:
+                    speed = throughput(scenario, config, feed, runners, asked.turns)
+                    results["throughput"].append([algo, nodes, runners, speed])
+                    print(f"{algo:5} {nodes} nodes {runners} runners: {speed:,.0f} decisions/s", flush=True)
+            if nodes == asked.nodes[0]:
+                sampling = base.sampling.model_copy(update={"runners": 1})
+                found = parts(
+                    scenario, base.model_copy(update={"sampling": sampling}).settled(scenario), feed
+                )
+                results["parts"] = asdict(found)
+                results["projected"] = [projected(found, runners) for runners in PROJECTED]
+                print(
+                    json.dumps({name: results[name] for name in ("parts", "projected")}, indent=1), flush=True
+                )
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+        asked.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
