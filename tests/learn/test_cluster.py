@@ -22,7 +22,7 @@ SETTINGS = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A head that only this process works on, and two nodes with room for a runner each."""
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})

@@ -33,7 +33,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
         ("ppo.minibatsh=1", "--set: ppo.minibatsh: unknown key; use one of clip, entropy, epochs,"),
         (
             "sampling.envs=1",
-            "--set: sampling.envs: unknown key; use one of batched, envs_per_runner, fragment, runner",
+            "--set: sampling.envs: unknown key; use one of batched, envs_per_runner, fragment, hung_",
         ),
         ("algo=a3c", "--set: algo: value 'a3c'; Input should be 'ppo'"),
         ("seed=-1", "--set: seed: value -1; Input should be greater than or equal to 0"),
