@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from itertools import pairwise
 
-from rlsched.sim.layout import Layout
+import torch
+from torch import Tensor
+
+from rlsched.sim.layout import Block, Layout
 
 ILLEGAL = torch.finfo(torch.float32).min
 
@@ -15,34 +17,51 @@ def masked(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.masked_fill(mask < 0.5, ILLEGAL)
 
 
-class Blocks(nn.Module):
-    """Cuts a vector into its blocks."""
+class Blocks:
+    """Cuts a vector into its blocks; where each begins is found once, not at every step."""
 
     def __init__(self, layout: Layout) -> None:
-        super().__init__()
-        self.layout = layout
+        self.blocks = {block.name: block for block in layout.blocks}
+        self.beside = {
+            privileged: neighbours(context_blocks(layout, privileged=privileged))
+            for privileged in (False, True)
+        }
 
-    def forward(self, vector: Tensor, name: str) -> Tensor:
-        """The block (batch, *shape) of (batch, size) vectors."""
-        block = self.layout.block(name)
-        if block is None:
-            raise KeyError(name)
-        return vector[:, block.offset : block.offset + block.size].view(-1, *block.shape)
+    def __call__(self, vector: Tensor, name: str) -> Tensor:
+        """The block (batch, *shape) of (batch, size) vectors.
 
-    def context(self, vector: Tensor, *, privileged: bool) -> Tensor:
-        """(batch, n) everything but the jobs; with `privileged` also what only a critic may see."""
-        names = context_blocks(self.layout, privileged=privileged)
-        parts = [self(vector, name).flatten(1) for name in names]
-        return torch.cat(parts, dim=1) if parts else vector[:, :0]
+        Raises:
+            KeyError: nothing like it is observed.
+        """
+        block = self.blocks[name]
+        return vector.narrow(1, block.offset, block.size).view(-1, *block.shape)
+
+    def context(self, vector: Tensor, *, privileged: bool) -> list[Tensor]:
+        """Everything but the jobs, each (batch, n); with `privileged` also what only a critic may see."""
+        return [vector.narrow(1, offset, size) for offset, size in self.beside[privileged]]
 
 
-def context_blocks(layout: Layout, *, privileged: bool) -> list[str]:
-    """Names of the blocks beside the jobs; the outlook only for a critic."""
-    return [b.name for b in layout.blocks if b.name != "jobs" and (privileged or b.name != "outlook")]
+def context_blocks(layout: Layout, *, privileged: bool) -> list[Block]:
+    """The blocks beside the jobs; the outlook only for a critic."""
+    return [
+        block for block in layout.blocks if block.name != "jobs" and (privileged or block.name != "outlook")
+    ]
+
+
+def neighbours(blocks: list[Block]) -> list[tuple[int, int]]:
+    """Offsets and sizes of what stands next to each other in the vector."""
+    begin = [k for k in range(len(blocks)) if k == 0 or blocks[k].offset != end_of(blocks[k - 1])]
+    return [
+        (blocks[first].offset, end_of(blocks[last - 1]) - blocks[first].offset)
+        for first, last in pairwise([*begin, len(blocks)])
+    ]
+
+
+def end_of(block: Block) -> int:
+    """Where the next block may begin."""
+    return block.offset + block.size
 
 
 def context_size(layout: Layout, *, privileged: bool) -> int:
-    """Numbers in those blocks."""
-    return sum(
-        block.size for block in layout.blocks if block.name in context_blocks(layout, privileged=privileged)
-    )
+    """Numbers in the context."""
+    return sum(block.size for block in context_blocks(layout, privileged=privileged))

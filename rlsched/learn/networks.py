@@ -73,8 +73,8 @@ class FlatPolicy(nn.Module):
         """Masked logits (batch, actions)."""
         inputs = self.blocks.context(vector, privileged=False)
         if self.jobs is not None:
-            inputs = torch.cat([self.blocks(vector, self.jobs).flatten(1), inputs], dim=1)
-        return masked(self.net(inputs), mask)
+            inputs = [self.blocks(vector, self.jobs).flatten(1), *inputs]
+        return masked(self.net(torch.cat(inputs, dim=1)), mask)
 
 
 class JobEncoder(nn.Module):
@@ -148,15 +148,15 @@ class JobScorer(nn.Module):
         """Masked logits (batch, actions)."""
         jobs = self.blocks(vector, "jobs")
         context = self.blocks.context(vector, privileged=False)
-        state = self.encoder.of_state(torch.cat([context, mean_job(jobs)], dim=1))
-        slots = jobs.shape[1]
-        env, slot = torch.nonzero(mask[:, :slots] > 0.5, as_tuple=True)
+        state = self.encoder.of_state(torch.cat([*context, mean_job(jobs)], dim=1))
+        legal = mask.narrow(1, 0, jobs.shape[1])
+        env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
         hidden = self.encoder(chosen, state[env])
         scores = (self.sharpness * self.linear(chosen) + self.gain * self.body(hidden)).squeeze(-1)
         pool = torch.zeros_like(state).index_add(0, env, hidden)
-        pool = pool / (mask[:, :slots].sum(1, keepdim=True) + 1)
-        logits = torch.full_like(mask[:, :slots], ILLEGAL).index_put((env, slot), scores)
+        pool = pool / (legal.sum(1, keepdim=True) + 1)
+        logits = torch.full_like(legal, ILLEGAL).index_put((env, slot), scores)
         # Waiting, and suspending a running job, compete with the best job, whatever the level of the scores.
         level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6)
         around = torch.cat([state, pool], dim=1)
@@ -192,11 +192,11 @@ class Critic(nn.Module):
 
     def forward(self, vector: Tensor) -> Tensor:
         """(batch,) values."""
-        around = self.blocks.context(vector, privileged=True)
+        context = self.blocks.context(vector, privileged=True)
         if self.encoder is None or self.of_job is None:
-            return self.net(around).squeeze(-1)
+            return self.net(torch.cat(context, dim=1)).squeeze(-1)
         jobs = self.blocks(vector, "jobs")
-        around = torch.cat([around, mean_job(jobs)], dim=1)
+        around = torch.cat([*context, mean_job(jobs)], dim=1)
         value = self.net(around).squeeze(-1)
         env, slot = torch.nonzero(jobs[..., 0] > 0.5, as_tuple=True)
         hidden = self.encoder(jobs[env, slot], self.encoder.of_state(around)[env])

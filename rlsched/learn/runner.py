@@ -270,7 +270,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         obs, _ = self.clusters.reset(**how)
         return np.asarray(obs)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _choose(
         self, ongoing: Ongoing, explore: bool, decisions: int
     ) -> tuple[IntArray, dict[str, NDArray[Any]]]:

@@ -263,7 +263,7 @@ def test_the_value_is_a_sum_over_the_jobs_that_are_there() -> None:
     # With the state around them held still, every job adds its own part.
     assert critic.encoder is not None
     assert critic.of_job is not None
-    around = torch.cat([critic.blocks.context(with_jobs(jobs), privileged=True), mean_job(jobs)], dim=1)
+    around = torch.cat([*critic.blocks.context(with_jobs(jobs), privileged=True), mean_job(jobs)], dim=1)
     state = critic.encoder.of_state(around)
     parts = torch.stack([critic.of_job(critic.encoder(jobs[:, k], state)).squeeze(-1) for k in range(3)])
     torch.testing.assert_close(value, critic.net(around).squeeze(-1) + SMALL * parts.sum(0))
