@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import ray
+from ray._private.state import actors
 from ray.cluster_utils import Cluster
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import make_config
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.rllib import RllibEngine
 from rlsched.scenario import Scenario
+
+from .conftest import SMALL
 
 pytestmark = pytest.mark.slow
 
@@ -75,3 +82,21 @@ def test_training_goes_on_while_a_node_is_gone_and_takes_in_the_next(
         assert steps == sorted(set(steps))
     finally:
         engine.stop()
+
+
+def test_the_command_line_trains_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "rlsched", "train", "--scenario", "lublin-256"]
+    words += ["--address", cluster.address, "--out", str(tmp_path / "run"), "--steps", "512"]
+    for setting in (*SETTINGS, *SMALL, "validation.episodes=2"):
+        words += ["--set", setting]
+    before = started()
+    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert RunFolder(tmp_path / "run").latest() is not None
+    assert started() > before  # on its nodes, and not on a Ray of the command's own
+    assert len(ray.nodes()) >= 3  # it leaves the cluster as it is
+
+
+def started() -> int:
+    """Runners that were ever started on the cluster."""
+    return sum(one["ActorClassName"] == "BatchedEnvRunner" for one in actors().values())
