@@ -83,7 +83,8 @@ def parts(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Parts:
         learned = median(decisions / taken for taken, decisions in spent[1:])
 
         sampling = median(
-            group.foreach_env_runner(lambda runner: seconds(runner.sample), local_env_runner=False)
+            group.foreach_env_runner(lambda runner: seconds(runner.sample, 1), local_env_runner=False)[0]
+            for _ in range(3)
         )
         actor = group._worker_manager.actors()[1]
         fragment = actor.apply.remote(lambda runner: ray.put(runner.sample()))

@@ -75,8 +75,6 @@ def growth(readings: list[Reading], warm: float) -> tuple[float, float, float]:
     end = readings[-1].minute
     before = [r.mib for r in readings if warm <= r.minute < warm + WINDOW_MINUTES]
     after = [r.mib for r in readings if r.minute >= end - WINDOW_MINUTES]
-    if not before or end < warm + 2 * WINDOW_MINUTES:
-        raise SystemExit(f"ran for {end:.0f} minutes; needs {warm + 2 * WINDOW_MINUTES:g} to compare")
     first, last = float(np.median(before)), float(np.median(after))
     return first, last, 100 * (last / first - 1)
 
@@ -105,18 +103,23 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("runs/soak"))
     asked = parser.parse_args()
+    if asked.minutes < asked.warm + 2 * WINDOW_MINUTES:
+        parser.error(f"--minutes {asked.minutes:g}: needs {asked.warm + 2 * WINDOW_MINUTES:g} to compare")
+    if asked.out.exists():
+        parser.error(f"--out {asked.out}: is there already")
     asked.out.mkdir(parents=True)
     running: dict[str, subprocess.Popen[bytes]] = {}
     readings: dict[str, list[Reading]] = {algo: [] for algo in asked.algo}
     began = time.monotonic()
-    for algo in asked.algo:
-        words = [sys.executable, "-m", "rlsched", "train", "--scenario", asked.scenario, "--algo", algo]
-        words += ["--minutes", str(2 * asked.minutes), "--steps", str(10**12), "--out", str(asked.out / algo)]
-        for setting in asked.set:
-            words += ["--set", setting]
-        with (asked.out / f"{algo}.log").open("wb") as log:
-            running[algo] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
+        for algo in asked.algo:
+            words = [sys.executable, "-m", "rlsched", "train", "--scenario", asked.scenario, "--algo", algo]
+            words += ["--minutes", str(2 * asked.minutes), "--steps", str(10**12)]
+            words += ["--out", str(asked.out / algo)]
+            for setting in asked.set:
+                words += ["--set", setting]
+            with (asked.out / f"{algo}.log").open("wb") as log:
+                running[algo] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         while time.monotonic() - began < 60 * asked.minutes:
             time.sleep(EVERY_S)
             for algo, process in running.items():

@@ -29,7 +29,7 @@ RESTART_DELAY_S = 1.0
 """After an exception in a runner, before its process ends."""
 
 PROBE_S = 1.0
-"""That an iteration waits for runners which are being started again; the others play on."""
+"""That RLlib waits for others that are not back yet when one is."""
 
 
 @dataclass(frozen=True)

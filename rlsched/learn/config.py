@@ -144,8 +144,12 @@ class Sampling(Frozen):
         description="remote runners; 0 plays in the learner's own process; left out: 0, or 1 for appo",
     )
     fragment: int = Field(1024, ge=1, description="decisions per environment and iteration")
-    hung_seconds: float = Field(
-        60.0, gt=0, description="that a remote runner may take for a fragment; then it is started again"
+    hung_seconds: float | None = Field(
+        60.0,
+        gt=0,
+        le=86_400,
+        description="that a remote runner may take to answer, a fragment included; then it is started again; "
+        "null: for ever",
     )
     restarts: int = Field(30, ge=0, description="times that each remote runner may be started again")
     batched: bool = Field(

@@ -46,13 +46,17 @@ class RllibEngine:
         self.returns = expected_returns(scenario, feed, config.seed)
         described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
-        if config.algo == "dqn":  # RLlib leaves it without a seed
-            self.algorithm.local_replay_buffer.rng = np.random.default_rng([config.seed, iteration])
-        layout = Layout.of(scenario.observation, scenario.decision, num_resources)
-        self.net = build_policy(layout, config.network).eval()
-        self.net.load_state_dict(self.learned())
-        if config.warm_start is not None and iteration == 0:
-            self.warm_up(feed, config.warm_start)
+        try:
+            if config.algo == "dqn":  # RLlib leaves it without a seed
+                self.algorithm.local_replay_buffer.rng = np.random.default_rng([config.seed, iteration])
+            layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+            self.net = build_policy(layout, config.network).eval()
+            self.net.load_state_dict(self.learned())
+            if config.warm_start is not None and iteration == 0:
+                self.warm_up(feed, config.warm_start)
+        except BaseException:
+            self.stop()
+            raise
 
     def warm_up(self, feed: EpisodeFeed, warm: WarmStart) -> None:
         """Let the policy learn from a teacher before anything else."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import ray
 from ray import cloudpickle
+from ray.rllib.core.learner.training_data import TrainingData
 from torch import Tensor
 
 from rlsched.cli.main import main
@@ -55,6 +56,11 @@ def session() -> Iterator[None]:
     yield
     ray.shutdown()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def test_nothing_is_learned_from_fragments_that_are_gone_with_their_node() -> None:
+    learner = GuardedAPPOLearner.__new__(GuardedAPPOLearner)  # any use of what it is built with would fail
+    assert learner.update(training_data=TrainingData(episodes=[]), timesteps={}) == {}
 
 
 @pytest.mark.parametrize(("algo", "learners"), [("appo", 0), ("appo", 1), ("ppo", 0)])

@@ -16,6 +16,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rlsched import scenario
+from rlsched.learn import runner as runner_of_learners
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import make_config
 from rlsched.learn.drawing import draw
@@ -63,6 +64,24 @@ def test_a_fragment_has_as_many_decisions_as_were_asked_for(brief: Scenario) -> 
         assert all(len(piece) > 0 for piece in fragment)
         assert all(piece.is_numpy for piece in fragment)
     assert sum(map(len, runner.sample(num_timesteps=ENVS * 5 - 3))) == ENVS * 5
+
+
+def test_who_takes_the_place_of_another_plays_other_episodes_otherwise(
+    brief: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, same = runner_of(brief).sample(), runner_of(brief).sample()
+    monkeypatch.setattr(runner_of_learners, "is_another", lambda: True)
+    other = runner_of(brief)
+    another = other.sample()
+
+    def begins(fragment: list[SingleAgentEpisode]) -> list[bytes]:
+        return [one.get_observations(0).tobytes() for one in fragment]
+
+    assert begins(first) == begins(same)
+    assert not set(begins(first)) & set(begins(another))
+    assert not np.isin(runner_of(brief).draws.random(100), other.draws.random(1000)).any()
+    monkeypatch.undo()
+    assert (runner_of(brief).draws.random(9) == runner_of(brief).draws.random(9)).all()
 
 
 def test_pieces_fit_together(brief: Scenario) -> None:
