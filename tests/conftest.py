@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, so that no worker is left alone with one in the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(
+        key=lambda item: (item.path not in slow, len(item.path.parts))
+    )  # pages of docs are the longest
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real traces and power series: RLSCHED_DATA, or ../shared/data beside the project."""
