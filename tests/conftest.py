@@ -11,9 +11,8 @@ import pytest
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that no worker is left alone with one in the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(
-        key=lambda item: (item.path not in slow, len(item.path.parts))
-    )  # pages of docs are the longest
+    # Pages of docs, which lie beside the folders, are the longest.
+    items.sort(key=lambda item: (item.path not in slow, len(item.path.parts)))
 
 
 @pytest.fixture(scope="session")
