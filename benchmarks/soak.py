@@ -2,7 +2,9 @@
 
 What is counted is the proportional set size of the command and all processes that it started, Ray's and its
 object store included (Linux). Compared are medians of five minutes: the last ones, and those after the
-warm-up, when caches, what is compiled and the buffer of DQN (200,000 decisions) are there.
+warm-up, when caches, what is compiled and the buffer of DQN (200,000 decisions) are there. Kept beside it is
+how much of it is the processes' own (anonymous: what a leak would be), and how much lies in files and in
+memory that they share (Ray's object store, which is written round and round).
 Run: `python -m benchmarks.soak --algo ppo appo dqn --minutes 60`; with several they run side by side.
 """
 
@@ -28,11 +30,17 @@ WINDOW_MINUTES = 5.0
 LIMIT_PERCENT = 2.0
 
 
+KINDS = ("Pss", "Pss_Anon", "Pss_File", "Pss_Shmem")
+
+
 class Reading(NamedTuple):
-    """Memory at a time."""
+    """Memory at a time, in MiB."""
 
     minute: float
     mib: float
+    own: float
+    files: float
+    shared: float
     processes: int
 
 
@@ -52,31 +60,29 @@ def family(root: int) -> list[int]:
     return found
 
 
-def proportional_mib(process: int) -> float:
-    """Its share of the memory that it and others use, in MiB; 0 where it has ended."""
+def proportional_mib(process: int) -> list[float]:
+    """Its share of the memory that it and others use, in MiB, of each of `KINDS`; 0 where it has ended."""
     try:
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text("utf-8").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text("utf-8").splitlines()[1:]
     except OSError:
-        return 0.0
-    return 0.0
+        return [0.0] * len(KINDS)
+    kib = {line.partition(":")[0]: int(line.split()[1]) for line in lines}
+    return [kib.get(kind, 0) / 1024 for kind in KINDS]
 
 
 def read(process: int, began: float) -> Reading:
     """Memory of a process and its family now."""
     all_of_them = family(process)
-    mib = sum(proportional_mib(one) for one in all_of_them)
-    return Reading((time.monotonic() - began) / 60, mib, len(all_of_them))
+    mib = np.sum([proportional_mib(one) for one in all_of_them], axis=0).tolist()
+    return Reading((time.monotonic() - began) / 60, *mib, processes=len(all_of_them))
 
 
-def growth(readings: list[Reading], warm: float) -> tuple[float, float, float]:
-    """MiB after so many minutes of warm-up, MiB at the end, and what that is in per cent more."""
+def growth(readings: list[Reading], warm: float, kind: str = "mib") -> tuple[float, float]:
+    """MiB after so many minutes of warm-up, and at the end."""
     end = readings[-1].minute
-    before = [r.mib for r in readings if warm <= r.minute < warm + WINDOW_MINUTES]
-    after = [r.mib for r in readings if r.minute >= end - WINDOW_MINUTES]
-    first, last = float(np.median(before)), float(np.median(after))
-    return first, last, 100 * (last / first - 1)
+    before = [getattr(r, kind) for r in readings if warm <= r.minute < warm + WINDOW_MINUTES]
+    after = [getattr(r, kind) for r in readings if r.minute >= end - WINDOW_MINUTES]
+    return float(np.median(before)), float(np.median(after))
 
 
 def draw(readings: dict[str, list[Reading]], warm: float, path: Path) -> None:
@@ -136,13 +142,16 @@ def main() -> None:
             writer = csv.writer(file)
             writer.writerow(Reading._fields)
             writer.writerows(found)
-        first, last, more = growth(found, asked.warm)
+        first, last = growth(found, asked.warm)
+        more = 100 * (last / first - 1)
+        parts = {kind: growth(found, asked.warm, kind) for kind in ("own", "files", "shared")}
         rows = (asked.out / algo / "metrics.csv").read_text("utf-8").splitlines()
         decisions = dict(zip(rows[0].split(","), rows[-1].split(","), strict=True))["steps"]
         verdict = "flat" if more < LIMIT_PERCENT else "GROWS"
         print(
             f"{algo:5} {first:,.0f} -> {last:,.0f} MiB, {more:+.2f} %, {verdict}; "
-            f"{int(decisions):,} decisions, {found[-1].processes} processes"
+            f"{int(decisions):,} decisions, {found[-1].processes} processes; "
+            + ", ".join(f"{kind} {was:,.0f} -> {now:,.0f}" for kind, (was, now) in parts.items())
         )
     draw(readings, asked.warm, asked.out / "soak.png")
     print(f"curves: {asked.out / 'soak.png'}")

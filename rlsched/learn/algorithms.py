@@ -87,9 +87,6 @@ def _appo(config: TrainConfig, before: int) -> dict[str, Any]:
 def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
     dqn = config.dqn
     return {
-        "double_q": True,
-        "dueling": True,
-        "n_step": 1,  # see TimedDQNLearner
         "epsilon": [[0, dqn.epsilon], [dqn.epsilon_steps, dqn.final_epsilon]],
         "grad_clip": dqn.gradient_clip,
         "train_batch_size_per_learner": dqn.batch,
@@ -97,12 +94,8 @@ def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
         "num_steps_sampled_before_learning_starts": before + dqn.learning_starts,
         "target_network_update_freq": 1,
         "tau": dqn.target_share,
-        "replay_buffer_config": {
-            # Not the prioritised one: it scales weights by the least error in it, which is about 0, so that
-            # all learning fades; and with several learners it gives errors to the wrong decisions.
-            "type": "EpisodeReplayBuffer",
-            "capacity": dqn.buffer,
-        },
+        # RLlib makes no buffer of its own; see ReplayingDQN.
+        "replay_buffer_config": {"no_local_replay_buffer": True, "capacity": dqn.buffer},
     }
 
 

@@ -16,9 +16,10 @@ import ray
 from ray.exceptions import ActorDiedError, RayError
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.appo import APPO
-from ray.rllib.algorithms.dqn import DQN
 from ray.rllib.algorithms.ppo import PPO
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from rlsched.learn.dqn import ReplayingDQN
 
 logger = logging.getLogger(__name__)
 
@@ -212,5 +213,5 @@ class GuardedAPPO(Guarded, APPO):
     """APPO whose remote runners are looked after."""
 
 
-class GuardedDQN(Guarded, DQN):
+class GuardedDQN(Guarded, ReplayingDQN):
     """DQN whose remote runners are looked after."""

@@ -153,14 +153,17 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
         return {Columns.ACTIONS: torch.where(torch.rand_like(mask[:, 0]) < chance, anything, best)}
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Q of the states and, by both networks, of those that follow [van Hasselt et al. 2016]."""
+        """Q of the states and, by both networks, of those that follow [van Hasselt et al. 2016].
+
+        Only the first takes gradients.
+        """
         following = {Columns.OBS: batch[Columns.NEXT_OBS]}
-        both = {Columns.OBS: torch.cat([batch[Columns.OBS], batch[Columns.NEXT_OBS]])}
-        now, then = self.compute_q_values(both)[QF_PREDS].chunk(2)
+        with torch.no_grad():
+            then, target = self.compute_q_values(following), self.forward_target(following)
         return {
-            QF_PREDS: now,
-            QF_NEXT_PREDS: then,
-            QF_TARGET_NEXT_PREDS: self.forward_target(following)[QF_PREDS],
+            QF_PREDS: self.compute_q_values(batch)[QF_PREDS],
+            QF_NEXT_PREDS: then[QF_PREDS],
+            QF_TARGET_NEXT_PREDS: target[QF_PREDS],
         }
 
     def compute_q_values(self, batch: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from torch import Tensor
 
 from rlsched.learn.gae import advantages
 from rlsched.learn.memory import Memory
+from rlsched.learn.optimizing import FusedAdam
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -162,7 +163,7 @@ class Losses:
         return cls(policy, value, uncertainty, policy + config.vf_loss_coeff * value - entropy * uncertainty)
 
 
-class TimedPPOLearner(PPOTorchLearner):
+class TimedPPOLearner(FusedAdam, PPOTorchLearner):
     """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
 
     `learner_config_dict` holds `gamma` and `gae_lambda`, per tick.
@@ -172,23 +173,6 @@ class TimedPPOLearner(PPOTorchLearner):
         """Build what learns."""
         super().build()
         self.memory = Memory()
-
-    def configure_optimizers_for_module(self, module_id: str, config: PPOConfig) -> None:
-        """RLlib's Adam, as one operation for all weights."""
-        parameters = self.get_parameters(self.module[module_id])
-        self.register_optimizer(
-            module_id=module_id,
-            optimizer=torch.optim.Adam(parameters, fused=True),
-            params=parameters,
-            lr_or_lr_schedule=config.lr,
-        )
-
-    def _set_optimizer_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state, perhaps of a learner whose Adam was not one operation."""
-        super()._set_optimizer_state(state)
-        for optimizer in self._named_optimizers.values():
-            for group in optimizer.param_groups:
-                group["fused"] = True
 
     def _create_iterator_if_necessary(
         self,

@@ -47,8 +47,6 @@ class RllibEngine:
         described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
         try:
-            if config.algo == "dqn":  # RLlib leaves it without a seed
-                self.algorithm.local_replay_buffer.rng = np.random.default_rng([config.seed, iteration])
             layout = Layout.of(scenario.observation, scenario.decision, num_resources)
             self.net = build_policy(layout, config.network).eval()
             self.net.load_state_dict(self.learned())

@@ -14,13 +14,13 @@ from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
-from ray.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer
 
 from rlsched import scenario
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import make_config
 from rlsched.learn.discounting import ending
 from rlsched.learn.module import QModule
+from rlsched.learn.replay import ReplayBuffer
 from rlsched.scenario import Scenario
 
 from .conftest import TINY
@@ -134,24 +134,17 @@ def dqn(green: Scenario) -> Setting:
     return Setting(green, "algo=dqn")
 
 
-def replayed(setting: Setting, number: int) -> list[Any]:
-    """Transitions as RLlib's replay buffer hands them out."""
-    buffer = EpisodeReplayBuffer(capacity=10_000)
+def replayed(setting: Setting, number: int) -> dict[str, torch.Tensor]:
+    """Transitions as they are learned from."""
+    buffer = ReplayBuffer(10_000, np.random.default_rng(1))
     for _ in range(4):
         buffer.add(setting.runner.sample(num_timesteps=256, random_actions=False))
-    drawn: list[Any] = buffer.sample(
-        num_items=number,
-        n_step=setting.config.n_step,
-        gamma=setting.config.gamma,
-        beta=0.4,
-        sample_episodes=True,
-    )
-    return drawn
+    return {name: torch.from_numpy(values) for name, values in buffer.sample(number).items()}
 
 
 def test_bellman_targets_by_their_formula(dqn: Setting) -> None:
     """Double Q: the online network chooses the next action, the target network says what it is worth."""
-    batch = dqn.batch(replayed(dqn, 64))
+    batch = replayed(dqn, 64)
     with torch.no_grad():
         for value in dqn.module.policy.parameters():
             value.add_(0.1 * torch.randn_like(value))  # the networks that follow differ
@@ -162,14 +155,14 @@ def test_bellman_targets_by_their_formula(dqn: Setting) -> None:
     ticks = (batch[Columns.NEXT_OBS] - batch[Columns.OBS])[:, -1]
     assert (ticks >= 0).all()
     assert len(set(ticks.tolist())) > 1
-    left = torch.where(batch[Columns.TERMINATEDS].bool(), 0.0, GAMMA**ticks * worth)
+    left = torch.where(batch[Columns.TERMINATEDS], 0.0, GAMMA**ticks * worth)
     error = chosen.gather(1, batch[Columns.ACTIONS].long()[:, None])[:, 0] - batch[Columns.REWARDS] - left
     huber = torch.where(error.abs() < 1, 0.5 * error**2, error.abs() - 0.5)
-    assert dqn.loss(batch) == pytest.approx(float((batch["weights"] * huber).mean()), rel=1e-4)
+    assert dqn.loss(batch) == pytest.approx(float(huber.mean()), rel=1e-4)
 
 
 def test_q_is_the_critics_value_and_the_policys_preference(dqn: Setting) -> None:
-    batch = dqn.batch(replayed(dqn, 64))
+    batch = replayed(dqn, 64)
     module: QModule = dqn.module
     vector, mask = module._split(batch)
     with torch.no_grad():

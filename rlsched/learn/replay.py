@@ -1,0 +1,101 @@
+"""What was played, remembered to be learned from again: flat arrays that the newest overwrites the oldest in.
+
+RLlib's buffer copies an episode whenever a fragment of it comes, lists all of its transitions anew when the
+oldest leave, and hands out an episode object for each transition that is drawn: DQN spent most of its time
+there, and its memory grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from rlsched.learn.memory import Memory
+
+
+class ReplayBuffer:
+    """Transitions of single decisions, drawn evenly.
+
+    An observation stands once, before the one that follows it; the last of a piece of an episode is not
+    followed by any. So a transition takes a row, and a piece one more. Rows that were not written yet take
+    addresses, but no memory.
+
+    Args:
+        rows: observations that are held.
+        rng: of what is drawn.
+    """
+
+    def __init__(self, rows: int, rng: np.random.Generator) -> None:
+        self.rows, self.rng = rows, rng
+        self.obs = np.empty((0, 0), np.float32)
+        self.actions = np.empty(rows, np.int64)
+        self.rewards = np.empty(rows, np.float32)
+        self.terminated = np.zeros(rows, np.bool_)
+        self.followed = np.zeros(rows, np.bool_)
+        self.next, self.written = 0, 0
+        self.memory = Memory()
+
+    def __len__(self) -> int:
+        """Transitions that are held."""
+        return int(np.count_nonzero(self.followed))
+
+    def add(self, episodes: Iterable[SingleAgentEpisode]) -> None:
+        """Remember pieces of episodes.
+
+        Args:
+            episodes: finalised, from a runner.
+
+        Raises:
+            ValueError: a piece is longer than what is held.
+        """
+        for episode in episodes:
+            observed = np.asarray(episode.get_observations())
+            if len(observed) > self.rows:
+                raise ValueError(f"{len(observed)} observations do not fit into {self.rows} rows")
+            if not self.written:
+                self.obs = np.empty((self.rows, *observed.shape[1:]), np.float32)
+            index = (self.next + np.arange(len(observed))) % self.rows
+            self.obs[index] = observed
+            rows, last = index[:-1], index[-1]
+            self.actions[rows] = episode.get_actions()
+            self.rewards[rows] = episode.get_rewards()
+            self.terminated[rows] = False
+            self.terminated[rows[-1:]] = episode.is_terminated
+            self.followed[rows], self.followed[last] = True, False
+            self.next = (int(last) + 1) % self.rows
+            self.written = min(self.rows, self.written + len(index))
+
+    def sample(self, number: int) -> dict[str, NDArray[Any]]:
+        """Transitions, each as likely as any other; what was drawn may be drawn again.
+
+        Args:
+            number: of them.
+
+        Returns:
+            Columns (number, ...) `obs`, `new_obs`, `actions`, `rewards`, `terminateds`.
+
+        Raises:
+            ValueError: nothing is held.
+        """
+        if not self.followed.any():
+            raise ValueError("nothing is held that could be drawn")
+        rows = self.rng.integers(self.written, size=number)
+        while not (found := self.followed[rows]).all():
+            rows[~found] = self.rng.integers(self.written, size=number - np.count_nonzero(found))
+        return {
+            Columns.OBS: self._observed(Columns.OBS, rows),
+            Columns.NEXT_OBS: self._observed(Columns.NEXT_OBS, (rows + 1) % self.rows),
+            Columns.ACTIONS: self.actions[rows],
+            Columns.REWARDS: self.rewards[rows],
+            Columns.TERMINATEDS: self.terminated[rows],
+        }
+
+    def _observed(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        into = self.memory.empty(name, (len(rows), *self.obs.shape[1:]), np.float32)
+        # Every row is there; anything but "raise" writes straight into it.
+        return np.take(self.obs, rows, axis=0, out=into, mode="clip")

@@ -1,0 +1,133 @@
+"""What is remembered: held to a list that forgets from its beginning, drawn evenly, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+
+from rlsched.learn.replay import ReplayBuffer
+
+
+class Seen(NamedTuple):
+    """A transition, told by the numbers of its observations."""
+
+    obs: int
+    following: int
+    action: int
+    reward: float
+    terminated: bool
+
+
+class Remembered:
+    """Every observation in the order it came, with the transition it begins; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self.history: list[Seen | None] = []
+
+    def piece(self, length: int, terminated: bool) -> SingleAgentEpisode:
+        """The next piece of an episode; no two observations are the same."""
+        first = len(self.history)
+        numbers = np.arange(first, first + length + 1)
+        actions, rewards = numbers[:-1] * 7, numbers[:-1] / 4
+        for step in range(length):
+            ended = terminated and step == length - 1
+            at = first + step
+            self.history.append(Seen(at, at + 1, 7 * at, at / 4, ended))
+        self.history.append(None)
+        return SingleAgentEpisode(
+            observations=InfiniteLookbackBuffer(np.stack([numbers, -numbers], axis=1).astype(np.float32)),
+            infos=InfiniteLookbackBuffer([{}] * (length + 1)),
+            actions=InfiniteLookbackBuffer(actions),
+            rewards=InfiniteLookbackBuffer(rewards.astype(np.float32)),
+            terminated=terminated,
+            len_lookback_buffer=0,
+        )
+
+    def held(self, rows: int) -> set[Seen]:
+        """What is remembered by as many rows."""
+        return {seen for seen in self.history[-rows:] if seen is not None}
+
+
+def drawn(buffer: ReplayBuffer, number: int) -> list[Seen]:
+    """So many transitions, with both halves of their observations belonging together."""
+    batch = buffer.sample(number)
+    for name in (Columns.OBS, Columns.NEXT_OBS):
+        assert batch[name].shape == (number, 2)
+        assert (batch[name][:, 0] == -batch[name][:, 1]).all()
+    return [
+        Seen(int(obs), int(following), int(action), float(reward), bool(terminated))
+        for obs, following, action, reward, terminated in zip(
+            batch[Columns.OBS][:, 0],
+            batch[Columns.NEXT_OBS][:, 0],
+            batch[Columns.ACTIONS],
+            batch[Columns.REWARDS],
+            batch[Columns.TERMINATEDS],
+            strict=True,
+        )
+    ]
+
+
+@given(
+    rows=st.integers(5, 40),
+    fragments=st.lists(
+        st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=5), min_size=1, max_size=12
+    ),
+)
+def test_holds_the_newest_and_draws_nothing_else(rows: int, fragments: list[list[tuple[int, bool]]]) -> None:
+    told, buffer = Remembered(), ReplayBuffer(rows, np.random.default_rng(0))
+    for pieces in fragments:
+        buffer.add([told.piece(length, terminated) for length, terminated in pieces])
+        held = told.held(rows)
+        assert len(buffer) == len(held)
+        assert set(drawn(buffer, 40 * rows)) == held  # the chance to miss one is below 1e-15
+
+
+def test_every_transition_is_as_likely_as_any_other() -> None:
+    told, buffer = Remembered(), ReplayBuffer(30, np.random.default_rng(0))
+    for length in (1, 9, 1, 1, 4, 2, 7, 1, 1, 1):  # has gone round
+        buffer.add([told.piece(length, terminated=False)])
+    held = told.held(30)
+    number = 50_000
+    found = np.unique([seen.obs for seen in drawn(buffer, number)], return_counts=True)[1]
+    expected = number / len(held)
+    chi_square = float(((found - expected) ** 2 / expected).sum())
+    assert len(found) == len(held)
+    assert chi_square < len(held) - 1 + 5 * (2 * (len(held) - 1)) ** 0.5
+
+
+def test_memory_does_not_grow_and_is_lent_again() -> None:
+    told, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
+    buffer.add([told.piece(3, terminated=True)])
+    where = {name: value.ctypes.data for name, value in vars(buffer).items() if isinstance(value, np.ndarray)}
+    assert len(where) == 5
+    lent = buffer.sample(16)[Columns.OBS].ctypes.data
+    for _ in range(100):
+        buffer.add([told.piece(3, terminated=True)])
+        assert buffer.sample(16)[Columns.OBS].ctypes.data == lent
+    assert where == {name: getattr(buffer, name).ctypes.data for name in where}
+
+
+def test_a_batch_that_is_still_looked_at_stays_as_it_is() -> None:
+    told, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
+    buffer.add([told.piece(20, terminated=True)])
+    first = buffer.sample(16)[Columns.OBS]
+    before = first.copy()
+    buffer.sample(16)
+    assert (first == before).all()
+
+
+def test_nothing_is_drawn_from_nothing() -> None:
+    with pytest.raises(ValueError, match="nothing is held"):
+        ReplayBuffer(8, np.random.default_rng(0)).sample(1)
+
+
+def test_a_piece_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="9 observations do not fit into 8 rows"):
+        ReplayBuffer(8, np.random.default_rng(0)).add([Remembered().piece(8, terminated=False)])
