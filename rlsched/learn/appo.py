@@ -13,7 +13,7 @@ from ray.rllib.core.learner.training_data import TrainingData
 from torch import Tensor
 
 from rlsched.learn.discounting import ending
-from rlsched.learn.optimizing import FusedAdam
+from rlsched.learn.learner import LeanLearner
 
 NEVER_CHOSEN = 1e4
 """As a log probability of the behaviour: importance weights against it are 0."""
@@ -23,7 +23,7 @@ class LearnerDiedError(RuntimeError):
     """The thread that learns has ended; the message says of what, and a note where."""
 
 
-class GuardedAPPOLearner(FusedAdam, APPOTorchLearner):
+class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
     """RLlib's APPO with transitions discounted by the ticks they took.
 
     It learns in a thread of its own, and RLlib never asks how that fares: once it has died of an exception,

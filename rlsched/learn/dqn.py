@@ -28,7 +28,7 @@ from ray.rllib.utils.metrics import (
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from rlsched.learn.optimizing import FusedAdam
+from rlsched.learn.learner import LeanLearner
 from rlsched.learn.replay import ReplayBuffer
 
 REPLAY_STREAM = 0x7265706C  # of the transitions that are drawn
@@ -75,7 +75,7 @@ class ReplayingDQN(DQN):
         )
 
 
-class TimedDQNLearner(FusedAdam, DQNTorchLearner):
+class TimedDQNLearner(LeanLearner, DQNTorchLearner):
     """RLlib's DQN with transitions discounted by the ticks they took, one step at a time.
 
     `learner_config_dict` holds `gamma`, per tick.

@@ -1,7 +1,8 @@
-"""Large arrays that are written again and again."""
+"""Large arrays that are written again and again: fresh memory is dear, its first touch above all."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from typing import Any
 
@@ -18,12 +19,32 @@ def _own() -> int:
 
 OWN = _own()
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+MMAP_BYTES, TRIM_BYTES = 32 << 20, 512 << 20
+"""The most that glibc lets one set; and more than all results in between of a minibatch."""
+
+
+def keep_freed() -> bool:
+    """Let this process keep what it frees, up to half a gigabyte, instead of giving it back to the system.
+
+    PyTorch frees the results in between of every minibatch, glibc gives those of megabytes back, and the next
+    minibatch touches fresh pages: up to a third of the time of a learner.
+
+    Returns:
+        Whether there is such a setting; with another C library than glibc there is none.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    settings = ((M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES))
+    return all([bool(mallopt(which, value)) for which, value in settings])
+
 
 class Memory:
     """Lends arrays, and lends them again once nobody looks at them any more.
 
-    Fresh memory is dear: the first touch of a page costs more than all that is written into it. A view keeps
-    its array referenced, so that the number of references tells whether one is still in use.
+    The first touch of a page costs more than all that is written into it. A view keeps its array referenced,
+    so that the number of references tells whether one is still in use.
     """
 
     def __init__(self) -> None:

@@ -33,8 +33,8 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from torch import Tensor
 
 from rlsched.learn.gae import advantages
+from rlsched.learn.learner import LeanLearner
 from rlsched.learn.memory import Memory
-from rlsched.learn.optimizing import FusedAdam
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -163,7 +163,7 @@ class Losses:
         return cls(policy, value, uncertainty, policy + config.vf_loss_coeff * value - entropy * uncertainty)
 
 
-class TimedPPOLearner(FusedAdam, PPOTorchLearner):
+class TimedPPOLearner(LeanLearner, PPOTorchLearner):
     """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
 
     `learner_config_dict` holds `gamma` and `gae_lambda`, per tick.

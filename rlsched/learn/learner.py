@@ -1,4 +1,4 @@
-"""Adam as one operation for all weights, for RLlib's learners on torch."""
+"""What our learners on RLlib's torch stack have in common: small operations and memory that cost nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 
+from rlsched.learn.memory import keep_freed
 
-class FusedAdam(TorchLearner):
-    """A learner whose weights move in one operation; RLlib's takes several for each of them."""
+
+class LeanLearner(TorchLearner):
+    """A learner whose weights move in one operation, and whose process keeps the memory that it frees."""
+
+    def build(self) -> None:
+        """Build what learns."""
+        keep_freed()
+        super().build()
 
     def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig) -> None:
-        """RLlib's Adam, fused."""
+        """RLlib's Adam, as one operation for all weights instead of several for each."""
         parameters = self.get_parameters(self.module[module_id])
         self.register_optimizer(
             module_id=module_id,
