@@ -165,7 +165,7 @@ def main() -> None:
     for_training, for_scenario = split_overrides(asked.set)
     scenario = load(asked.scenario, for_scenario)
     feed = EpisodeFeed(scenario)
-    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    scenario = feed.scenario
     base = make_config({"steps": 10**9}, "scaling", for_training)
     results: dict[str, Any] = {"scenario": asked.scenario, "throughput": []}
     for nodes in asked.nodes:

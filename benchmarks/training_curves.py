@@ -69,7 +69,7 @@ def main() -> None:
     for_training, for_scenario = split_overrides(asked.set)
     scenario = load(asked.scenario, for_scenario)
     feed = EpisodeFeed(scenario)
-    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    scenario = feed.scenario
     curves: dict[str, list[Curve]] = {name: [] for name in asked.who}
     base = make_config({"steps": asked.steps}, "training_curves", for_training).settled(scenario)
     with session_for(base, None):

@@ -170,7 +170,7 @@ def measure(
     from rlsched.learn.run import session_for
 
     feed = EpisodeFeed(scenario)
-    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    scenario = feed.scenario
     config = config.settled(scenario)
     taken: dict[str, list[tuple[Turn, float]]] = {}
     torch.manual_seed(config.seed)

@@ -35,13 +35,17 @@ class EpisodeFeed:
         scenario: what is simulated.
         source: where its episodes come from; opened from the scenario where left out.
 
+    Attributes:
+        scenario: with the units of every resource known.
+        units: of every resource.
+
     Raises:
         BadInputError: the workload cannot be opened, or a baseline is no known order.
     """
 
     def __init__(self, scenario: Scenario, source: Source | None = None) -> None:
-        self.scenario = scenario
         self.source = open_source(scenario) if source is None else source
+        self.scenario = scenario.model_copy(update={"cluster": self.source.cluster})
         self.units = [int(resource.units or 0) for resource in self.source.cluster.resources]
         self._replayer: Replayer | None = None
         for name in scenario.objective.baseline:

@@ -96,7 +96,7 @@ def train(
     scenario = placed(scenario)
     latest = folder.latest() if resume else None
     feed = EpisodeFeed(scenario)
-    scenario = scenario.model_copy(update={"cluster": feed.source.cluster})
+    scenario = feed.scenario
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
     if config.network.kind == "cnn":
         drawn = config.network.model_copy(update={"units": tuple(feed.units)})

@@ -55,7 +55,7 @@ def test_training_goes_on_while_a_node_is_gone_and_takes_in_the_next(
     algo: str, small: Scenario, cluster: Cluster
 ) -> None:
     feed = EpisodeFeed(small)
-    simulated = small.model_copy(update={"cluster": feed.source.cluster})
+    simulated = feed.scenario
     config = make_config({}, "test", [*SETTINGS, f"algo={algo}"]).settled(simulated)
     engine = RllibEngine(simulated, config, feed, 0)
     try:
