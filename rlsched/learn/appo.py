@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from queue import Queue
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from torch import Tensor
 
 from rlsched.learn.discounting import ending
@@ -21,6 +23,24 @@ NEVER_CHOSEN = 1e4
 
 class LearnerDiedError(RuntimeError):
     """The thread that learns has ended; the message says of what, and a note where."""
+
+
+class Results(Queue[dict[str, Any]]):
+    """What updates came to, until somebody takes it: all at once, as of one update.
+
+    RLlib takes one result for every batch that it hands over, but every batch is learned from several times
+    (`appo.epochs`). So results would pile up for as long as a run lasts, and be told ever later.
+    """
+
+    def _get(self) -> dict[str, Any]:
+        waiting = list(self.queue)
+        self.queue.clear()
+        if len(waiting) == 1:
+            return waiting[0]
+        together = MetricsLogger(root=True)  # no other takes throughputs
+        together.aggregate(waiting)
+        result: dict[str, Any] = together.reduce()
+        return result
 
 
 class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
@@ -37,7 +57,8 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
     def build(self) -> None:
         """Build as RLlib does, then put guards around what its thread does."""
         super().build()
-        thread = self._learner_thread
+        thread = self._learner_thread  # it waits for a batch, and has no results yet
+        self._learner_thread_out_queue = thread._out_queue = Results()
         thread._update_method = guarded_update
         step = thread.step  # the first one waits for a batch already; what follows its update is not guarded
 

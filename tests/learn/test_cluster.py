@@ -80,6 +80,10 @@ def test_training_goes_on_while_a_node_is_gone_and_takes_in_the_next(
             assert time.monotonic() - began < 120, "nobody plays on the node that came"
         steps.append(engine.iterate().steps)
         assert steps == sorted(set(steps))
+        if algo == "appo":  # results of updates are taken, not left
+            learner = engine.algorithm.learner_group._learner
+            assert learner._submitted_updates > 10
+            assert learner._learner_thread_out_queue.qsize() <= 2 * config.appo.epochs
     finally:
         engine.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from queue import Empty
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rlsched import scenario
 from rlsched.learn.algorithms import build_config
+from rlsched.learn.appo import Results
 from rlsched.learn.config import make_config
 from rlsched.learn.discounting import ending
 from rlsched.learn.module import QModule
@@ -110,6 +113,27 @@ def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pyt
         assert len(set(np.round(expected, 6))) >= 3  # no time, a tick, nothing follows
     finally:
         setting.learner.shutdown()
+
+
+def test_results_that_wait_are_taken_at_once_and_nothing_is_lost() -> None:
+    """Two updates for every result that is taken, as RLlib takes them."""
+    updates, told, results = MetricsLogger(), MetricsLogger(root=True), Results()
+    for batch in range(5):
+        for again in range(2):
+            updates.log_value((MODULE, "rows"), 100, reduce="lifetime_sum", with_throughput=True)
+            updates.log_value((MODULE, "updates"), 1, reduce="sum")
+            updates.log_value((MODULE, "loss"), 2 * batch + again, window=1)
+            results.put(updates.reduce())
+        told.aggregate([results.get(timeout=1)], key="learners")
+        assert results.empty()
+        reported = told.reduce(compile=True)["learners"][MODULE]
+        assert reported["loss"] == 2 * batch + 0.5  # of these two
+        assert reported["updates"] == 2
+        assert reported["rows"] == 200 * (batch + 1)
+    results.put(updates.reduce())
+    assert set(results.get(timeout=1)) == {MODULE}
+    with pytest.raises(Empty):
+        results.get(timeout=0.001)
 
 
 def on_policy(rows: list[tuple[float, float, float, float] | None], column: int) -> dict[int, float]:
