@@ -80,7 +80,7 @@ def chunks(draw: st.DrawFn) -> Chunk:
 SHARES = st.sampled_from([1.0, 0.97, 0.5])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(chunks(), min_size=1, max_size=5), SHARES, st.sampled_from([1.0, 0.97, 0.0]))
 def test_against_the_sum_it_stands_for(given_chunks: list[Chunk], gamma: float, lam: float) -> None:
     found = advantages(*rows(given_chunks, gamma, lam))
@@ -93,7 +93,7 @@ def test_against_the_sum_it_stands_for(given_chunks: list[Chunk], gamma: float, 
     assert found.dtype == np.float32
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(chunks(), min_size=1, max_size=5), st.sampled_from([1.0, 0.9]), SHARES)
 def test_without_time_they_are_those_of_rllib(given_chunks: list[Chunk], gamma: float, lam: float) -> None:
     """RLlib lengthens every piece by a row for the state after it."""

@@ -211,7 +211,7 @@ def test_the_state_of_an_older_optimizer_does_not_make_it_slow(setting: Setting)
     assert [group["fused"] for group in groups] == [True]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 300), st.integers(1, 400), st.integers(1, 4), st.integers(0, 20))
 def test_minibatches(rows: int, size: int, epochs: int, total: int) -> None:
     columns = {"n": torch.arange(rows), "twice": 2 * torch.arange(rows)}

@@ -34,7 +34,7 @@ def drawn(data: st.DataObject, **fixed: object) -> tuple[Scenario, Instance]:
 @pytest.mark.parametrize("skip_forced", [True, False])
 @pytest.mark.parametrize("time_rule", TIME_RULES)
 @pytest.mark.parametrize("action_rule", ACTION_RULES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data(), scale=SCALES)
 def test_agrees_with_the_twin(
     action_rule: str, time_rule: str, skip_forced: bool, data: st.DataObject, scale: float
@@ -63,7 +63,7 @@ def episode(core: VectorSimulator, seed: int) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), seed=SEEDS)
 def test_jobs_are_conserved_and_run_for_their_runtime_on_units_that_are_there(
     data: st.DataObject, seed: int
@@ -92,7 +92,7 @@ def test_jobs_are_conserved_and_run_for_their_runtime_on_units_that_are_there(
         assert now - table.submit.min() == rules.episode.max_ticks
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), seed=SEEDS)
 def test_rewards_are_weighted_terms_and_observations_stay_in_range(data: st.DataObject, seed: int) -> None:
     rules, instance = drawn(data)
@@ -104,7 +104,7 @@ def test_rewards_are_weighted_terms_and_observations_stay_in_range(data: st.Data
         assert core.mask[0].any() or over(core, 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), seed=SEEDS)
 def test_skipping_forced_decisions_changes_neither_schedule_nor_clock(data: st.DataObject, seed: int) -> None:
     """Where there was no choice, being asked makes no difference."""
@@ -133,7 +133,7 @@ def snapshot(core: VectorSimulator, env: int) -> bytes:
     return b"".join(np.ascontiguousarray(part[env]).tobytes() for part in [*parts, core.now, core.free])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), seed=SEEDS)
 def test_environment_k_of_a_vector_is_the_single_environment(data: st.DataObject, seed: int) -> None:
     """Each has its own actions and episodes, loaded anew when they end; the bytes are the same."""
@@ -226,7 +226,7 @@ def test_long_times_are_discounted_as_the_sum_over_their_ticks(time_rule: str, g
             check_transition(core, 0, twin)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data(), seed=SEEDS)
 def test_what_the_mask_forbids_is_refused_and_changes_nothing(data: st.DataObject, seed: int) -> None:
     rules, instance = drawn(data)

@@ -49,7 +49,7 @@ def agree(
 
 @pytest.mark.parametrize("backfill", BACKFILLS)
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_agrees_with_the_twin(policy: str, backfill: str, data: st.DataObject) -> None:
     instance = data.draw(instances())
@@ -79,7 +79,7 @@ def test_agrees_with_the_twin_at_the_scale_of_traces(policy: str) -> None:
 
 
 @pytest.mark.parametrize("backfill", BACKFILLS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(instance=instances(), policy=st.sampled_from(POLICIES), window=st.none() | st.integers(1, 4))
 def test_every_job_runs_once_after_its_submit_time_on_units_that_are_there(
     backfill: str, instance: Instance, policy: str, window: int | None
@@ -89,7 +89,7 @@ def test_every_job_runs_once_after_its_submit_time_on_units_that_are_there(
     assert (usage(instance.table, starts) <= instance.units).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     instance=instances(),
     policy=st.sampled_from(sorted({*POLICIES} - {"f1", "edf", "least_slack"})),
@@ -104,7 +104,7 @@ def test_late_clocks_are_like_early_ones(instance: Instance, policy: str, backfi
     ).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(instance=instances())
 def test_with_exact_estimates_conservative_keeps_every_promise(instance: Instance) -> None:
     """Under fcfs and exact estimates nobody starts later than without backfilling (Mu'alem & Feitelson)."""
