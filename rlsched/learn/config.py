@@ -82,7 +82,7 @@ class Appo(Frozen):
     fragment: int = Field(64, ge=1, description="decisions per environment and update")
     buffer_batches: int = Field(4, ge=1, description="batches that are learned from at random")
     epochs: int = Field(2, ge=1, description="times that each of them is")
-    target_every: float = Field(2.0, gt=0, description="rounds of the buffer between moves of the target")
+    target_every: float = Field(4.0, gt=0, description="rounds of the buffer between moves of the target")
     clip: float = Field(0.2, gt=0)
     learning_rate: float = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
@@ -96,7 +96,9 @@ class Dqn(Frozen):
 
     every: int = Field(16, ge=1, description="decisions per environment between updates")
     batch: int = Field(1024, ge=1, description="decisions per update")
-    buffer: int = Field(200_000, ge=1, description="decisions that are remembered")
+    buffer: int = Field(
+        200_000, ge=1, description="decisions that are remembered, somewhat less where episodes are short"
+    )
     learning_starts: int = Field(
         10_000, ge=0, description="decisions before the first update, and again after --resume"
     )

@@ -25,10 +25,11 @@ MMAP_BYTES, TRIM_BYTES = 32 << 20, 512 << 20
 
 
 def keep_freed() -> bool:
-    """Let this process keep what it frees, up to half a gigabyte, instead of giving it back to the system.
+    """Let the main thread of this process keep what it frees instead of giving it back to the system.
 
     PyTorch frees the results in between of every minibatch, glibc gives those of megabytes back, and the next
-    minibatch touches fresh pages: up to a third of the time of a learner.
+    minibatch touches fresh pages: up to a third of the time of a learner. Kept is what lies at the end of the
+    heap, up to half a gigabyte. Other threads have heaps of their own, which know no such setting.
 
     Returns:
         Whether there is such a setting; with another C library than glibc there is none.

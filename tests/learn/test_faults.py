@@ -73,7 +73,7 @@ def runners(engine: RllibEngine) -> dict[int, bool]:
     [
         (("ppo", 2), [signal.SIGKILL, signal.SIGSTOP]),
         (("appo", 1), [signal.SIGSTOP, signal.SIGKILL]),
-        (("dqn", 1), [signal.SIGKILL]),
+        (("dqn", 1, "learners=1"), [signal.SIGKILL]),
     ],
     indirect=["engine"],
 )

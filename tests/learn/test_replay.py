@@ -31,7 +31,7 @@ class Remembered:
     def __init__(self) -> None:
         self.history: list[Seen | None] = []
 
-    def piece(self, length: int, terminated: bool) -> SingleAgentEpisode:
+    def piece(self, length: int, *, terminated: bool = False, truncated: bool = False) -> SingleAgentEpisode:
         """The next piece of an episode; no two observations are the same."""
         first = len(self.history)
         numbers = np.arange(first, first + length + 1)
@@ -47,6 +47,7 @@ class Remembered:
             actions=InfiniteLookbackBuffer(actions),
             rewards=InfiniteLookbackBuffer(rewards.astype(np.float32)),
             terminated=terminated,
+            truncated=truncated and not terminated,
             len_lookback_buffer=0,
         )
 
@@ -77,13 +78,22 @@ def drawn(buffer: ReplayBuffer, number: int) -> list[Seen]:
 @given(
     rows=st.integers(5, 40),
     fragments=st.lists(
-        st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=5), min_size=1, max_size=12
+        st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), min_size=1, max_size=5),
+        min_size=1,
+        max_size=12,
     ),
 )
-def test_holds_the_newest_and_draws_nothing_else(rows: int, fragments: list[list[tuple[int, bool]]]) -> None:
+def test_holds_the_newest_and_draws_nothing_else(
+    rows: int, fragments: list[list[tuple[int, bool, bool]]]
+) -> None:
     told, buffer = Remembered(), ReplayBuffer(rows, np.random.default_rng(0))
     for pieces in fragments:
-        buffer.add([told.piece(length, terminated) for length, terminated in pieces])
+        buffer.add(
+            [
+                told.piece(length, terminated=terminated, truncated=truncated)
+                for length, terminated, truncated in pieces
+            ]
+        )
         held = told.held(rows)
         assert len(buffer) == len(held)
         assert set(drawn(buffer, 40 * rows)) == held  # the chance to miss one is below 1e-15
@@ -92,7 +102,7 @@ def test_holds_the_newest_and_draws_nothing_else(rows: int, fragments: list[list
 def test_every_transition_is_as_likely_as_any_other() -> None:
     told, buffer = Remembered(), ReplayBuffer(30, np.random.default_rng(0))
     for length in (1, 9, 1, 1, 4, 2, 7, 1, 1, 1):  # has gone round
-        buffer.add([told.piece(length, terminated=False)])
+        buffer.add([told.piece(length)])
     held = told.held(30)
     number = 50_000
     found = np.unique([seen.obs for seen in drawn(buffer, number)], return_counts=True)[1]
@@ -130,4 +140,4 @@ def test_nothing_is_drawn_from_nothing() -> None:
 
 def test_a_piece_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="9 observations do not fit into 8 rows"):
-        ReplayBuffer(8, np.random.default_rng(0)).add([Remembered().piece(8, terminated=False)])
+        ReplayBuffer(8, np.random.default_rng(0)).add([Remembered().piece(8)])
