@@ -22,7 +22,7 @@ from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.networks import Critic, build_policy
 from rlsched.learn.sampling import TrainingVectorEnv
 from rlsched.learn.scale import expected_returns
-from rlsched.scenario import Scenario, load
+from rlsched.scenario import load
 from rlsched.sim.layout import Layout
 
 
@@ -49,16 +49,16 @@ class PlainPPO:
     """Everything in one process and one file.
 
     Args:
-        scenario: with the units of every resource known.
         config: as for `rlsched train`; `ppo`, `sampling` and `network` count.
-        feed: of training episodes.
+        feed: of training episodes, and what is simulated.
     """
 
-    def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> None:
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed) -> None:
+        scenario = feed.scenario
         self.config = config = config.settled(scenario)
         self.gamma = scenario.objective.gamma
         self.lam = self.gamma if config.ppo.gae_lambda is None else config.ppo.gae_lambda
-        returns = expected_returns(scenario, feed, config.seed)
+        returns = expected_returns(feed, config.seed)
         self.scale = returns.scale
         context = {
             "scenario": scenario.model_dump(mode="json"),
@@ -189,9 +189,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     asked = parser.parse_args()
     settings = {"seed": asked.seed, "steps": asked.steps}
-    scenario = load(asked.scenario)
-    feed = EpisodeFeed(scenario)
-    loop = PlainPPO(scenario, make_config(settings, "plain_ppo", asked.set), feed)
+    feed = EpisodeFeed(load(asked.scenario))
+    loop = PlainPPO(make_config(settings, "plain_ppo", asked.set), feed)
     while loop.steps < asked.steps:
         began = time.perf_counter()
         done = loop.iterate()

@@ -24,7 +24,7 @@ from ray.cluster_utils import Cluster
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import TrainConfig, make_config, split_overrides
 from rlsched.learn.rllib import RllibEngine
-from rlsched.scenario import Scenario, load
+from rlsched.scenario import load
 
 PROJECTED = (10, 100, 1000)
 NETWORK_BYTES_PER_S = 10e9 / 8
@@ -63,9 +63,9 @@ def seconds(does: Any, turns: int = 5) -> float:
     return median(taken)
 
 
-def parts(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Parts:
+def parts(config: TrainConfig, feed: EpisodeFeed) -> Parts:
     """Measure them with one remote runner and a learner in this process."""
-    engine = RllibEngine(scenario, config, feed, 0)
+    engine = RllibEngine(config, feed, 0)
     try:
         group, learners = engine.algorithm.env_runner_group, engine.algorithm.learner_group
         spent: list[tuple[float, int]] = []
@@ -111,10 +111,10 @@ def sent_bytes(what: Any) -> int:
     return len(head) + sum(one.raw().nbytes for one in arrays)
 
 
-def throughput(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int) -> float:
+def throughput(config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int) -> float:
     """Decisions per second, sampled and learned from, in the median iteration."""
     sampling = config.sampling.model_copy(update={"runners": runners})
-    engine = RllibEngine(scenario, config.model_copy(update={"sampling": sampling}), feed, 0)
+    engine = RllibEngine(config.model_copy(update={"sampling": sampling}), feed, 0)
     try:
         speeds = []
         for turn in range(turns + 2):
@@ -163,9 +163,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("scaling.json"))
     asked = parser.parse_args()
     for_training, for_scenario = split_overrides(asked.set)
-    scenario = load(asked.scenario, for_scenario)
-    feed = EpisodeFeed(scenario)
-    scenario = feed.scenario
+    feed = EpisodeFeed(load(asked.scenario, for_scenario))
     base = make_config({"steps": 10**9}, "scaling", for_training)
     results: dict[str, Any] = {"scenario": asked.scenario, "throughput": []}
     for nodes in asked.nodes:
@@ -175,16 +173,14 @@ def main() -> None:
         ray.init(address=cluster.address, log_to_driver=False)
         try:
             for algo in ("ppo", "appo"):
-                config = base.model_copy(update={"algo": algo}).settled(scenario)
+                config = base.model_copy(update={"algo": algo}).settled(feed.scenario)
                 for runners in asked.runners:
-                    speed = throughput(scenario, config, feed, runners, asked.turns)
+                    speed = throughput(config, feed, runners, asked.turns)
                     results["throughput"].append([algo, nodes, runners, speed])
                     print(f"{algo:5} {nodes} nodes {runners} runners: {speed:,.0f} decisions/s", flush=True)
             if nodes == asked.nodes[0]:
                 sampling = base.sampling.model_copy(update={"runners": 1})
-                found = parts(
-                    scenario, base.model_copy(update={"sampling": sampling}).settled(scenario), feed
-                )
+                found = parts(base.model_copy(update={"sampling": sampling}).settled(feed.scenario), feed)
                 results["parts"] = asdict(found)
                 results["projected"] = [projected(found, runners) for runners in PROJECTED]
                 print(

@@ -23,7 +23,7 @@ from rlsched.cli.bench_train import OURS, PLAIN, STOCK, Rllib
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import TrainConfig, make_config, split_overrides
 from rlsched.learn.run import session_for
-from rlsched.scenario import Scenario, load
+from rlsched.scenario import load
 
 RUNNER = "RLlib's runner"
 """With our learner."""
@@ -32,15 +32,15 @@ Curve = list[tuple[int, float]]
 """Decisions, and the mean return of the last hundred episodes then."""
 
 
-def curve(who: str, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Curve:
+def curve(who: str, config: TrainConfig, feed: EpisodeFeed) -> Curve:
     """Train until `config.steps`."""
     with ExitStack() as until:
         one: Any
         if who == PLAIN:
-            one = PlainPPO(scenario, config, feed)
+            one = PlainPPO(config, feed)
         else:
             sampling = config.sampling.model_copy(update={"batched": who == OURS})
-            one = Rllib(scenario, config.model_copy(update={"sampling": sampling}), feed, stock=who == STOCK)
+            one = Rllib(config.model_copy(update={"sampling": sampling}), feed, stock=who == STOCK)
             until.callback(one.stop)
         steps, found = 0, []
         while steps < (config.steps or 0):
@@ -67,16 +67,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("curves.json"))
     asked = parser.parse_args()
     for_training, for_scenario = split_overrides(asked.set)
-    scenario = load(asked.scenario, for_scenario)
-    feed = EpisodeFeed(scenario)
-    scenario = feed.scenario
+    feed = EpisodeFeed(load(asked.scenario, for_scenario))
     curves: dict[str, list[Curve]] = {name: [] for name in asked.who}
-    base = make_config({"steps": asked.steps}, "training_curves", for_training).settled(scenario)
+    base = make_config({"steps": asked.steps}, "training_curves", for_training).settled(feed.scenario)
     with session_for(base, None):
         for seed in range(asked.seeds):
             for who, found in curves.items():
                 began = time.perf_counter()
-                found.append(curve(who, scenario, base.model_copy(update={"seed": seed}), feed))
+                found.append(curve(who, base.model_copy(update={"seed": seed}), feed))
                 (first, last), seconds = (found[-1][0][1], found[-1][-1][1]), time.perf_counter() - began
                 print(f"seed {seed}  {who:14}  {first:.5g} -> {last:.5g}  {seconds:.0f} s", flush=True)
                 asked.out.write_text(json.dumps(curves) + "\n", "utf-8")

@@ -67,24 +67,23 @@ class Rllib:
     """PPO by RLlib in this process: as `rlsched train` has it, or as RLlib does itself.
 
     Args:
-        scenario: with the units of every resource known.
         config: as for `rlsched train`.
-        feed: of training episodes.
+        feed: of training episodes, and what is simulated.
         stock: RLlib's own runner and learner.
 
     Attributes:
         last: returns of the last hundred episodes.
     """
 
-    def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, *, stock: bool) -> None:
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, *, stock: bool) -> None:
         from rlsched.learn.algorithms import build_config
         from rlsched.learn.scale import expected_returns
 
         if stock:
             sampling = config.sampling.model_copy(update={"batched": False})
             config = config.model_copy(update={"sampling": sampling})
-        returns = expected_returns(scenario, feed, config.seed)
-        built = build_config(scenario, config, len(feed.units), 0, returns)
+        returns = expected_returns(feed, config.seed)
+        built = build_config(feed.scenario, config, len(feed.units), 0, returns)
         if stock:
             told = built.learner_config_dict
             built = built.learners(learner_class=built.get_default_learner_class())
@@ -136,24 +135,22 @@ class Rllib:
         self.algorithm.stop()
 
 
-def contestants(
-    scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, until: ExitStack
-) -> Iterator[tuple[str, Any]]:
+def contestants(config: TrainConfig, feed: EpisodeFeed, until: ExitStack) -> Iterator[tuple[str, Any]]:
     """Who takes turns, by name: what is installed and in the repository."""
     for name, stock in ((OURS, False), (STOCK, True)):
-        engine = Rllib(scenario, config, feed, stock=stock)
+        engine = Rllib(config, feed, stock=stock)
         until.callback(engine.stop)
         yield name, engine
     plain = repository.module("benchmarks.plain_ppo")
     if plain is not None:
-        yield PLAIN, plain.PlainPPO(scenario, config, feed)
+        yield PLAIN, plain.PlainPPO(config, feed)
     try:
         other = repository.module("benchmarks.maskable_ppo")
     except ImportError:  # the extra `bench` is not installed
         other = None
     if other is not None:
-        yield MASKABLE, other.Maskable(scenario, config, alike=True)
-        yield UNTOLD, other.Maskable(scenario, config, alike=False)
+        yield MASKABLE, other.Maskable(feed.scenario, config, alike=True)
+        yield UNTOLD, other.Maskable(feed.scenario, config, alike=False)
 
 
 def measure(
@@ -170,12 +167,11 @@ def measure(
     from rlsched.learn.run import session_for
 
     feed = EpisodeFeed(scenario)
-    scenario = feed.scenario
-    config = config.settled(scenario)
+    config = config.settled(feed.scenario)
     taken: dict[str, list[tuple[Turn, float]]] = {}
     torch.manual_seed(config.seed)
     with session_for(config, None), ExitStack() as until:
-        everybody = list(contestants(scenario, config, feed, until))
+        everybody = list(contestants(config, feed, until))
         for turn in range(turns + 1):
             for name, one in everybody:
                 told(f"{name}, turn {turn} of {turns}")

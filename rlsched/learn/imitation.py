@@ -47,16 +47,14 @@ class Demonstration:
     action: IntArray
 
 
-def demonstrate(
-    scenario: Scenario, feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator
-) -> Demonstration:
+def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:
     """Let the teacher play training episodes, and write down every decision with a choice.
 
     Raises:
         BadInputError: the teacher is unknown, or cannot play this scenario.
     """
-    sim = VectorSimulator(scenario, feed.units, ENVS, feed.max_jobs)
-    choose, begin = _teacher(scenario, warm.teacher, sim)
+    sim = VectorSimulator(feed.scenario, feed.units, ENVS, feed.max_jobs)
+    choose, begin = _teacher(feed.scenario, warm.teacher, sim)
     for env in range(ENVS):
         _load(sim, feed, rng, env, begin)
     obs, mask, actions = [], [], []
@@ -75,13 +73,13 @@ def demonstrate(
     return Demonstration(np.concatenate(obs), np.concatenate(mask), np.concatenate(actions))
 
 
-def check_teacher(scenario: Scenario, feed: EpisodeFeed, warm: WarmStart) -> None:
+def check_teacher(feed: EpisodeFeed, warm: WarmStart) -> None:
     """See whether the teacher can play.
 
     Raises:
         BadInputError: it is unknown, or cannot play this scenario.
     """
-    _teacher(scenario, warm.teacher, VectorSimulator(scenario, feed.units, 1, feed.max_jobs))
+    _teacher(feed.scenario, warm.teacher, VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs))
 
 
 def _load(

@@ -20,7 +20,6 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sampling import REPORTED
 from rlsched.learn.scale import expected_returns
-from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
 MODULE = "default_policy"
@@ -33,17 +32,17 @@ class RllibEngine:
     What is kept is an average of the policies over iterations (`TrainConfig.averaging`).
 
     Args:
-        scenario: with the units of every resource known.
         config: how to train.
-        feed: of training episodes.
+        feed: of training episodes, and what is simulated.
         iteration: at which the run begins or goes on.
     """
 
-    def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        scenario = feed.scenario
         self.scenario, self.config = scenario, config
         self.reports = DESCRIPTIONS[config.algo].reports
         self.num_resources = num_resources = len(feed.units)
-        self.returns = expected_returns(scenario, feed, config.seed)
+        self.returns = expected_returns(feed, config.seed)
         described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
         try:
@@ -59,7 +58,7 @@ class RllibEngine:
     def warm_up(self, feed: EpisodeFeed, warm: WarmStart) -> None:
         """Let the policy learn from a teacher before anything else."""
         rng = np.random.default_rng([self.config.seed, WARM_STREAM])
-        shown = demonstrate(self.scenario, feed, warm, rng)
+        shown = demonstrate(feed, warm, rng)
         imitate(self.net.train(), shown, warm, self.config.seed)
         self.net.eval()
         part = f"learner/rl_module/{MODULE}"

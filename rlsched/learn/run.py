@@ -105,14 +105,12 @@ def train(
     begun = config
     if latest is None:
         begun = beginning(config, folder)
-        check_teachers(scenario, begun, feed, layout)
+        check_teachers(begun, feed, layout)
     check_devices(config)
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
     settled = scenario
-    if (
-        scenario.decision.horizon is None
-    ):  # a policy that may leave jobs unfinished is judged as if it might not
+    if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
         settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     validation = Validation.of(settled, feed.units, episodes, config.validation.metric or "")
     display.prepare()
@@ -122,7 +120,7 @@ def train(
         else:
             folder.create(scenario, config)
         folder.save_validation(validation.facts())
-        engine = open_engine(scenario, begun, feed, 0 if latest is None else latest[1].iteration)
+        engine = open_engine(begun, feed, 0 if latest is None else latest[1].iteration)
         run = Run(scenario, config, folder, validation, engine, latest)
         try:
             run.begin()
@@ -133,15 +131,15 @@ def train(
     return Summary(folder.path, reason, run.standing, validation.metric, validation.best_heuristic)
 
 
-def open_engine(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
+def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
     """The algorithm that these settings name, ready to go on from an iteration."""
     if config.algo == "priority_search":
         from rlsched.learn.search import SearchEngine
 
-        return SearchEngine(scenario, config, feed, iteration)
+        return SearchEngine(config, feed, iteration)
     from rlsched.learn.rllib import RllibEngine
 
-    return RllibEngine(scenario, config, feed, iteration)
+    return RllibEngine(config, feed, iteration)
 
 
 def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
@@ -182,14 +180,14 @@ def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
     return config.model_copy(update={"search": search})
 
 
-def check_teachers(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> None:
+def check_teachers(config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> None:
     """See whether the policies that a run begins with can be used.
 
     Raises:
         BadInputError: one cannot.
     """
     if config.warm_start is not None:
-        check_teacher(scenario, feed, config.warm_start)
+        check_teacher(feed, config.warm_start)
     if config.search.start is not None:
         from rlsched.learn.search import found_before
 

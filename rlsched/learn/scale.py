@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16
@@ -34,7 +33,7 @@ class Returns:
 UNKNOWN = Returns()
 
 
-def expected_returns(scenario: Scenario, feed: EpisodeFeed, seed: int) -> Returns:
+def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     """Look at the discounted returns of some training episodes, played first come, first served.
 
     The scale is one over their root mean square. Nothing is known where nothing is rewarded, and where the
@@ -42,14 +41,14 @@ def expected_returns(scenario: Scenario, feed: EpisodeFeed, seed: int) -> Return
     may be many times worse than what is learned.
 
     Args:
-        scenario: with the units of every resource known.
-        feed: of training episodes.
+        feed: of training episodes, and what is simulated.
         seed: of the training; the same arguments give the same result.
     """
-    if scenario.objective.baseline:
+    objective = feed.scenario.objective
+    if objective.baseline:
         return UNKNOWN
     rng = np.random.default_rng([seed, STREAM])
-    sim = VectorSimulator(scenario, feed.units, EPISODES, feed.max_jobs)
+    sim = VectorSimulator(feed.scenario, feed.units, EPISODES, feed.max_jobs)
     for env in range(EPISODES):
         episode = feed.training(rng)
         sim.load(env, episode.jobs, episode.scale, episode.power)
@@ -62,7 +61,7 @@ def expected_returns(scenario: Scenario, feed: EpisodeFeed, seed: int) -> Return
         sim.step(np.where(waits, first, last))
         playing.append(~over)
         rewards.append(sim.reward.copy())
-        discounts.append(scenario.objective.gamma ** sim.elapsed.astype(np.float64))
+        discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
     total, squares, count, following = 0.0, 0.0, 0, np.zeros(EPISODES)
     for reward, discount, counts in zip(
         reversed(rewards), reversed(discounts), reversed(playing), strict=True

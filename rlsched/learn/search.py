@@ -23,7 +23,6 @@ from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.priority import STATE_BLOCK, Candidates, PriorityNet
-from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
@@ -90,9 +89,8 @@ class SearchEngine:
     is in the checkpoint: a run that goes on finds what it would have found without a break.
 
     Args:
-        scenario: with the units of every resource known.
         config: how to search.
-        feed: of training episodes.
+        feed: of training episodes, and what is simulated.
         iteration: at which the run begins or goes on.
 
     Raises:
@@ -102,7 +100,8 @@ class SearchEngine:
 
     columns = ("return_mean", "return_best", "sigma")
 
-    def __init__(self, scenario: Scenario, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        scenario = feed.scenario
         self.scenario, self.config, self.feed = scenario, config, feed
         self.network = config.settled(scenario).network
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))

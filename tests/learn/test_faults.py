@@ -52,9 +52,8 @@ def session() -> Iterator[None]:
 def engine(request: pytest.FixtureRequest, small: Scenario, session: None) -> Iterator[RllibEngine]:
     algo, runners, *more = request.param
     feed = EpisodeFeed(small)
-    simulated = feed.scenario
     settings = [*SETTINGS, f"algo={algo}", f"sampling.runners={runners}", *more]
-    made = RllibEngine(simulated, make_config({}, "test", settings).settled(simulated), feed, 0)
+    made = RllibEngine(make_config({}, "test", settings).settled(feed.scenario), feed, 0)
     yield made
     made.stop()
 

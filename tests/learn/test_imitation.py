@@ -31,7 +31,7 @@ def layout_of(chosen: Scenario) -> Layout:
 def test_an_order_is_shown_as_it_decides(short: Scenario) -> None:
     """Under `now` the order sjf takes the shortest legal job, wherever there is a choice."""
     shown = demonstrate(
-        short, EpisodeFeed(short), WarmStart(teacher="sjf", decisions=3000), np.random.default_rng(0)
+        EpisodeFeed(short), WarmStart(teacher="sjf", decisions=3000), np.random.default_rng(0)
     )
     assert len(shown.obs) == len(shown.mask) == len(shown.action) >= 3000
     assert (shown.mask.sum(axis=1) > 1).all()
@@ -48,8 +48,8 @@ def test_a_network_learns_its_teacher(short: Scenario) -> None:
     """From an order it does not know at all to agreeing nearly always, on decisions it never saw."""
     warm = WarmStart(teacher="sjf", decisions=20_000, epochs=5)
     feed = EpisodeFeed(short)
-    seen = demonstrate(short, feed, warm, np.random.default_rng(0))
-    unseen = demonstrate(short, feed, WarmStart(teacher="sjf", decisions=3000), np.random.default_rng(1))
+    seen = demonstrate(feed, warm, np.random.default_rng(0))
+    unseen = demonstrate(feed, WarmStart(teacher="sjf", decisions=3000), np.random.default_rng(1))
     torch.manual_seed(0)
     net = build_policy(layout_of(short), Network())
     agreement = []
@@ -68,7 +68,7 @@ def test_a_trained_policy_teaches(short: Scenario, tmp_path: Path) -> None:
     net = build_policy(layout_of(short), network)
     TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "teacher")
     warm = WarmStart(teacher=str(tmp_path / "teacher"), decisions=500)
-    shown = demonstrate(short, EpisodeFeed(short), warm, np.random.default_rng(0))
+    shown = demonstrate(EpisodeFeed(short), warm, np.random.default_rng(0))
     logits = net(torch.from_numpy(shown.obs), torch.from_numpy(shown.mask).float())
     assert (logits.argmax(1).numpy() == shown.action).all()
 
@@ -80,12 +80,12 @@ def test_teachers_that_cannot_teach(short: Scenario, tmp_path: Path) -> None:
     TrainedPolicy(other, network, build_policy(layout_of(other), network), 2, {}).save(tmp_path / "wide")
     wide = WarmStart(teacher=str(tmp_path / "wide"))
     with pytest.raises(BadInputError, match="sees or does something else"):
-        demonstrate(short, EpisodeFeed(short), wide, rng)
+        demonstrate(EpisodeFeed(short), wide, rng)
     with pytest.raises(BadInputError, match="holds no trained policy"):
-        demonstrate(short, EpisodeFeed(short), WarmStart(teacher="sjff"), rng)
+        demonstrate(EpisodeFeed(short), WarmStart(teacher="sjff"), rng)
     queue = scenario.load("lublin-256", ["episode.jobs=20"])
     with pytest.raises(BadInputError, match="queue orders teach where there is a horizon"):
-        demonstrate(queue, EpisodeFeed(queue), WarmStart(teacher="sjf"), rng)
+        demonstrate(EpisodeFeed(queue), WarmStart(teacher="sjf"), rng)
 
 
 def test_training_goes_on_from_what_was_imitated(short: Scenario, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_training_goes_on_from_what_was_imitated(short: Scenario, tmp_path: Path
     )
     feed = EpisodeFeed(short)
     with ray_session(None):
-        engine = RllibEngine(short, config, feed, 0)
+        engine = RllibEngine(config, feed, 0)
         try:
             kept = {name: value.clone() for name, value in engine.net.state_dict().items()}
             fresh = build_policy(layout_of(short), config.network).state_dict()

@@ -22,16 +22,15 @@ from rlsched.sim.simulator import VectorSimulator
 from .conftest import TINY
 
 
-def scaled(name: str, *settings: str) -> tuple[Scenario, EpisodeFeed]:
-    found = scenario.load(name, settings)
-    return found, EpisodeFeed(found)
+def feed_of(name: str, *settings: str) -> EpisodeFeed:
+    return EpisodeFeed(scenario.load(name, settings))
 
 
-def returns(chosen: Scenario, feed: EpisodeFeed, seed: int) -> list[float]:
+def returns(feed: EpisodeFeed, seed: int) -> list[float]:
     """Of every decision of the same episodes, one episode after the other, summed up one by one."""
     rng = np.random.default_rng([seed, STREAM])
     episodes = [feed.training(rng) for _ in range(EPISODES)]
-    sim = VectorSimulator(chosen, feed.units, 1, feed.max_jobs)
+    sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
     found = []
     for episode in episodes:
         sim.load(0, episode.jobs, episode.scale, episode.power)
@@ -45,41 +44,39 @@ def returns(chosen: Scenario, feed: EpisodeFeed, seed: int) -> list[float]:
             total, weight = 0.0, 1.0
             for reward, ticks in steps[k:]:
                 total += weight * reward
-                weight *= chosen.objective.gamma**ticks
+                weight *= feed.scenario.objective.gamma**ticks
             found.append(total)
     return found
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 def test_returns_are_of_size_one(gamma: float) -> None:
-    chosen, feed = scaled("deeprm", f"objective.gamma={gamma}", "episode.jobs=12")
-    expected = expected_returns(chosen, feed, 3)
-    found = np.array(returns(chosen, feed, 3)) * expected.scale
+    feed = feed_of("deeprm", f"objective.gamma={gamma}", "episode.jobs=12")
+    expected = expected_returns(feed, 3)
+    found = np.array(returns(feed, 3)) * expected.scale
     assert np.sqrt((found**2).mean()) == pytest.approx(1.0, rel=1e-6)
     assert found.mean() == pytest.approx(expected.mean, rel=1e-6)
-    assert expected_returns(chosen, feed, 3) == expected
-    assert expected_returns(chosen, feed, 4) != expected
+    assert expected_returns(feed, 3) == expected
+    assert expected_returns(feed, 4) != expected
 
 
 def test_the_unit_of_an_objective_does_not_matter() -> None:
     sizes = []
     for weight in (1.0, 1000.0):
-        chosen, feed = scaled(
-            "green-10", f"objective.reward={{running_value: {weight}}}", "episode.max_ticks=50"
-        )
-        sizes.append(weight * expected_returns(chosen, feed, 0).scale)
+        feed = feed_of("green-10", f"objective.reward={{running_value: {weight}}}", "episode.max_ticks=50")
+        sizes.append(weight * expected_returns(feed, 0).scale)
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
 
 
 def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
-    assert expected_returns(small, EpisodeFeed(small), 0) == UNKNOWN
-    chosen, feed = scaled("lublin-256", "episode.jobs=64", "objective.baseline=[]")
-    assert expected_returns(chosen, feed, 0).scale < 1.0
+    assert expected_returns(EpisodeFeed(small), 0) == UNKNOWN
+    feed = feed_of("lublin-256", "episode.jobs=64", "objective.baseline=[]")
+    assert expected_returns(feed, 0).scale < 1.0
 
 
 def test_nothing_rewarded_is_nothing_scaled() -> None:
-    chosen, feed = scaled("green-10", "objective.reward={slowdown: 0}", "episode.max_ticks=20")
-    assert expected_returns(chosen, feed, 0) == UNKNOWN
+    feed = feed_of("green-10", "objective.reward={slowdown: 0}", "episode.max_ticks=20")
+    assert expected_returns(feed, 0) == UNKNOWN
 
 
 def test_the_environment_of_trainers_applies_it(small: Scenario) -> None:

@@ -42,7 +42,7 @@ def engine(
 ) -> SearchEngine:
     simulated = scenario.load("green-10", SHORT) if simulated is None else simulated
     feed = EpisodeFeed(simulated) if feed is None else feed
-    return SearchEngine(simulated, make_config({}, "test", [*TINY, *settings]), feed, iteration)
+    return SearchEngine(make_config({}, "test", [*TINY, *settings]), feed, iteration)
 
 
 def drawn(feed: EpisodeFeed, number: int, seed: int = 0) -> list[Episode]:
