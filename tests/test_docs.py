@@ -1,4 +1,4 @@
-"""Every command in README and docs runs: as it stands, only shorter where it trains."""
+"""Every command in README and docs runs: as it stands, only shorter where it trains, and all on one Ray."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
@@ -30,11 +32,20 @@ def commands(page: Path) -> list[str]:
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if commands(page)]
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a Ray that is started once; each command would start its own."""
+    started = ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield started.address_info["address"]
+    ray.shutdown()
+
+
+def run(command: str, folder: Path, address: str) -> subprocess.CompletedProcess[str]:
     """Run one command in a folder that looks like a clone's root with the archive's traces in it."""
     words = shlex.split(command)
     assert words[0] == "rlsched"
     if words[1] == "train":
+        words += ["--address", address]
         words += shlex.split("--steps 128" if "--resume" in words else SHORTER)
         if "warm_start" in command:
             words += shlex.split("--set warm_start.decisions=500")
@@ -56,14 +67,14 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_commands_run(page: Path, tmp_path: Path, address: str, request: pytest.FixtureRequest) -> None:
     shutil.copytree(ROOT / "datasets", tmp_path / "datasets")
     for line in commands(page):
         if ARCHIVE.search(line):
             for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
                 if not (tmp_path / file.name).exists():
                     (tmp_path / file.name).symlink_to(file.resolve())
-        done = run(line, tmp_path)
+        done = run(line, tmp_path, address)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
