@@ -63,7 +63,7 @@ def best(s: State, i: int, order: Order, need: int, first: int) -> int:
 @step
 def any_free(s: State, i: int) -> bool:
     """Whether a job could fit at all."""
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         if s.free[i, r] > 0:
             return True
     return False
@@ -118,7 +118,7 @@ def serve_conservative(s: State, i: int, order: Order) -> None:
     visible = min(order.window, count)
     # Each plan adds at most two breakpoints.
     ticks = np.empty(e.num_running + 2 * count + 2, np.int64)
-    free = np.empty((len(ticks), s.free.shape[1]), np.int64)
+    free = np.empty((len(ticks), len(s.resources)), np.int64)
     size = expected_profile(s, i, ticks, free)
     rank = 0
     while rank < count:
@@ -139,7 +139,7 @@ def serve_conservative(s: State, i: int, order: Order) -> None:
             start(s, i, position, True)
         size = occupy(s, i, row, begin, ticks, free, size)
         nothing_left = True
-        for r in range(s.free.shape[1]):
+        for r in range(len(s.resources)):
             nothing_left &= free[0, r] == 0
         if nothing_left:
             return
@@ -165,7 +165,7 @@ def expected_profile(s: State, i: int, ticks: IntArray, free: IntArray) -> int:
                 ticks[size] = tick
                 free[size] = free[size - 1]
                 size += 1
-            for r in range(s.free.shape[1]):
+            for r in range(len(s.resources)):
                 free[size - 1, r] += s.demand[i, code & JOB_MASK, r]
     return size
 
@@ -178,7 +178,7 @@ def earliest(s: State, i: int, row: int, ticks: IntArray, free: IntArray, size: 
     k = 0
     while k < size:
         short = False
-        for r in range(s.free.shape[1]):
+        for r in range(len(s.resources)):
             short |= s.demand[i, row, r] > free[k, r]
         if short:
             begin = k + 1
@@ -196,7 +196,7 @@ def occupy(s: State, i: int, row: int, begin: int, ticks: IntArray, free: IntArr
     size = split(end, ticks, free, size)
     for k in range(size):
         if begin <= ticks[k] < end:
-            for r in range(s.free.shape[1]):
+            for r in range(len(s.resources)):
                 free[k, r] -= s.demand[i, row, r]
     return size
 

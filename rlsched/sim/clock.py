@@ -77,7 +77,7 @@ def open_grid(s: State, o: Outcome, rules: Rules, i: int) -> None:
     o.accounts[i, :] = 0.0
     e.battery_wh = rules.plant.initial_wh
     forecast(s, rules, i)
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         s.free[i, r] = s.on[i, r, 0]
     enter_tick(s, o, rules, i)
 
@@ -94,10 +94,10 @@ def pass_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     complete(s, o, i)
     # A running job at or beyond its expected end is expected to end at the next tick.
     overdue = hold_overdue(s, i)
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         s.free[i, r] -= s.on[i, r, 0]
     changed = forecast_next(s, rules, i)
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         s.free[i, r] += s.on[i, r, 0]
     meet_shortfall(s, o, i)
     if changed:
@@ -181,7 +181,7 @@ def meet_shortfall(s: State, o: Outcome, i: int) -> None:
     """Suspend running jobs until the rest fits what is on."""
     while True:
         short = False
-        for r in range(s.free.shape[1]):
+        for r in range(len(s.resources)):
             short |= s.free[i, r] < 0
         if not short:
             return
@@ -257,12 +257,12 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
             bounded_rate += job.bounded_rate
     used = 0.0
     on = 0.0
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         used += (s.on[i, r, 0] - s.free[i, r]) / s.units[r]
         on += s.on[i, r, 0] / s.units[r]
-    used /= s.free.shape[1]
+    used /= len(s.resources)
     o.accounts[i, USED_SHARE] += used
-    o.accounts[i, ON_SHARE] += on / s.free.shape[1]
+    o.accounts[i, ON_SHARE] += on / len(s.resources)
     book_rate(s, o, i, SLOWDOWN, -(slowdown_rate + e.running_rate), factor)
     book_rate(s, o, i, BOUNDED_SLOWDOWN, -bounded_rate, factor)
     book_rate(s, o, i, WAIT_TIME, -counted, factor)
@@ -286,7 +286,7 @@ def book_energy(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> No
     index = power_index(s, i, e.now)
     supply = s.supply_w[i, index]
     used = 0.0
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         free = s.free[i, r]
         used += (s.on[i, r, 0] - free) * plant.unit_w[r] + free * plant.idle_w[r]
     f = flow(plant, supply, used, e.battery_wh)

@@ -15,12 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 import numba
+import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.cpython.unsafe.numbers import trailing_zeros
+from numba.extending import overload
 
 Parameters = ParamSpec("Parameters")
+Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 
@@ -59,6 +63,27 @@ def rare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     return _compile(function, _nrt=False, **NO_WRAPPERS)
 
 
+def by_horizon(
+    with_horizon: Callable[[*Arguments], Result], without: Callable[[*Arguments], Result]
+) -> Callable[[*Arguments], Result]:
+    """One of two steps of the same arguments: the first where the State, their first, has a horizon.
+
+    The choice is made when compiling; the other step is not even looked at, which halves the time that takes.
+    """
+
+    def either(*arguments: *Arguments) -> Result:
+        everything: tuple[Any, ...] = arguments
+        return (with_horizon if everything[0].horizon else without)(*arguments)
+
+    @overload(either, strict=False, jit_options={"_nrt": False, "forceinline": True, "error_model": "numpy"})
+    def _either(*arguments: Any) -> Any:
+        state = arguments[0]
+        chosen: Any = with_horizon if state.types[state.fields.index("horizon")].count else without
+        return lambda *arguments: chosen(*arguments)
+
+    return either
+
+
 def allocating(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that may make arrays of its own."""
     return _compile(function, _nrt=True)
@@ -78,3 +103,14 @@ def direct(function: Callable[Parameters, Result], *arguments: Any) -> Callable[
         return function
     code: Callable[Parameters, Result] = function.compile(tuple(map(numba.typeof, arguments)))
     return code
+
+
+def lowest_bit(word: np.uint64) -> int:
+    """Place of the lowest bit that is set; there must be one."""
+    number = int(word)
+    return (number & -number).bit_length() - 1
+
+
+@overload(lowest_bit, strict=False)
+def _lowest_bit(word: Any) -> Any:
+    return lambda word: np.int64(trailing_zeros(word))

@@ -8,7 +8,7 @@ together by `step_all` in `transition`.
 from __future__ import annotations
 
 from rlsched.sim.clock import mean_bounded_slowdown
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import step
 from rlsched.sim.events import admissible, fits, happen, next_event, reserve, start, start_behind
 from rlsched.sim.grid import NOWHERE, first_fit, fits_now
 from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, book
@@ -30,20 +30,12 @@ from rlsched.sim.state import State
 
 
 @step
-def judge(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
-    """Write which actions are legal now.
+def judge_grid(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
+    """Write which actions are legal now, with a horizon: what can be placed, or suspended.
 
     Returns:
         How many are legal, and the last of them.
     """
-    if rules.horizon > 0:
-        return judge_grid(s, o, rules, i)
-    return judge_queue(s, o, rules, i)
-
-
-@step
-def judge_grid(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
-    """`judge` with a horizon: what can be placed, or suspended."""
     e = s.episodes[i]
     o.mask[i, :] = 0
     o.fits[i, :] = 0
@@ -93,7 +85,7 @@ def find_place(s: State, i: int, row: int) -> int:
 
 @step
 def judge_queue(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
-    """`judge` without a horizon: what can start, or be given a reservation."""
+    """`judge_grid` without a horizon: what can start, or be given a reservation."""
     e = s.episodes[i]
     visible = min(e.queue_hi - e.queue_lo, rules.window)
     capped = e.actions_now >= rules.window + 2
@@ -124,18 +116,22 @@ def judge_queue(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
 
 
 @step
-def act(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
-    """Do what a legal action does that is not the no-op."""
+def act_grid(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
+    """Do what a legal action does that is not the no-op, with a horizon."""
+    s.episodes[i].actions_now += 1
+    if action < rules.window:
+        schedule(s, i, action, o.first[i, action])
+    else:
+        suspend(s, i, weakest(s, i, False))
+        book(s, o, i, SUSPENSION, -1.0)
+    refill(s, rules, i)
+
+
+@step
+def act_queue(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
+    """`act_grid` without a horizon."""
     e = s.episodes[i]
     e.actions_now += 1
-    if rules.horizon > 0:
-        if action < rules.window:
-            schedule(s, i, action, o.first[i, action])
-        else:
-            suspend(s, i, weakest(s, i, False))
-            book(s, o, i, SUSPENSION, -1.0)
-        refill(s, rules, i)
-        return
     row = s.queue[i, e.queue_lo + action]
     if e.reserved >= 0:
         start_behind(s, i, action)
@@ -145,9 +141,16 @@ def act(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
         reserve(s, i, row)
 
 
-@rare
+@step
+def open_queue(s: State, o: Outcome, rules: Rules, i: int) -> None:
+    """Begin an episode without a horizon: the first arrivals."""
+    happen(s, i, s.episodes[i].now, True)
+    judge_end(s, rules, i)
+
+
+@step
 def wait(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """Let time pass: to the next event, or by one tick."""
+    """Let time pass where there is no horizon: to the next event, or by one tick."""
     e = s.episodes[i]
     tick = next_event(s, i)
     if rules.tick_rule:
@@ -203,10 +206,10 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
             slowdown_rate += job.slowdown_rate
             bounded_rate += job.bounded_rate
     used = 0.0
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         used += 1.0 - s.free[i, r] / s.units[r]
     o.terms[i, SLOWDOWN] -= factor * (slowdown_rate + e.running_rate)
     o.terms[i, BOUNDED_SLOWDOWN] -= factor * bounded_rate
     o.terms[i, WAIT_TIME] -= factor * waiting
-    o.terms[i, UTILIZATION] += factor * used / s.free.shape[1]
+    o.terms[i, UTILIZATION] += factor * used / len(s.resources)
     o.terms[i, MAKESPAN] -= factor

@@ -78,7 +78,7 @@ def availability(plant: Plant, supply: float, level: float) -> float:
 @step
 def write_row(s: State, i: int, k: int, share: float) -> None:
     """Set the units on in row k of the forecast."""
-    for r in range(s.on.shape[1]):
+    for r in range(len(s.resources)):
         s.on[i, r, k] = floor(s.units[r] * share + 1e-9)
 
 
@@ -96,7 +96,7 @@ def forecast(s: State, rules: Rules, i: int) -> None:
     plant = rules.plant
     rows = s.on.shape[2]
     if not plant.powered:
-        for r in range(s.on.shape[1]):
+        for r in range(len(s.resources)):
             for k in range(rows):
                 s.on[i, r, k] = s.units[r]
         return
@@ -129,7 +129,7 @@ def forecast_next(s: State, rules: Rules, i: int) -> bool:
         return True
     rows = s.on.shape[2]
     if plant.powered:
-        for r in range(s.on.shape[1]):
+        for r in range(len(s.resources)):
             on = s.on[i, r]
             for k in range(rows - 1):
                 on[k] = on[k + 1]

@@ -50,7 +50,7 @@ def heap_pop(heap: IntArray, size: int) -> int:
 @step
 def fits(s: State, i: int, job: int) -> bool:
     """Whether the job's demand is free now."""
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         if s.demand[i, job, r] > s.free[i, r]:
             return False
     return True
@@ -141,7 +141,7 @@ def run_job(s: State, i: int, row: int, number: int, keep_releases: bool) -> Non
     if keep_releases:
         add_release(s, i, row, job.expected_end << JOB_BITS | row)
     e.num_running += 1
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         s.free[i, r] -= s.demand[i, row, r]
     e.promised += units * job.expected_end
     e.ending += units * job.end
@@ -177,7 +177,7 @@ def stop_job(s: State, i: int, row: int, keep_releases: bool) -> None:
     if keep_releases:
         drop_release(s, i, row, job.expected_end << JOB_BITS | row)
     e.num_running -= 1
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         s.free[i, r] += s.demand[i, row, r]
     e.promised -= units * job.expected_end
     e.ending -= units * job.end
@@ -255,7 +255,7 @@ def reserve(s: State, i: int, row: int) -> None:
     A running job past its requested time is expected to end at the next tick.
     """
     e = s.episodes[i]
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         s.extra[i, r] = s.free[i, r] - s.demand[i, row, r]
     e.reserved = row
     e.shadow = e.now
@@ -264,7 +264,7 @@ def reserve(s: State, i: int, row: int) -> None:
         block = s.block_order[i, place]
         size = s.block_size[i, block]
         if short and still_short(s, i, block):
-            for r in range(s.free.shape[1]):
+            for r in range(len(s.resources)):
                 s.extra[i, r] += s.block_units[i, block, r]
             e.shadow = max(s.blocks[i, block, size - 1] >> JOB_BITS, e.now + 1)
             continue
@@ -275,7 +275,7 @@ def reserve(s: State, i: int, row: int) -> None:
                 return
             released = code & JOB_MASK
             short = False
-            for r in range(s.free.shape[1]):
+            for r in range(len(s.resources)):
                 s.extra[i, r] += s.demand[i, released, r]
                 short |= s.extra[i, r] < 0
             e.shadow = tick
@@ -284,7 +284,7 @@ def reserve(s: State, i: int, row: int) -> None:
 @step
 def still_short(s: State, i: int, block: int) -> bool:
     """Whether the reserved job would not fit even when all of this block has ended."""
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         if s.extra[i, r] + s.block_units[i, block, r] < 0:
             return True
     return False
@@ -298,7 +298,7 @@ def admissible(s: State, i: int, row: int) -> bool:
         return False
     if e.now + s.jobs[i, row].requested <= e.shadow:
         return True
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         if s.demand[i, row, r] > s.extra[i, r]:
             return False
     return True
@@ -310,6 +310,6 @@ def start_behind(s: State, i: int, position: int) -> None:
     e = s.episodes[i]
     row = s.queue[i, e.queue_lo + position]
     if e.now + s.jobs[i, row].requested > e.shadow:
-        for r in range(s.free.shape[1]):
+        for r in range(len(s.resources)):
             s.extra[i, r] -= s.demand[i, row, r]
     start(s, i, position, True)

@@ -18,17 +18,17 @@ NOWHERE = -1
 def hold(s: State, i: int, row: int, first: int, last: int, sign: int) -> None:
     """Put the job's demand into the rows `first <= k < last` that the grid has; sign -1 takes it out."""
     last = min(last, s.used.shape[2])
-    for r in range(s.used.shape[1]):
-        used = s.used[i, r]
+    for r in range(len(s.resources)):
+        used = s.used[i, r, first:]  # so that no index may be negative: vector code
         units = np.int32(sign * s.demand[i, row, r])
-        for k in range(first, last):
+        for k in range(last - first):
             used[k] += units
 
 
 @step
 def fits_row(s: State, i: int, row: int, k: int) -> bool:
     """Whether the job's demand is free in row k."""
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         if s.used[i, r, k] + s.demand[i, row, r] > s.on[i, r, k]:
             return False
     return True
@@ -40,7 +40,7 @@ def fits_now(s: State, i: int, row: int) -> bool:
     requested = s.jobs[i, row].requested
     if requested > s.used.shape[2] or not fits_row(s, i, row, 0):
         return False
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         used, on, units = s.used[i, r], s.on[i, r], s.demand[i, row, r]
         short = False
         for k in range(1, requested):  # to the end, so that it compiles to vector code
@@ -69,7 +69,7 @@ def first_fit(s: State, i: int, row: int, first: int) -> int:
 def shift(s: State, i: int) -> None:
     """Move the grid up by one row: the clock has moved by one tick."""
     last = s.used.shape[2] - 1
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         used = s.used[i, r]
         for k in range(last):
             used[k] = used[k + 1]
@@ -79,7 +79,7 @@ def shift(s: State, i: int) -> None:
 @step
 def overfull(s: State, i: int, k: int) -> bool:
     """Whether more is held in row k than will be on."""
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         if s.used[i, r, k] > s.on[i, r, k]:
             return True
     return False
@@ -88,7 +88,7 @@ def overfull(s: State, i: int, k: int) -> bool:
 @step
 def strains(s: State, i: int, row: int, first: int, last: int) -> bool:
     """Whether the job holds units of an overfull resource in some row `first <= k < last`."""
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         if s.demand[i, row, r] > 0:
             for k in range(first, min(last, s.used.shape[2])):
                 if s.used[i, r, k] > s.on[i, r, k]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.jobs import IntArray
+from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import rare, step
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture, draw, wipe
@@ -20,10 +20,13 @@ from rlsched.sim.state import JOB_BITS, JOB_MASK, State
 
 ABSENT = -1  # offset of a block that is not observed
 NUM_STATIC = 5  # static job columns beside the two per resource: present, requested, and three at submit
+NUM_MOVING = 5  # job columns after these that change while it waits
+NUM_STATIC_LOT = 4  # static job columns after these, with a horizon
 LOG_JOBS = 1.0 / log2(1.0 + 1e5)  # queue lengths are log-scaled against 100,000 jobs
 LOG_RATE = 1.0 / log2(1.0 + 1e6)  # waiting jobs of the shortest kind, log-scaled against a million
 HOUR_S = 3600.0
 LOGS = np.log2(1.0 + np.arange(2048))
+LANES = 16  # float32 numbers that are worked on at once
 
 Float32Array = NDArray[np.float32]
 
@@ -45,10 +48,11 @@ class View(NamedTuple):
     capacity_wh: float  # of the battery
     picture: Picture
     num_events: int
+    shares: FloatArray  # (resource,) of a unit in those of the cluster
     log_time: float  # 1 / log2(1 + longest time in ticks)
     tick_s: float
     rows: NDArray[np.int32]  # (events,) scratch
-    numbers: Float32Array  # (slots or events,) scratch
+    numbers: Float32Array  # (2 x slots or events, made up to LANES,) scratch
     number_bits: NDArray[np.int32]  # the same memory as bits
     mantissas: Float32Array  # scratch
     mantissa_bits: NDArray[np.int32]  # the same memory as bits
@@ -58,8 +62,10 @@ class View(NamedTuple):
 def log2_all(v: View, count: int) -> None:
     """Replace the first `count` numbers (all >= 1) by their binary logarithm, to 2e-5.
 
-    log2(2^e m) = e + 2 / ln 2 * atanh((m - 1) / (m + 1)), four terms of the series.
+    log2(2^e m) = e + 2 / ln 2 * atanh((m - 1) / (m + 1)), four terms of the series. In whole vectors: what is
+    behind the last number means nothing, and leaving it out takes longer than a few jobs themselves.
     """
+    count = (count + LANES - 1) // LANES * LANES
     for k in range(count):
         v.mantissa_bits[k] = (v.number_bits[k] & 0x7FFFFF) | 0x3F800000
     for k in range(count):
@@ -128,8 +134,8 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
             x[c] = 0.0
         v.num_shown[i] = 0
     width = v.job_columns
-    static = NUM_STATIC + 2 * s.free.shape[1]
-    visible = e.num_ready if s.used.shape[2] > 0 else min(e.queue_hi - e.queue_lo, window)
+    static = NUM_STATIC + 2 * len(s.resources)
+    visible = e.num_ready if len(s.horizon) > 0 else min(e.queue_hi - e.queue_lo, window)
     source = 0
     for k in range(visible):
         row = s.queue[i, e.queue_lo + k]
@@ -142,6 +148,9 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
             origin = v.jobs_at + source * width
             for c in range(static):
                 x[at + c] = x[origin + c]
+            if len(s.horizon) > 0:
+                for c in range(static + NUM_MOVING, static + NUM_MOVING + NUM_STATIC_LOT):
+                    x[at + c] = x[origin + c]
         source = min(source + 1, v.num_shown[i])
         v.shown[i, k] = row
     for c in range(v.jobs_at + visible * width, v.jobs_at + v.num_shown[i] * width):
@@ -150,78 +159,80 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
     scale = np.float32(v.log_time)
     one = np.float32(1)
     for k in range(visible):
-        v.numbers[k] = 1 + e.now - s.jobs[i, v.shown[i, k]].submit
-    log2_all(v, visible)
-    for k in range(visible):
-        x[v.jobs_at + k * width + static] = min(one, v.numbers[k] * scale)
-    for k in range(visible):
         job = s.jobs[i, v.shown[i, k]]
-        v.numbers[k] = 1 + e.now - job.submit + job.requested
-    log2_all(v, visible)
+        waited = e.now - job.submit
+        v.numbers[k] = 1 + waited
+        v.numbers[visible + k] = 1 + waited + job.requested
+    log2_all(v, 2 * visible)
     for k in range(visible):
-        at = v.jobs_at + k * width + static
-        x[at + 1] = min(one, v.numbers[k] * scale)
-        x[at + 2] = o.fits[i, k]
-        x[at + 3] = o.mask[i, k]
-        x[at + 4] = v.shown[i, k] == e.reserved
-    if s.used.shape[2] > 0:
-        observe_lots(s, o, v, i, static + 5)
+        moving = v.vector[i, v.jobs_at + k * width + static :]
+        moving[0] = min(one, v.numbers[k] * scale)
+        moving[1] = min(one, v.numbers[visible + k] * scale)
+        moving[2] = o.fits[i, k]
+        moving[3] = o.mask[i, k]
+        moving[4] = v.shown[i, k] == e.reserved
+    if len(s.horizon) > 0:
+        observe_lots(s, o, v, i, static + NUM_MOVING + NUM_STATIC_LOT)
 
 
 @step
 def observe_lots(s: State, o: Outcome, v: View, i: int, column: int) -> None:
-    """The columns of the `jobs` block that a horizon adds, from this column on."""
+    """The columns of the `jobs` block that a horizon adds and that change while a job waits, from this on."""
     e = s.episodes[i]
-    x = v.vector[i]
-    rows = float(s.used.shape[2])
-    resources = s.used.shape[1]
+    resources = len(s.resources)
+    last = s.used.shape[2] - 1
+    a_row = 1.0 / s.used.shape[2]  # divisions take as long as all else here
     for k in range(v.num_shown[i]):
         row = v.shown[i, k]
         job = s.jobs[i, row]
-        lot = s.lots[i, row]
         at = v.jobs_at + k * v.job_columns + column
-        slack = lot.due - e.now - job.requested
-        x[at] = job.requested / rows
-        x[at + 1] = lot.qos
-        x[at + 2] = lot.price / v.price_top
-        x[at + 3] = lot.density / v.density_top
-        x[at + 4] = min(1.0, max(0.0, 0.5 + 0.5 * slack / rows))
+        x = v.vector[i, at:]
+        slack = s.lots[i, row].due - e.now - job.requested
         first = o.first[i, k]
-        x[at + 5] = first / rows if first >= 0 else 1.0
+        x[0] = min(1.0, max(0.0, 0.5 + 0.5 * slack * a_row))
+        x[1] = first * a_row if first >= 0 else 1.0
         first = max(0, first)
-        after = min(first + job.requested, s.used.shape[2] - 1)
+        after = min(first + job.requested, last)
         match = 0.0
         for r in range(resources):
-            units = s.units[r]
-            match += s.demand[i, row, r] * max(0, s.free[i, r]) / (units * units)
-            x[at + 7 + r] = min(1.0, (s.used[i, r, first] + s.demand[i, row, r]) / units)
-            x[at + 7 + resources + r] = max(0, s.on[i, r, after] - s.used[i, r, after]) / units
-        x[at + 6] = match / resources
+            units = s.demand[i, row, r]
+            share = v.shares[r]
+            match += units * (max(0, s.free[i, r]) * share * share)
+            x[3 + r] = min(1.0, (s.used[i, r, first] + units) * share)
+            x[3 + resources + r] = max(0, s.on[i, r, after] - s.used[i, r, after]) * share
+        x[2] = match * (1.0 / resources)
 
 
 @step
 def write_static(s: State, v: View, i: int, row: int, at: int) -> None:
     """The columns of a job that do not change while it waits."""
-    x = v.vector[i]
+    x = v.vector[i, at:]
     job = s.jobs[i, row]
-    x[at] = 1.0
-    x[at + 1] = log_ticks(v, job.requested)
-    at += 2
-    for r in range(s.free.shape[1]):
+    x[0] = 1.0
+    x[1] = log_ticks(v, job.requested)
+    at = 2
+    for r in range(len(s.resources)):
         x[at] = s.demand[i, row, r] / s.units[r]
         x[at + 1] = log_whole(s.demand[i, row, r]) / log_whole(s.units[r])
         at += 2
     x[at] = min(1.0, log_whole(job.queue_at_submit) * LOG_JOBS)
     x[at + 1] = log_time(v, job.work_at_submit / s.units[0])
     x[at + 2] = job.free_at_submit / s.units[0]
+    if len(s.horizon) > 0:
+        lot = s.lots[i, row]
+        at += 3 + NUM_MOVING
+        x[at] = job.requested / s.used.shape[2]
+        x[at + 1] = lot.qos
+        x[at + 2] = lot.price / v.price_top
+        x[at + 3] = lot.density / v.density_top
 
 
 @step
 def observe_events(s: State, v: View, i: int) -> None:
     """The `event_horizon` block: time to each expected release, used and free after it [H fig. 4.5]."""
     e = s.episodes[i]
-    x = v.vector[i]
-    resources = s.free.shape[1]
+    x = v.vector[i, v.events_at :]
+    resources = len(s.resources)
     width = 1 + 2 * resources
     count = min(e.num_running, v.num_events)
     place, at = 0, 0
@@ -234,18 +245,18 @@ def observe_events(s: State, v: View, i: int) -> None:
         v.rows[k] = code & JOB_MASK
     log2_all(v, count)
     for k in range(count):
-        x[v.events_at + k * width] = min(np.float32(1), v.numbers[k] * np.float32(v.log_time))
+        x[k * width] = min(np.float32(1), v.numbers[k] * np.float32(v.log_time))
     for r in range(resources):
         free = s.free[i, r]
         share = 1.0 / s.units[r]
         for k in range(count):
             free += s.demand[i, v.rows[k], r]
-            at = v.events_at + k * width + 1 + 2 * r
+            at = k * width + 1 + 2 * r
             x[at] = 1.0 - free * share
             x[at + 1] = free * share
     # Beyond the last release nothing runs, for as far as can be seen.
     for k in range(count, v.num_events):
-        at = v.events_at + k * width
+        at = k * width
         x[at] = 1.0
         for r in range(resources):
             x[at + 1 + 2 * r] = 0.0
@@ -256,26 +267,25 @@ def observe_events(s: State, v: View, i: int) -> None:
 def observe_queue(s: State, v: View, i: int, window: int) -> None:
     """The `queue` block: see layout.queue_features."""
     e = s.episodes[i]
-    x = v.vector[i]
-    at = v.queue_at
+    x = v.vector[i, v.queue_at :]
     waiting = e.queue_hi - e.queue_lo
     used = s.units[0] - s.free[i, 0]
     next_release = 0
     if e.num_running > 0:
         next_release = max(s.blocks[i, s.block_order[i, 0], 0] >> JOB_BITS, e.now + 1) - e.now
-    x[at] = min(1.0, log_whole(waiting) * LOG_JOBS)
-    x[at + 1] = min(1.0, log_whole(max(0, waiting - window)) * LOG_JOBS)
-    x[at + 2] = log_time(v, e.queued_work / s.units[0])
-    x[at + 3] = log_time(v, (e.promised - e.now * used) / s.units[0])
-    x[at + 4] = log_ticks(v, next_release)
-    x[at + 5] = e.reserved >= 0
-    x[at + 6] = log_ticks(v, e.shadow - e.now) if e.reserved >= 0 else 0.0
-    at += 7
-    resources = s.free.shape[1]
+    x[0] = min(1.0, log_whole(waiting) * LOG_JOBS)
+    x[1] = min(1.0, log_whole(max(0, waiting - window)) * LOG_JOBS)
+    x[2] = log_time(v, e.queued_work / s.units[0])
+    x[3] = log_time(v, (e.promised - e.now * used) / s.units[0])
+    x[4] = log_ticks(v, next_release)
+    x[5] = e.reserved >= 0
+    x[6] = log_ticks(v, e.shadow - e.now) if e.reserved >= 0 else 0.0
+    at = 7
+    resources = len(s.resources)
     for r in range(resources):
         x[at + r] = s.free[i, r] / s.units[r]
         x[at + resources + r] = max(0, s.extra[i, r]) / s.units[r] if e.reserved >= 0 else 0.0
-    if s.used.shape[2] > 0:
+    if len(s.horizon) > 0:
         at += 2 * resources
         following = min(1, s.on.shape[2] - 1)
         for r in range(resources):
@@ -290,38 +300,37 @@ def observe_queue(s: State, v: View, i: int, window: int) -> None:
 @step
 def observe_profile(s: State, v: View, i: int) -> None:
     """The `profile` block: used, free and off as shares of the units, each for all rows."""
-    x = v.vector[i]
     at = v.profile_at
     rows = s.used.shape[2]
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         share = np.float32(1.0 / s.units[r])
         units = np.int32(s.units[r])
         used, on = s.used[i, r], s.on[i, r]
+        x = v.vector[i, at : at + rows]
         for k in range(rows):
-            x[at + k] = used[k] * share
-        at += rows
+            x[k] = used[k] * share
+        x = v.vector[i, at + rows : at + 2 * rows]
         for k in range(rows):
-            x[at + k] = max(np.int32(0), on[k] - used[k]) * share
-        at += rows
+            x[k] = max(np.int32(0), on[k] - used[k]) * share
+        x = v.vector[i, at + 2 * rows : at + 3 * rows]
         for k in range(rows):
-            x[at + k] = (units - on[k]) * share
-        at += rows
+            x[k] = (units - on[k]) * share
+        at += 3 * rows
 
 
 @step
 def observe_outlook(s: State, v: View, i: int) -> None:
     """The `outlook` block: see layout.outlook_features."""
     e = s.episodes[i]
-    x = v.vector[i]
-    at = v.outlook_at
+    x = v.vector[i, v.outlook_at :]
     used = s.units[0] - s.free[i, 0]
     last_arrival = s.jobs[i, e.num_jobs - 1].submit
     rate = e.bounded_rate / v.tick_s
-    x[at] = (e.num_jobs - e.next_arrival) / e.num_jobs
-    x[at + 1] = log_time(v, e.arriving_area / s.units[0])
-    x[at + 2] = log_time(v, last_arrival - e.now)
-    x[at + 3] = log_time(v, e.queued_area / s.units[0])
-    x[at + 4] = log_time(v, (e.ending - e.now * used) / s.units[0])
-    x[at + 5] = min(1.0, log2(1.0 + max(0.0, 10.0 * rate)) * LOG_RATE)
-    x[at + 6] = min(1.0, log2(1.0 + max(0.0, HOUR_S * rate * e.scale)) / 10.0)
-    x[at + 7] = min(1.0, e.scale * e.num_jobs)
+    x[0] = (e.num_jobs - e.next_arrival) / e.num_jobs
+    x[1] = log_time(v, e.arriving_area / s.units[0])
+    x[2] = log_time(v, last_arrival - e.now)
+    x[3] = log_time(v, e.queued_area / s.units[0])
+    x[4] = log_time(v, (e.ending - e.now * used) / s.units[0])
+    x[5] = min(1.0, log2(1.0 + max(0.0, 10.0 * rate)) * LOG_RATE)
+    x[6] = min(1.0, log2(1.0 + max(0.0, HOUR_S * rate * e.scale)) / 10.0)
+    x[7] = min(1.0, e.scale * e.num_jobs)

@@ -17,6 +17,7 @@ from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import GREEDY, NONE, Order
 from rlsched.sim.compiled import direct, kernel, step
+from rlsched.sim.kept import Kept, taken
 from rlsched.sim.metrics import Played
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.playing import play_all
@@ -122,17 +123,17 @@ class OrderPolicy:
     def act(self) -> IntArray:
         """(env,) the action of every environment, now; the no-op where an episode is over."""
         sim = self._sim
-        self._choose_all(sim.state, sim.outcome, sim.rules, self._order, self._actions)
+        self._choose_all(sim.kept, self._order, self._actions)
         return self._actions
 
     @cached_property
-    def _choose_all(self) -> Callable[[State, Outcome, Rules, Order, IntArray], None]:
-        sim = self._sim
-        return direct(_choose_all, sim.state, sim.outcome, sim.rules, self._order, self._actions)
+    def _choose_all(self) -> Callable[[Kept, Order, IntArray], None]:
+        return direct(_choose_all, self._sim.kept, self._order, self._actions)
 
 
 @kernel
-def _choose_all(s: State, o: Outcome, rules: Rules, order: Order, actions: IntArray) -> None:
+def _choose_all(kept: Kept, order: Order, actions: IntArray) -> None:
+    s, o, rules, _ = taken(kept)
     for i in range(len(actions)):
         actions[i] = choose(s, o, rules, order, i) if s.episodes[i].over == 0 else rules.num_actions - 1
 
@@ -164,7 +165,7 @@ def worth_suspending(s: State, i: int, row: int) -> bool:
     least = s.started[i, s.ends[i, weakest(s, i, False)] & JOB_MASK]
     if s.lots[i, least].density >= s.lots[i, row].density:
         return False
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         if s.demand[i, row, r] > s.free[i, r] + s.demand[i, least, r]:
             return False
     return True

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import DemandArray
 from rlsched.scenario import Decision
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import lowest_bit, rare, step
 from rlsched.sim.state import State
 
 EMPTY, UNDRAWN = -1, -2
+BYTES = 8  # of a word
 
 
 class Picture(NamedTuple):
@@ -30,12 +31,15 @@ class Picture(NamedTuple):
     slots: NDArray[np.int32]  # (env, slot) row of the job drawn there, EMPTY or UNDRAWN; none unless classic
     lengths: NDArray[np.int32]  # (env, slot) its ticks
     backlog: NDArray[np.int32]  # (env,) cells of the backlog that are set
+    differs: NDArray[np.bool_]  # (row, made up to BYTES) scratch: whether it is drawn as it is no more
+    words: NDArray[np.uint64]  # the same memory, BYTES of them at once
 
     @classmethod
     def room(cls, num_envs: int, units: Sequence[int], decision: Decision, *, classic: bool) -> Picture:
         """Blank images for so many environments."""
         rows, slots = decision.horizon or 0, decision.window if classic else 0
         shape = (num_envs, len(units), rows)
+        differs = np.zeros(-(-rows // BYTES) * BYTES, np.bool_)
         return cls(
             cells=np.zeros((num_envs, *image_shape(units, decision, classic=classic)), np.int8),
             used=np.zeros(shape, np.int32),
@@ -43,6 +47,8 @@ class Picture(NamedTuple):
             slots=np.full((num_envs, slots), UNDRAWN, np.int32),
             lengths=np.zeros((num_envs, slots), np.int32),
             backlog=np.zeros(num_envs, np.int32),
+            differs=differs,
+            words=differs.view(np.uint64),
         )
 
 
@@ -69,8 +75,11 @@ def image_shape(units: Sequence[int], decision: Decision, *, classic: bool) -> t
 @step
 def fill(p: Picture, i: int, row: int, first: int, last: int, value: int) -> None:
     """Set the cells `first <= column < last` of a row."""
-    for c in range(first, last):
-        p.cells[i, row, c] = value
+    if first < last:
+        # A slice, since an index that might be negative costs a comparison per cell, and no vector code.
+        cells = p.cells[i, row, first:last]
+        for c in range(last - first):
+            cells[c] = value
 
 
 @step
@@ -82,21 +91,24 @@ def redraw(p: Picture, i: int, k: int, left: int, was: Levels, now: Levels) -> N
         fill(p, i, k, left + now.on, left + was.on, -1)
     elif now.on > was.on:
         fill(p, i, k, left + max(was.on, shown), left + now.on, 0)
-    if shown > was_shown:
-        fill(p, i, k, left + was_shown, left + shown, 1)
-    elif shown < was_shown:
-        fill(p, i, k, left + shown, left + min(was_shown, now.on), 0)
+    first, last = min(shown, was_shown), max(shown, was_shown)
+    fill(p, i, k, left + first, left + min(last, now.on), 1 if shown > was_shown else 0)
 
 
 @step
 def draw_grid(s: State, p: Picture, i: int) -> None:
-    """Draw what has changed in the grid."""
+    """Draw what has changed in the grid: few rows, which vector code finds."""
     left = 0
-    for r in range(s.used.shape[1]):
+    for r in range(len(s.resources)):
         used, on = s.used[i, r], s.on[i, r]
         was_used, was_on = p.used[i, r], p.on[i, r]
         for k in range(s.used.shape[2]):
-            if used[k] != was_used[k] or on[k] != was_on[k]:
+            p.differs[k] = ((used[k] ^ was_used[k]) | (on[k] ^ was_on[k])) != 0
+        for word in range(len(p.words)):
+            flags = p.words[word]
+            while flags != 0:
+                k = BYTES * word + (lowest_bit(flags) >> 3)
+                flags &= flags - np.uint64(1)
                 redraw(p, i, k, left, Levels(was_used[k], was_on[k]), Levels(used[k], on[k]))
                 was_used[k] = used[k]
                 was_on[k] = on[k]
@@ -108,7 +120,7 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
     """Draw the jobs of the ready pool and the backlog."""
     e = s.episodes[i]
     width = 0
-    for r in range(len(s.units)):
+    for r in range(len(s.resources)):
         width += s.units[r]
     rows = p.cells.shape[1]
     for k in range(p.slots.shape[1]):
@@ -123,7 +135,7 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
         left = width * (1 + k)
         for tick in range(rows):
             at = left
-            for r in range(len(s.units)):
+            for r in range(len(s.resources)):
                 demand = s.demand[i, row, r] if tick < length else 0
                 fill(p, i, tick, at, at + demand, 1)
                 fill(p, i, tick, at + demand, at + s.units[r], 0)
@@ -141,7 +153,7 @@ def wipe(s: State, p: Picture, i: int) -> None:
     """Blank the image for a new episode: all units on and free."""
     p.cells[i, :, :] = 0
     p.used[i, :, :] = 0
-    for r in range(len(s.units)):
+    for r in range(len(s.resources)):
         p.on[i, r, :] = s.units[r]
     p.slots[i, :] = UNDRAWN
     p.lengths[i, :] = 0

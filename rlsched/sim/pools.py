@@ -222,7 +222,7 @@ def weakest(s: State, i: int, only_short: bool) -> int:
         lot = s.lots[i, row]
         if only_short:
             holds = False
-            for r in range(s.free.shape[1]):
+            for r in range(len(s.resources)):
                 holds |= s.free[i, r] < 0 and s.demand[i, row, r] > 0
             if not holds:
                 continue

@@ -164,6 +164,6 @@ def moving_key(s: State, i: int, row: int, moving: int) -> float:
         # One processor gives log2(1) = 0; the tiny summand is the one of the published simulator.
         return -wait / (log2(procs + 1e-15) * job.requested)
     match = 0.0
-    for r in range(s.free.shape[1]):
+    for r in range(len(s.resources)):
         match += s.demand[i, row, r] / s.units[r] * (s.free[i, r] / s.units[r])
     return -match

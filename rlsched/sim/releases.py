@@ -83,7 +83,7 @@ def add_release(s: State, i: int, row: int, code: int) -> None:
         codes[k] = codes[k - 1]
     codes[at] = code
     s.block_size[i, block] = size + 1
-    for r in range(s.demand.shape[2]):
+    for r in range(len(s.resources)):
         s.block_units[i, block, r] += s.demand[i, row, r]
 
 
@@ -96,7 +96,7 @@ def split_block(s: State, i: int, place: int) -> None:
     for k in range(half, BLOCK):
         code = s.blocks[i, block, k]
         s.blocks[i, later, k - half] = code
-        for r in range(s.demand.shape[2]):
+        for r in range(len(s.resources)):
             units = s.demand[i, code & JOB_MASK, r]
             s.block_units[i, later, r] += units
             s.block_units[i, block, r] -= units
@@ -114,7 +114,7 @@ def drop_release(s: State, i: int, row: int, code: int) -> None:
     for k in range(position_of(codes, size, code), size):
         codes[k] = codes[k + 1]
     s.block_size[i, block] = size
-    for r in range(s.demand.shape[2]):
+    for r in range(len(s.resources)):
         s.block_units[i, block, r] -= s.demand[i, row, r]
     if size == 0:
         close_block(s, i, place)
@@ -136,6 +136,6 @@ def join_blocks(s: State, i: int, place: int) -> None:
     for k in range(more):
         s.blocks[i, block, size + k] = s.blocks[i, following, k]
     s.block_size[i, block] = size + more
-    for r in range(s.demand.shape[2]):
+    for r in range(len(s.resources)):
         s.block_units[i, block, r] += s.block_units[i, following, r]
     close_block(s, i, place + 1)

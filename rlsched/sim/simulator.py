@@ -14,14 +14,15 @@ from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.compiled import direct
 from rlsched.sim.energy import ACCOUNTS
+from rlsched.sim.kept import Kept
 from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import Played, job_metrics
-from rlsched.sim.observe import ABSENT, View
+from rlsched.sim.observe import ABSENT, LANES, View
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture
 from rlsched.sim.rules import TERMS, Plant, Rules
-from rlsched.sim.state import State, allocate, load, load_lots, load_power, starts
-from rlsched.sim.transition import LEAVE, OPEN, step_all
+from rlsched.sim.state import allocate, load, load_lots, load_power, starts
+from rlsched.sim.transition import step_all
 
 
 class Playable(Protocol):
@@ -60,6 +61,7 @@ class VectorSimulator:
         terminated: (env,) whether the episode has ended.
         truncated: (env,) whether it was cut.
         state, outcome, rules: what the compiled core works on.
+        kept: these and where observations go, as a kernel takes them.
         prices: (resource,) value of one unit for one tick.
     """
 
@@ -81,7 +83,9 @@ class VectorSimulator:
         self.prices = effective_prices(scenario)
         self.outcome = Outcome.room(num_envs, scenario.decision.window, self.layout.num_actions)
         self._view = _view(num_envs, self.layout, scenario, units, self.rules.plant, draw_images)
-        self._opening = np.full(num_envs, LEAVE)
+        self._envs = np.arange(num_envs, dtype=np.uint64)
+        self._no_actions = np.zeros(0, np.int64)
+        self.kept = self._keep()
         self.obs = self._view.vector
         self.images = self._view.picture.cells
         self.mask = self.outcome.mask
@@ -93,9 +97,12 @@ class VectorSimulator:
         self.free = self.state.free
         self.units = self.state.units
 
+    def _keep(self) -> Kept:
+        return Kept(self.state, self.outcome, self.rules, self._view)
+
     @cached_property
-    def _step_all(self) -> Callable[[State, Outcome, Rules, View, IntArray], int]:
-        return direct(step_all, self.state, self.outcome, self.rules, self._view, self._opening)
+    def _step_all(self) -> Callable[[Kept, NDArray[np.uint64], IntArray, bool], int]:
+        return direct(step_all, self.kept, self._envs, self._no_actions, True)
 
     @property
     def now(self) -> IntArray:
@@ -123,10 +130,11 @@ class VectorSimulator:
         if self.scenario.power is not None:
             if power is None:
                 raise ValueError("a scenario with power needs the power series of the episode")
-            self.state = load_power(self.state, env, power)
-        self._opening[env] = OPEN
-        self._step_all(self.state, self.outcome, self.rules, self._view, self._opening)
-        self._opening[env] = LEAVE
+            state = load_power(self.state, env, power)
+            if state is not self.state:
+                self.state = state
+                self.kept = self._keep()
+        self._step_all(self.kept, self._envs[env : env + 1], self._no_actions, True)
 
     def step(self, actions: IntArray) -> None:
         """One transition of every environment; where an episode is over, nothing happens.
@@ -137,16 +145,14 @@ class VectorSimulator:
         Raises:
             ValueError: an action is illegal, or there is not one whole number for every environment.
         """
-        # Compiled code believes what it is told of types and shapes; below 0 are signs of our own.
+        # Compiled code believes what it is told of types and shapes.
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(
                 f"{actions.dtype} actions of shape {actions.shape}: give a whole number for each of "
                 f"{self.num_envs} environments"
             )
         actions = np.ascontiguousarray(actions, np.int64)
-        if actions.min() < 0:
-            raise ValueError(f"action {actions.min()} is illegal: choose one its mask allows")
-        problem = self._step_all(self.state, self.outcome, self.rules, self._view, actions)
+        problem = self._step_all(self.kept, self._envs, actions, False)
         if problem >= 0:
             raise ValueError(
                 f"action {actions[problem]} of environment {problem} is illegal: choose one its mask allows"
@@ -206,7 +212,8 @@ def _view(
         return ABSENT if block is None else block.offset
 
     drawn = draw_images and "image" in scenario.observation.blocks
-    scratch = max(scenario.decision.window, scenario.observation.event_horizon)
+    scratch = max(2 * scenario.decision.window, scenario.observation.event_horizon)
+    scratch = -(-scratch // LANES) * LANES
     numbers, mantissas = np.ones(scratch, np.float32), np.ones(scratch, np.float32)
     return View(
         vector=np.zeros((num_envs, layout.size), np.float32),
@@ -225,6 +232,7 @@ def _view(
             num_envs if drawn else 0, units, scenario.decision, classic=scenario.observation.classic
         ),
         num_events=scenario.observation.event_horizon,
+        shares=1.0 / np.asarray(units, np.float64),
         log_time=float(1.0 / np.log2(1.0 + scenario.observation.time_scale_s / scenario.cluster.tick_s)),
         tick_s=float(scenario.cluster.tick_s),
         rows=np.zeros(scratch, np.int32),

@@ -122,6 +122,10 @@ class State(NamedTuple):
     free: IntArray  # (env, resource) units
     extra: IntArray  # (env, resource) units that stay free beside the reserved job
     units: IntArray  # (resource,) units of the cluster
+    # Two tuples, since compiled code is made for their lengths: without loops over resources, and without
+    # what only a horizon needs, or only who has none.
+    resources: tuple[int, ...]  # 0, 1, ...
+    horizon: tuple[int, ...]  # (rows of the grid,), or () where there is none
     # What follows is empty where there is no horizon.
     lots: NDArray[np.void]  # (env, job) LOT
     planned: NDArray[np.int32]  # (env, planned) rows of planned jobs, in no order
@@ -171,6 +175,8 @@ def allocate(
         free=np.zeros((num_envs, len(total)), np.int64),
         extra=np.zeros((num_envs, len(total)), np.int64),
         units=total,
+        resources=tuple(range(len(total))),
+        horizon=(horizon,) if horizon else (),
         lots=np.zeros((num_envs, max_jobs if horizon else 0), LOT),
         planned=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
         suspended=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
@@ -274,7 +280,7 @@ def _load(
     e = s.episodes[i]
     n = len(submit)
     area = 0
-    longest = s.used.shape[2] if s.used.shape[2] > 0 else NEVER
+    longest = s.used.shape[2] if len(s.horizon) > 0 else NEVER
     for j in range(n):
         if (
             submit[j] + runtime[j] + requested[j] > NEVER // 4
@@ -282,7 +288,7 @@ def _load(
             or (in_order and j > 0 and submit[j] < submit[j - 1])
         ):
             return j
-        for r in range(len(s.units)):
+        for r in range(len(s.resources)):
             if demand[j, r] > s.units[r]:
                 return j
             s.demand[i, j, r] = demand[j, r]
@@ -296,7 +302,7 @@ def _load(
         job.slowdown_rate = 1.0 / runtime[j]
         job.bounded_rate = 1.0 / max(float(runtime[j]), bound)
         area += demand[j, 0] * runtime[j]
-    for r in range(len(s.units)):
+    for r in range(len(s.resources)):
         s.free[i, r] = s.units[r]
         s.extra[i, r] = 0
     e.now = submit[0]

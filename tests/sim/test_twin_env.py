@@ -262,7 +262,7 @@ def test_actions_come_in_any_kind_of_whole_numbers_one_for_every_environment() -
         with pytest.raises(ValueError, match="give a whole number for each of 2 environments"):
             cores[0].step(wrong)
     for sign in (-1, -2, -3):  # which mean something inside
-        with pytest.raises(ValueError, match=f"action {sign} is illegal"):
+        with pytest.raises(ValueError, match=f"action {sign} of environment 0 is illegal"):
             cores[0].step(np.full(2, sign))
 
 
