@@ -34,7 +34,7 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a Ray that is started once; each command would start its own."""
+    """Of a Ray that is started once; each command would start its own, which is half of its 20 s."""
     started = ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield started.address_info["address"]
     ray.shutdown()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from ray.rllib.utils.metrics import (
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
+from rlsched.learn.discounting import discounts
 from rlsched.learn.learner import LeanLearner
 from rlsched.learn.replay import ReplayBuffer
 
@@ -92,8 +92,7 @@ class TimedDQNLearner(LeanLearner, DQNTorchLearner):
         best = fwd_out[QF_NEXT_PREDS].argmax(dim=1, keepdim=True)
         worth = fwd_out[QF_TARGET_NEXT_PREDS].gather(1, best).squeeze(1)
         ticks = batch[Columns.NEXT_OBS][:, -1] - batch[Columns.OBS][:, -1]
-        # As exp: float32 powers of a gamma near 1 are off by far over long transitions.
-        left = (ticks * log(self.config.learner_config_dict["gamma"])).exp() * worth
+        left = discounts(ticks, self.config.learner_config_dict["gamma"]) * worth
         targets = batch[Columns.REWARDS] + left.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
         loss = huber_loss(chosen, targets)
         error = (chosen.detach() - targets).abs().mean()

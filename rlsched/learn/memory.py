@@ -38,7 +38,8 @@ def keep_freed() -> bool:
     if mallopt is None:
         return False
     settings = ((M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES))
-    return all([bool(mallopt(which, value)) for which, value in settings])
+    taken = [bool(mallopt(which, value)) for which, value in settings]  # each, whatever the other came to
+    return all(taken)
 
 
 class Memory:

@@ -104,7 +104,6 @@ class Rules(NamedTuple):
     max_ticks: int
     weights: FloatArray  # (term,) of the reward
     num_actions: int  # the no-op is the last
-    horizon: int  # rows of the grid; 0: events only
     plan_ahead: bool  # a job may be planned for a later row
     suspend: bool
     suspend_pool: int
@@ -139,7 +138,6 @@ class Rules(NamedTuple):
             max_ticks=episode.max_ticks or 0,
             weights=np.array([weights.get(term, 0.0) for term in TERMS]),
             num_actions=decision.num_actions,
-            horizon=decision.horizon or 0,
             plan_ahead=decision.placement == "horizon",
             suspend=decision.suspend,
             suspend_pool=decision.suspend_pool,
