@@ -92,8 +92,8 @@ def allocating(function: Callable[Parameters, Result]) -> Callable[Parameters, R
 def direct(function: Callable[Parameters, Result], *arguments: Any) -> Callable[Parameters, Result]:
     """The machine code of a kernel for arguments like these, without numba's choice between its versions.
 
-    To choose, numba looks at every array of every named tuple, at every call: a fifth of the time that 64
-    environments take for a step. Nothing checks the types any more, so hand it the same ones each time.
+    To choose, numba looks at the type of every argument, at every call; of a named tuple, at that of every
+    array in it. Nothing checks the types any more, so hand it the same ones each time.
 
     Args:
         function: a `kernel`.

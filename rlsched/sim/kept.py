@@ -1,19 +1,19 @@
 """Arguments that compiled code takes over from Python once, and not at every call.
 
-The simulation is sixty arrays in named tuples. Taking them over from Python costs 80 ns an array: a step of
+The simulation is fifty arrays in named tuples. Taking them over from Python costs 100 ns an array: a step of
 64 environments spends a tenth of its time on it, one of a single environment nearly all. `Kept` holds them as
 compiled code does, at an address; a kernel is handed that, and unpacks it by `taken`.
 
-Compiled code counts no references (see `compiled`): the arrays live as long as the `Kept` that holds them,
-and stay where they are, since nobody resizes them.
+Kernels count no references (see `compiled`), so no more is kept of an array than where it is: it lives as
+long as the `Kept` that holds it, and whoever puts another array in its place makes a new `Kept`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-import numba
 import numpy as np
+from numba import config, typeof
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import (
@@ -26,6 +26,8 @@ from numba.extending import (
     unbox,
 )
 from numpy.typing import NDArray
+
+from rlsched.sim.compiled import kernel
 
 
 class Kept:
@@ -41,13 +43,16 @@ class Kept:
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
-        self.type = KeptType(numba.typeof(arguments))
+        self.type = KeptType(typeof(arguments))
         context = cpu_target.target_context
         size = context.get_abi_sizeof(context.get_value_type(self.type.arguments))
         self._memory = np.zeros(size, np.uint8)
         self.address = self._memory.ctypes.data
-        if not numba.config.DISABLE_JIT:
+        if not config.DISABLE_JIT:
             _keep(self._memory, arguments)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Kept holds addresses of its own process: make another one of the copied arguments")
 
 
 def taken(kept: Kept) -> tuple[Any, ...]:
@@ -109,6 +114,6 @@ def _store(_context: Any, memory: Any, arguments: Any) -> Any:
     return types.void(memory, arguments), code
 
 
-@numba.njit(cache=True)
+@kernel
 def _keep(memory: NDArray[np.uint8], arguments: tuple[Any, ...]) -> None:
     _store(memory, arguments)

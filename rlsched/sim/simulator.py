@@ -60,7 +60,7 @@ class VectorSimulator:
         elapsed: (env,) ticks of the last transition.
         terminated: (env,) whether the episode has ended.
         truncated: (env,) whether it was cut.
-        state, outcome, rules: what the compiled core works on.
+        state, outcome, rules: what the compiled core works on, to look at.
         kept: these and where observations go, as a kernel takes them.
         prices: (resource,) value of one unit for one tick.
     """
@@ -122,8 +122,11 @@ class VectorSimulator:
 
         Raises:
             BadInputError: jobs that cannot be simulated.
+            IndexError: there is no such environment.
             ValueError: no power where it is needed.
         """
+        if not 0 <= env < self.num_envs:  # which compiled code would not notice
+            raise IndexError(f"environment {env} of {self.num_envs}")
         load(self.state, env, jobs, tick_s=self.scenario.cluster.tick_s, scale=scale)
         if self.scenario.decision.horizon is not None:
             load_lots(self.state, env, jobs, self.prices)
@@ -132,8 +135,10 @@ class VectorSimulator:
                 raise ValueError("a scenario with power needs the power series of the episode")
             state = load_power(self.state, env, power)
             if state is not self.state:
+                told = self.kept.type
                 self.state = state
                 self.kept = self._keep()
+                assert self.kept.type == told  # or `_step_all` would take it for something else
         self._step_all(self.kept, self._envs[env : env + 1], self._no_actions, True)
 
     def step(self, actions: IntArray) -> None:

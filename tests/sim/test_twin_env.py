@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -15,7 +17,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
+from rlsched.scenario import load as load_scenario
 from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import ACTION_RULES, TIME_RULES, Instance, instances, random_jobs, scenario, scenarios
 from tests.twin.env import TwinEnv
@@ -261,22 +265,40 @@ def test_actions_come_in_any_kind_of_whole_numbers_one_for_every_environment() -
     for wrong in (np.zeros(1, np.int64), np.zeros((2, 1), np.int64), np.zeros(2), np.zeros(3, np.int64)):
         with pytest.raises(ValueError, match="give a whole number for each of 2 environments"):
             cores[0].step(wrong)
-    for sign in (-1, -2, -3):  # which mean something inside
+    for sign in (-1, -2):  # -1 means something inside
         with pytest.raises(ValueError, match=f"action {sign} of environment 0 is illegal"):
             cores[0].step(np.full(2, sign))
 
 
+@pytest.mark.parametrize("env", [-1, 2])
+def test_an_episode_is_loaded_into_an_environment_that_is_there(env: int) -> None:
+    core = VectorSimulator(scenario(), units=[4], num_envs=2, max_jobs=12)
+    with pytest.raises(IndexError, match=f"environment {env} of 2"):
+        core.load(env, random_jobs(random.Random(1), (4,), num_jobs=12))
+
+
+def test_a_simulator_is_not_copied_with_the_addresses_of_another() -> None:
+    core = VectorSimulator(scenario(), units=[4], num_envs=2, max_jobs=12)
+    for copied in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="addresses of its own process"):
+            copied(core)
+
+
 def fingerprint() -> str:
-    """A hash over all that is seen in a few random episodes."""
+    """A hash over all that is seen in a few random episodes, of queues and of a grid with its image."""
     rng, seen = random.Random(3), hashlib.sha256()
-    for action_rule in ACTION_RULES:
-        rules = scenario(action_rule=action_rule, gamma=0.99, num_resources=2)
-        core = VectorSimulator(rules, units=[4, 2], num_envs=1, max_jobs=12)
-        core.load(0, random_jobs(rng, (4, 2), num_jobs=12))
-        while not over(core, 0):
-            seen.update(snapshot(core, 0))
+    rules = [scenario(action_rule=rule, gamma=0.99, num_resources=2) for rule in ACTION_RULES]
+    changes = ["observation.blocks=[jobs, queue, image]", "decision.horizon=36", "decision.window=3"]
+    for played in (*rules, load_scenario("green-10", changes)):
+        core = VectorSimulator(played, units=[4, 2], num_envs=1, max_jobs=12, draw_images=True)
+        jobs = random_jobs(rng, (4, 2), num_jobs=12, longest=9)
+        core.load(0, jobs, power=PowerSeries(np.array([400.0, 900.0, 100.0]), np.full(3, 400.0), seed=0))
+        for _ in range(200):
+            if over(core, 0):
+                break
+            seen.update(snapshot(core, 0) + core.images.tobytes())
             core.step(np.array([random_legal(core.mask[0], rng)]))
-        seen.update(snapshot(core, 0))
+        seen.update(snapshot(core, 0) + core.images.tobytes())
     return seen.hexdigest()
 
 

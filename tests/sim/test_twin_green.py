@@ -207,3 +207,51 @@ def test_agrees_with_the_twin(first_seed: int) -> None:
             assert np.isfinite(core.obs).all()
             assert (core.obs >= 0).all()
             assert (core.obs <= 1).all()
+
+
+def test_a_longer_power_series_moves_the_memory_that_others_read() -> None:
+    """An episode goes on as if alone when another one, with more hours of power, is loaded beside it."""
+    for seed in range(40):
+        scenario, units, table, power = game(seed)
+        if power is None:
+            continue
+        longer = PowerSeries(np.tile(power.supply_w[::-1], 30), np.tile(power.carbon_g_per_kwh, 30), seed=1)
+        alone, other = open_core(scenario, units, table, power), open_core(scenario, units, table, longer)
+        both = VectorSimulator(scenario, units, 2, len(table), every_term=True, draw_images=True)
+        both.load(0, table, power=power)
+        both.load(1, table, power=power)
+        rng, moves = random.Random(seed), 0
+        while not (over(alone, 0) and over(other, 0)):
+            actions = np.array([random_legal(core.mask[0], rng) for core in (alone, other)])
+            if moves == 3:
+                before = both.state.supply_w
+                both.load(1, table, power=longer)
+                assert both.state.supply_w is not before
+            alone.step(actions[:1])
+            if moves < 3:
+                actions[1] = random_legal(both.mask[1], rng)
+            else:
+                other.step(actions[1:])
+            both.step(actions)
+            moves += 1
+            for env, core in enumerate((alone, other) if moves > 3 else (alone,)):
+                assert both.obs[env].tobytes() == core.obs[0].tobytes()
+                assert both.images[env].tobytes() == core.images[0].tobytes()
+                assert both.reward[env] == core.reward[0]
+                assert both.outcome.accounts[env].tolist() == core.outcome.accounts[0].tolist()
+
+
+def test_what_is_written_only_where_it_changes_is_what_is_written_anew_at_every_step() -> None:
+    suspended = 0
+    for seed in range(60):
+        scenario, units, table, power = game(seed)
+        core, anew = open_core(scenario, units, table, power), open_core(scenario, units, table, power)
+        rng = random.Random(seed)
+        while not over(core, 0):
+            action = np.array([random_legal(core.mask[0], rng)])
+            core.step(action)
+            anew.state.episodes["reshow"][0] = 1
+            anew.step(action)
+            assert core.obs.tobytes() == anew.obs.tobytes()
+            suspended += int(core.state.episodes["num_suspended"][0])
+    assert suspended > 0  # whose requested times are others when they come back
