@@ -26,9 +26,8 @@ demo: setup  ## train on the shipped sample trace and compare with the heuristic
 	$(BIN)/rlsched train --trace datasets/sample.swf.gz --set episode.jobs=256 --minutes 1.5 --out runs/demo
 	$(BIN)/rlsched evaluate runs/demo --episodes 18 --report runs/demo/report
 
-# Three at once on two cores: what starts a Ray waits for most of its time.
 test: setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .

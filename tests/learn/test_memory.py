@@ -12,19 +12,24 @@ import pytest
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 ROUNDS = """
+import ctypes
 import resource
-import torch
-from torch import nn
 from rlsched.learn.memory import keep_freed
 
-layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.ReLU())]
-network, inputs = nn.Sequential(*layers), torch.rand(2**15, 64)  # results in between of 8 MiB
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+SIZE, BLOCKS = 8 << 20, 8  # taken one after the other and freed backwards, as a minibatch does
 
 def faults():
-    for round in range(15):
-        if round == 10:  # by now everything that is kept is there
+    for round in range(9):
+        if round == 6:  # by now everything that is kept is there
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        network(inputs).sum().backward()
+        blocks = [libc.malloc(ctypes.c_size_t(SIZE)) for _ in range(BLOCKS)]
+        for block in blocks:
+            ctypes.memset(block, 1, SIZE)
+        for block in reversed(blocks):
+            libc.free(block)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 print(faults())
