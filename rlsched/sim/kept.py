@@ -6,11 +6,15 @@ compiled code does, at an address; a kernel is handed that, and unpacks it by `t
 
 Kernels count no references (see `compiled`), so no more is kept of an array than where it is: it lives as
 long as the `Kept` that holds it, and whoever puts another array in its place makes a new `Kept`.
+
+numba takes milliseconds to tell the types of fifty arrays. What they depend on is told in microseconds, and
+what was found for others of the same kind is used again.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numba import config, typeof
@@ -27,7 +31,7 @@ from numba.extending import (
 )
 from numpy.typing import NDArray
 
-from rlsched.sim.compiled import kernel
+from rlsched.sim.compiled import direct, kernel
 
 
 class Kept:
@@ -43,16 +47,54 @@ class Kept:
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
-        self.type = KeptType(typeof(arguments))
-        context = cpu_target.target_context
-        size = context.get_abi_sizeof(context.get_value_type(self.type.arguments))
-        self._memory = np.zeros(size, np.uint8)
+        kind = _kind(arguments)
+        if kind not in _FORMS:
+            _FORMS[kind] = Form.of(arguments)
+        form = _FORMS[kind]
+        self.type = form.type
+        self._memory = np.zeros(form.size, np.uint8)
         self.address = self._memory.ctypes.data
         if not config.DISABLE_JIT:
-            _keep(self._memory, arguments)
+            form.keep(self._memory, arguments)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Kept holds addresses of its own process: make another one of the copied arguments")
+
+
+def _kind(value: Any) -> object:
+    """What numba's type of it depends on; for tuples, arrays and numbers."""
+    if isinstance(value, tuple):
+        return (type(value), *map(_kind, value))
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        layout = flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+        return value.dtype, value.ndim, *layout
+    return type(value)
+
+
+class Form(NamedTuple):
+    """What all `Kept` of one kind have in common.
+
+    Attributes:
+        type: what numba knows them by.
+        size: bytes of the arguments, as compiled code holds them.
+        keep: puts arguments into a memory of that size.
+    """
+
+    type: KeptType
+    size: int
+    keep: Callable[[NDArray[np.uint8], tuple[Any, ...]], None]
+
+    @classmethod
+    def of(cls, arguments: tuple[Any, ...]) -> Form:
+        """The form of arguments like these."""
+        kept = KeptType(typeof(arguments))
+        context = cpu_target.target_context
+        size = context.get_abi_sizeof(context.get_value_type(kept.arguments))
+        return cls(kept, size, direct(_keep, np.zeros(size, np.uint8), arguments))
+
+
+_FORMS: dict[object, Form] = {}
 
 
 def taken(kept: Kept) -> tuple[Any, ...]:
