@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.sim.compiled import allocating, kernel, step
+from rlsched.sim.compiled import allocating, rare, step
 from rlsched.sim.events import admissible, fits, reserve, start, start_behind
 from rlsched.sim.priorities import STATIC, moving_key
 from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
@@ -69,7 +69,7 @@ def any_free(s: State, i: int) -> bool:
     return False
 
 
-@kernel
+@rare
 def serve(s: State, i: int, order: Order) -> None:
     """Start, now, every waiting job that this order and its backfilling start."""
     if order.backfill == CONSERVATIVE:
@@ -145,7 +145,7 @@ def serve_conservative(s: State, i: int, order: Order) -> None:
             return
 
 
-@allocating
+@step
 def expected_profile(s: State, i: int, ticks: IntArray, free: IntArray) -> int:
     """Fill the profile of free units from now on: free[k] holds from ticks[k] to ticks[k + 1].
 
@@ -154,7 +154,8 @@ def expected_profile(s: State, i: int, ticks: IntArray, free: IntArray) -> int:
     """
     e = s.episodes[i]
     ticks[0] = e.now
-    free[0] = s.free[i]
+    for r in range(len(s.resources)):
+        free[0, r] = s.free[i, r]
     size = 1
     for place in range(e.num_blocks):
         block = s.block_order[i, place]
@@ -163,14 +164,14 @@ def expected_profile(s: State, i: int, ticks: IntArray, free: IntArray) -> int:
             tick = max(code >> JOB_BITS, e.now + 1)
             if tick > ticks[size - 1]:
                 ticks[size] = tick
-                free[size] = free[size - 1]
+                copy_row(free, size - 1, size)
                 size += 1
             for r in range(len(s.resources)):
                 free[size - 1, r] += s.demand[i, code & JOB_MASK, r]
     return size
 
 
-@allocating
+@step
 def earliest(s: State, i: int, row: int, ticks: IntArray, free: IntArray, size: int) -> int:
     """First tick from which the job fits for its whole requested time."""
     requested = s.jobs[i, row].requested
@@ -188,7 +189,7 @@ def earliest(s: State, i: int, row: int, ticks: IntArray, free: IntArray, size: 
     return ticks[begin]
 
 
-@allocating
+@step
 def occupy(s: State, i: int, row: int, begin: int, ticks: IntArray, free: IntArray, size: int) -> int:
     """Take the job's units out of the profile from `begin` for its requested time; the new size."""
     end = begin + s.jobs[i, row].requested
@@ -201,7 +202,7 @@ def occupy(s: State, i: int, row: int, begin: int, ticks: IntArray, free: IntArr
     return size
 
 
-@allocating
+@step
 def split(tick: int, ticks: IntArray, free: IntArray, size: int) -> int:
     """Make a breakpoint at this tick if there is none; the new size."""
     at = size
@@ -211,7 +212,14 @@ def split(tick: int, ticks: IntArray, free: IntArray, size: int) -> int:
         return size
     for k in range(size, at, -1):
         ticks[k] = ticks[k - 1]
-        free[k] = free[k - 1]
+        copy_row(free, k - 1, k)
     ticks[at] = tick
-    free[at] = free[at - 1]
+    copy_row(free, at - 1, at)
     return size + 1
+
+
+@step
+def copy_row(free: IntArray, source: int, target: int) -> None:
+    """Copy a row; assigned as a whole, numba would compile a message about shapes that differ."""
+    for r in range(free.shape[1]):
+        free[target, r] = free[source, r]

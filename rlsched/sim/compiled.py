@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 import numba
 import numpy as np
+from numba import typeof, types
 from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
-from numba.extending import overload
+from numba.extending import lower_builtin, overload, type_callable
 
 Parameters = ParamSpec("Parameters")
 Arguments = TypeVarTuple("Arguments")
@@ -75,11 +77,23 @@ def by_horizon(
         everything: tuple[Any, ...] = arguments
         return (with_horizon if everything[0].horizon else without)(*arguments)
 
-    @overload(either, strict=False, jit_options={"_nrt": False, "forceinline": True, "error_model": "numpy"})
-    def _either(*arguments: Any) -> Any:
-        state = arguments[0]
-        chosen: Any = with_horizon if state.types[state.fields.index("horizon")].count else without
-        return lambda *arguments: chosen(*arguments)
+    # An `overload` would be compiled as one more level between them.
+    def chosen(state: Any) -> Any:
+        return typeof(with_horizon if state.types[state.fields.index("horizon")].count else without)
+
+    @type_callable(either)
+    def _type(context: Any) -> Any:
+        def typer(*arguments: Any) -> Any:
+            return chosen(arguments[0]).get_call_type(context, arguments, {})
+
+        typer.__signature__ = signature(with_horizon)  # type: ignore[attr-defined]  # else they come as one
+        return typer
+
+    @lower_builtin(either, types.VarArg(types.Any))
+    def _lower(context: Any, builder: Any, call: Any, values: Any) -> Any:
+        function = chosen(call.args[0])
+        code = context.get_function(function, function.get_call_type(context.typing_context, call.args, {}))
+        return code(builder, values)
 
     return either
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
@@ -50,6 +51,7 @@ class Replayer:
         self._units = units
         self._state = allocate(num_envs, max_jobs, units)
         self._keys = np.zeros((num_envs, max_jobs))
+        self._envs = np.arange(num_envs, dtype=np.uint64)
 
     def run(
         self,
@@ -67,7 +69,7 @@ class Replayer:
             load(self._state, i, jobs)
             seed = seeds[i] if seeds is not None else i
             keys_for(self._state, i, self._keys, static_keys(chosen, jobs, self._units, seed))
-        run_all(self._state, order, len(episodes))
+        run_all(self._state, order, self._envs[: len(episodes)])
         return [starts(self._state, i) for i in range(len(episodes))]
 
 
@@ -84,20 +86,15 @@ def make_order(keys: FloatArray, policy: str, backfill: str, window: int | None)
 
 
 @kernel
-def run_all(s: State, order: Order, count: int) -> None:
-    """Run the episodes of the first `count` environments until every job has started."""
-    for i in range(count):
-        run(s, i, order)
-
-
-@kernel
-def run(s: State, i: int, order: Order) -> None:
-    """Serve the queue at every event until every job has started."""
+def run_all(s: State, order: Order, envs: NDArray[np.uint64]) -> None:
+    """Serve the queue of these environments at every event, until every job has started."""
     keep_releases = order.backfill >= EASY
-    e = s.episodes[i]
-    happen(s, i, e.now, keep_releases)
-    while True:
-        serve(s, i, order)
-        if e.queue_lo == e.queue_hi and e.next_arrival == e.num_jobs:
-            return
-        happen(s, i, next_event(s, i), keep_releases)
+    for i in envs:
+        e = s.episodes[i]
+        tick, waiting = e.now, True
+        while waiting:
+            happen(s, i, tick, keep_releases)
+            serve(s, i, order)
+            waiting = e.queue_lo != e.queue_hi or e.next_arrival != e.num_jobs
+            if waiting:
+                tick = next_event(s, i)
