@@ -11,6 +11,8 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("untimed")
 
+os.environ.setdefault("RAY_worker_niceness", "0")  # else all other tests on these cores come first
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that no worker is left alone with one in the end."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import ray
 
 from rlsched import scenario
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.scenario import Scenario
-
-os.environ.setdefault("RAY_worker_niceness", "0")  # as other tests on these cores
 
 SMALL = ("episode.jobs=64", "decision.window=32")
 TINY = (
