@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.sim.compiled import allocating, rare, step
+from rlsched.sim.compiled import allocating, shared, step
 from rlsched.sim.events import admissible, fits, reserve, start, start_behind
 from rlsched.sim.priorities import STATIC, moving_key
 from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
@@ -69,7 +69,7 @@ def any_free(s: State, i: int) -> bool:
     return False
 
 
-@rare
+@shared
 def serve(s: State, i: int, order: Order) -> None:
     """Start, now, every waiting job that this order and its backfilling start."""
     if order.backfill == CONSERVATIVE:

@@ -6,7 +6,7 @@ Rules: docs/green.md.
 
 from __future__ import annotations
 
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.energy import (
     BATTERY_KWH,
     BROWN_KWH,
@@ -68,7 +68,7 @@ from rlsched.sim.rules import (
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
 
 
-@rare
+@shared
 def open_grid(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Begin an episode: an empty grid, a first forecast, the first arrivals."""
     e = s.episodes[i]
@@ -128,7 +128,7 @@ def enter_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
         e.over = TRUNCATED
 
 
-@rare
+@shared
 def mean_bounded_slowdown(s: State, i: int) -> float:
     """Mean over the finished jobs of max(1, response / max(runtime, bound)); 0 where none has finished."""
     total = 0.0
@@ -189,7 +189,7 @@ def meet_shortfall(s: State, o: Outcome, i: int) -> None:
         book(s, o, i, SUSPENSION, -1.0)
 
 
-@rare
+@shared
 def undo_plans(s: State, rules: Rules, i: int) -> None:
     """Take planned jobs back until no row is overfull, or no planned job is to blame."""
     first = 0
@@ -200,7 +200,7 @@ def undo_plans(s: State, rules: Rules, i: int) -> None:
             return
 
 
-@rare
+@shared
 def give_up(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Reject waiting jobs that are no longer worth running."""
     e = s.episodes[i]

@@ -3,8 +3,8 @@
 The core works on arrays it is given and allocates nothing, so reference counting is switched off
 (`_nrt`): counting the state's arrays at every call cost more than the simulation itself. A kernel
 that must allocate says so. Steps that are used in every event are inlined for the same reason: passing
-the state's arrays by value is dearer than most of what is done with them. What happens rarely is compiled
-once (`rare`), since every copy takes seconds.
+the state's arrays by value is dearer than most of what is done with them. What happens rarely, or is
+large, is compiled once (`shared`), since every copy takes seconds.
 
 numba keeps compiled code until the file of a function changes, and does not look at the files of what was
 compiled into it. So all of them carry one stamp, made of every file of the core.
@@ -60,7 +60,7 @@ def step(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     return _compile(function, _nrt=False, forceinline=True, **NO_WRAPPERS)
 
 
-def rare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def shared(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a function that allocates nothing once, for all that call it; Python cannot call it."""
     return _compile(function, _nrt=False, **NO_WRAPPERS)
 
@@ -86,14 +86,13 @@ def by_horizon(
         def typer(*arguments: Any) -> Any:
             return chosen(arguments[0]).get_call_type(context, arguments, {})
 
-        typer.__signature__ = signature(with_horizon)  # type: ignore[attr-defined]  # else they come as one
+        # Without a signature, numba would fold all arguments into one tuple.
+        typer.__signature__ = signature(with_horizon)  # type: ignore[attr-defined]
         return typer
 
     @lower_builtin(either, types.VarArg(types.Any))
     def _lower(context: Any, builder: Any, call: Any, values: Any) -> Any:
-        function = chosen(call.args[0])
-        code = context.get_function(function, function.get_call_type(context.typing_context, call.args, {}))
-        return code(builder, values)
+        return context.get_function(chosen(call.args[0]), call)(builder, values)
 
     return either
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import floor, sqrt
 from typing import NamedTuple
 
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.noise import QUANTILES, quantile_of
 from rlsched.sim.rules import Plant, Rules
 from rlsched.sim.state import State
@@ -89,7 +89,7 @@ def power_index(s: State, i: int, tick: int) -> int:
     return (tick - e.first_submit) % e.power_ticks
 
 
-@rare
+@shared
 def forecast(s: State, rules: Rules, i: int) -> None:
     """Forecast the units on in every row, as of now; row 0 is what is on."""
     e = s.episodes[i]

@@ -62,14 +62,15 @@ class Kept:
 
 
 def _kind(value: Any) -> object:
-    """What numba's type of it depends on; for tuples, arrays and numbers."""
+    """What numba's type of it depends on: values of one kind are of one type."""
     if isinstance(value, tuple):
         return (type(value), *map(_kind, value))
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         flags = value.flags
-        layout = flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
-        return value.dtype, value.ndim, *layout
-    return type(value)
+        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        # Records that lie differently in memory may be equal to numpy.
+        return value.dtype, value.dtype.isalignedstruct, value.ndim, layout, flags.writeable
+    return typeof(value)
 
 
 class Form(NamedTuple):

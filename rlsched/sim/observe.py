@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture, draw, wipe
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
@@ -97,7 +97,7 @@ def log_ticks(v: View, ticks: int) -> float:
     return min(1.0, log_whole(ticks) * v.log_time)
 
 
-@rare
+@shared
 def unshow(s: State, v: View, i: int) -> None:
     """Wipe what was observed of the last episode."""
     v.num_shown[i] = 0

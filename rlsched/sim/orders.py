@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
@@ -106,6 +107,7 @@ class OrderPolicy:
         keys = np.zeros((sim.num_envs, sim.state.queue.shape[1]))
         backfill = NONE if rule == "none" else GREEDY
         self._order = Order(keys, self._priority.moving, False, backfill, NO_LIMIT)
+        self._envs = np.arange(sim.num_envs, dtype=np.uint64)
         self._actions = np.zeros(sim.num_envs, np.int64)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
@@ -123,18 +125,18 @@ class OrderPolicy:
     def act(self) -> IntArray:
         """(env,) the action of every environment, now; the no-op where an episode is over."""
         sim = self._sim
-        self._choose_all(sim.kept, self._order, self._actions)
+        self._choose_all(sim.kept, self._order, self._envs, self._actions)
         return self._actions
 
     @cached_property
-    def _choose_all(self) -> Callable[[Kept, Order, IntArray], None]:
-        return direct(_choose_all, self._sim.kept, self._order, self._actions)
+    def _choose_all(self) -> Callable[[Kept, Order, NDArray[np.uint64], IntArray], None]:
+        return direct(_choose_all, self._sim.kept, self._order, self._envs, self._actions)
 
 
 @kernel
-def _choose_all(kept: Kept, order: Order, actions: IntArray) -> None:
+def _choose_all(kept: Kept, order: Order, envs: NDArray[np.uint64], actions: IntArray) -> None:
     s, o, rules, _ = taken(kept)
-    for i in range(len(actions)):
+    for i in envs:
         actions[i] = choose(s, o, rules, order, i) if s.episodes[i].over == 0 else rules.num_actions - 1
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import DemandArray
 from rlsched.scenario import Decision
-from rlsched.sim.compiled import lowest_bit, rare, step
+from rlsched.sim.compiled import lowest_bit, shared, step
 from rlsched.sim.state import State
 
 EMPTY, UNDRAWN = -1, -2
@@ -115,7 +115,7 @@ def draw_grid(s: State, p: Picture, i: int) -> None:
         left += s.units[r]
 
 
-@rare
+@shared
 def draw_slots(s: State, p: Picture, i: int) -> None:
     """Draw the jobs of the ready pool and the backlog."""
     e = s.episodes[i]
@@ -148,7 +148,7 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
     p.backlog[i] = waiting
 
 
-@rare
+@shared
 def wipe(s: State, p: Picture, i: int) -> None:
     """Blank the image for a new episode: all units on and free."""
     p.cells[i, :, :] = 0

@@ -6,7 +6,7 @@ docs/green.md.
 
 from __future__ import annotations
 
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.events import (
     count_waiting,
     first_start,
@@ -61,7 +61,7 @@ def refill(s: State, rules: Rules, i: int) -> None:
         e.num_ready += 1
 
 
-@rare
+@shared
 def bring_forward(s: State, i: int, admission: int) -> None:
     """Move the best job of the wait pool to its head."""
     e = s.episodes[i]
@@ -177,7 +177,7 @@ def worth_less(s: State, i: int, row: int, begin: int, other: int, other_begin: 
     return row > other
 
 
-@rare
+@shared
 def undo_one_plan(s: State, rules: Rules, i: int) -> bool:
     """Take back the least valuable planned job that strains a row; whether there was one."""
     e = s.episodes[i]
@@ -233,7 +233,7 @@ def weakest(s: State, i: int, only_short: bool) -> int:
     return found
 
 
-@rare
+@shared
 def suspend(s: State, i: int, place: int) -> None:
     """Suspend the running job at this place of the heap; what it has done is kept."""
     e = s.episodes[i]

@@ -10,7 +10,7 @@ what runs. Neighbours that are half empty together are joined, which bounds the 
 from __future__ import annotations
 
 from rlsched.jobs import IntArray
-from rlsched.sim.compiled import rare, step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.state import BLOCK, JOB_MASK, State
 
 
@@ -87,7 +87,7 @@ def add_release(s: State, i: int, row: int, code: int) -> None:
         s.block_units[i, block, r] += s.demand[i, row, r]
 
 
-@rare
+@shared
 def split_block(s: State, i: int, place: int) -> None:
     """Move the later half of a full block into a new one behind it."""
     block = s.block_order[i, place]
@@ -124,7 +124,7 @@ def drop_release(s: State, i: int, row: int, code: int) -> None:
             join_blocks(s, i, place - 1)
 
 
-@rare
+@shared
 def join_blocks(s: State, i: int, place: int) -> None:
     """Put the next block's codes into this one if both together are at most half full."""
     if place + 1 >= s.episodes[i].num_blocks:

@@ -87,12 +87,15 @@ def make_order(keys: FloatArray, policy: str, backfill: str, window: int | None)
 
 @kernel
 def run_all(s: State, order: Order, envs: NDArray[np.uint64]) -> None:
-    """Serve the queue of these environments at every event, until every job has started."""
+    """Serve the queue of these environments at every event, until every job has started.
+
+    They are listed for the same reasons as those of `step_all`.
+    """
     keep_releases = order.backfill >= EASY
     for i in envs:
         e = s.episodes[i]
         tick, waiting = e.now, True
-        while waiting:
+        while waiting:  # one call of `happen`, as each would be compiled in full
             happen(s, i, tick, keep_releases)
             serve(s, i, order)
             waiting = e.queue_lo != e.queue_hi or e.next_arrival != e.num_jobs

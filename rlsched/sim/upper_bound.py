@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.sim.compiled import allocating, kernel, rare
+from rlsched.sim.compiled import allocating, kernel, shared
 from rlsched.sim.energy import availability, flow
 from rlsched.sim.noise import QUANTILES, quantile_of
 from rlsched.sim.rules import Plant
@@ -111,7 +111,7 @@ def forecasts(
                 out[t, r, k] = floor(units[r] * share + 1e-9 + slack)
 
 
-@rare
+@shared
 def most_weight(
     case: Case, members: int, sets: IntArray, weight: IntArray, total: IntArray, ran: IntArray
 ) -> int:
@@ -200,7 +200,7 @@ def limits_of(case: Case, members: int, sets: IntArray, first: IntArray) -> tupl
     return True, limits
 
 
-@rare
+@shared
 def beyond(limits: Limits, left: IntArray, t: int) -> bool:
     """Whether what is left is more than can be run from tick t on."""
     for k in range(len(limits.weights)):
@@ -212,7 +212,7 @@ def beyond(limits: Limits, left: IntArray, t: int) -> bool:
     return False
 
 
-@rare
+@shared
 def remembered(memory: IntArray, key: int, add: bool) -> bool:
     """Whether this state was searched in vain; where it was not, say that it was now if `add`."""
     home = key % len(memory)
@@ -229,13 +229,13 @@ def remembered(memory: IntArray, key: int, add: bool) -> bool:
     return False
 
 
-@rare
+@shared
 def asked_for(case: Case, left: IntArray, j: int) -> int:
     """What is left of the job's requested time."""
     return max(1, case.requested[j] - case.runtime[j] + left[j])
 
 
-@rare
+@shared
 def may_run(case: Case, left: IntArray, t: int, one: int, running: int) -> bool:
     """Whether the set may run at tick t: it fits, and what starts fits the forecast as far as it must."""
     if not case.fits[case.level[t], one]:
@@ -257,7 +257,7 @@ def may_run(case: Case, left: IntArray, t: int, one: int, running: int) -> bool:
     return True
 
 
-@rare
+@shared
 def dominated(case: Case, path: Path, t: int, one: int) -> bool:
     """Whether another set is at least as good as this one, which may run."""
     left = path.left[t]
@@ -278,7 +278,7 @@ def dominated(case: Case, path: Path, t: int, one: int) -> bool:
     return False
 
 
-@rare
+@shared
 def enter(case: Case, limits: Limits, path: Path, memory: IntArray, t: int) -> bool:
     """Work out what may run at tick t; whether anything is to be hoped for."""
     jobs, ticks = len(case.runtime), len(case.level)
@@ -310,7 +310,7 @@ def enter(case: Case, limits: Limits, path: Path, memory: IntArray, t: int) -> b
     return not remembered(memory, key + 1, False)
 
 
-@rare
+@shared
 def next_set(case: Case, sets: IntArray, path: Path, t: int) -> int:
     """The next set to try at tick t, or -1."""
     must, may = path.must[t], path.may[t]
