@@ -41,10 +41,10 @@ bench: setup  ## speed of the core, against the slow twin
 study: setup  ## the learned policies of the README: three traces, three seeds each, about 45 minutes
 	$(BIN)/python benchmarks/study_hpc.py
 
-study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases, three seeds each, about 80 minutes
+study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases, three seeds each, about an hour
 	$(BIN)/python benchmarks/study_green.py
 
-study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight cells, three seeds each, about 40 minutes
+study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight cells, three seeds each, about 25 minutes
 	$(BIN)/python benchmarks/study_horizon.py
 
 clean:
