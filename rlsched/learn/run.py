@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -355,6 +356,10 @@ def ray_session(address: str | None) -> Iterator[None]:
     """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
     started = not ray.is_initialized()
     if started:
+        if address is None:
+            # Ray puts its workers last (15), behind a learner that may keep all cores busy: runners then play
+            # at half the speed, and beside other work not at all, until they are taken for hung.
+            os.environ.setdefault("RAY_worker_niceness", "0")
         try:
             ray.init(
                 address=address or "local",
