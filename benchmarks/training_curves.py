@@ -22,7 +22,7 @@ from benchmarks.plain_ppo import PlainPPO
 from rlsched.cli.bench_train import OURS, PLAIN, STOCK, Rllib
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import TrainConfig, make_config, split_overrides
-from rlsched.learn.run import session_for
+from rlsched.learn.session import session_for
 from rlsched.scenario import load
 
 RUNNER = "RLlib's runner"

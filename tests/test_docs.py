@@ -1,7 +1,7 @@
 """Every command in README and docs runs: as it stands, only shorter where it trains.
 
 Each runs in a process of its own, the first of its kind as a user starts it, the others as copies of one that
-has imported what takes long; those that train share one Ray. Both would be three quarters of their time.
+has imported what takes long; those that train share one Ray.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def measure(
         turns: that count, of each.
         told: called with the name of whose turn it is.
     """
-    from rlsched.learn.run import session_for
+    from rlsched.learn.session import session_for
 
     feed = EpisodeFeed(scenario)
     config = config.settled(feed.scenario)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import ray
 import torch
 from tensorboardX import SummaryWriter
 
@@ -27,6 +25,7 @@ from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
+from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
@@ -141,11 +140,6 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
     from rlsched.learn.rllib import RllibEngine
 
     return RllibEngine(config, feed, iteration)
-
-
-def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
-    """What must run while the algorithm does: Ray, where it is RLlib's."""
-    return ray_session(address) if config.engine == "rllib" else nullcontext()
 
 
 def placed(scenario: Scenario) -> Scenario:
@@ -349,35 +343,6 @@ class Run:
                 self.writer.add_scalar(name, value, self.standing.steps)
         self.writer.flush()
         return row
-
-
-@contextmanager
-def ray_session(address: str | None) -> Iterator[None]:
-    """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
-    started = not ray.is_initialized()
-    if started:
-        if address is None:
-            # Ray puts its workers last (15), behind a learner that may keep all cores busy: runners then play
-            # at half the speed, and beside other work not at all, until they are taken for hung.
-            os.environ.setdefault("RAY_worker_niceness", "0")
-        try:
-            ray.init(
-                address=address or "local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            if address is None:
-                raise
-            raise BadInputError(
-                "--address", f"no Ray cluster answers at {address} ({error})", "start one, or leave it out"
-            ) from None
-    try:
-        yield
-    finally:
-        if started:
-            ray.shutdown()
 
 
 class Interrupted:

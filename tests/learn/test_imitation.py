@@ -92,7 +92,7 @@ def test_training_goes_on_from_what_was_imitated(short: Scenario, tmp_path: Path
     """The learner and the runners have the imitated weights, not only the policy that is kept."""
     from rlsched.learn.config import make_config
     from rlsched.learn.rllib import RllibEngine
-    from rlsched.learn.run import ray_session
+    from rlsched.learn.session import ray_session
 
     config = make_config(
         {

@@ -7,7 +7,7 @@ import os
 import pytest
 import ray
 
-from rlsched.learn.run import ray_session
+from rlsched.learn.session import ray_session
 
 pytestmark = pytest.mark.slow
 
