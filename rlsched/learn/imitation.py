@@ -100,12 +100,6 @@ def _teacher(
 ) -> tuple[Chooser, Callable[..., None] | None]:
     """Who decides, and what must be told of new episodes."""
     if name in PRIORITIES:
-        if scenario.decision.horizon is None:
-            raise BadInputError(
-                "warm_start.teacher",
-                f"value {name!r}: queue orders teach where there is a horizon",
-                "name the folder of a trained policy",
-            )
         order = OrderPolicy(sim, name, scenario.decision.placement)
         return (lambda sim, envs: order.act()), order.begin
     policy = load_policy(Path(name))

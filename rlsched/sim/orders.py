@@ -1,8 +1,12 @@
-"""Queue orders where there is a horizon: at every decision the best legal job of the ready pool.
+"""Queue orders asked action by action, as agents are: at every decision the best legal job that is seen.
 
-A rule says what happens to a job that does not fit now: under `now` others may start before it, under
-`horizon` it is planned, under `none` everybody waits for the best job. Where the scenario lets an agent
-suspend, an order suspends the running job of the least value per unit-tick for a better one.
+With a horizon, a rule says what happens to a job that does not fit now: under `now` others may start before
+it, under `horizon` it is planned, under `none` everybody waits for the best job. Where the scenario lets an
+agent suspend, an order suspends the running job of the least value per unit-tick for a better one.
+
+Without one the scenario's action rule says it: under `fit` others start before it, which is greedy
+backfilling; under `commit` it gets a reservation that they must not delay. `replay` is the quick way to run
+these to the end; here they are asked, to record or to teach what they do.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import GREEDY, NONE, Order
-from rlsched.sim.compiled import direct, kernel, step
+from rlsched.sim.compiled import by_horizon, direct, kernel, step
 from rlsched.sim.kept import Kept, taken
 from rlsched.sim.metrics import Played
 from rlsched.sim.outcome import Outcome
@@ -93,9 +97,9 @@ class OrderPolicy:
     """A queue order beside a simulator, asked action by action.
 
     Args:
-        sim: under a scenario as `placed_by` makes it for the same rule.
+        sim: under a scenario as `placed_by` makes it for the same rule, or without a horizon.
         policy: a name in `PRIORITIES`.
-        rule: a name in `PLACEMENTS`.
+        rule: a name in `PLACEMENTS`; `now` without a horizon.
 
     Raises:
         BadInputError: an unknown order.
@@ -122,10 +126,14 @@ class OrderPolicy:
         keys = static_keys(self._priority, jobs, sim.units, seed, sim.prices)
         keys_for(sim.state, env, self._order.keys, keys)
 
-    def act(self) -> IntArray:
-        """(env,) the action of every environment, now; the no-op where an episode is over."""
+    def act(self, envs: NDArray[np.uint64] | None = None) -> IntArray:
+        """(env,) the action of every environment, now; the no-op where an episode is over.
+
+        Args:
+            envs: only these are asked, in any order; what the others did before stays where it is.
+        """
         sim = self._sim
-        self._choose_all(sim.kept, self._order, self._envs, self._actions)
+        self._choose_all(sim.kept, self._order, self._envs if envs is None else envs, self._actions)
         return self._actions
 
     @cached_property
@@ -133,16 +141,23 @@ class OrderPolicy:
         return direct(_choose_all, self._sim.kept, self._order, self._envs, self._actions)
 
 
-@kernel
-def _choose_all(kept: Kept, order: Order, envs: NDArray[np.uint64], actions: IntArray) -> None:
-    s, o, rules, _ = taken(kept)
-    for i in envs:
-        actions[i] = choose(s, o, rules, order, i) if s.episodes[i].over == 0 else rules.num_actions - 1
+@step
+def choose_queue(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
+    """The action of a queue order without a horizon: the best legal job of the window, or to wait."""
+    e = s.episodes[i]
+    found, found_key = rules.num_actions - 1, np.inf
+    for k in range(min(e.queue_hi - e.queue_lo, rules.window)):
+        if o.mask[i, k] == 1:
+            row = s.queue[i, e.queue_lo + k]
+            key = order.keys[i, row] if order.moving == STATIC else moving_key(s, i, row, order.moving)
+            if key < found_key or found == rules.num_actions - 1:
+                found, found_key = k, key
+    return found
 
 
 @step
-def choose(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
-    """The action of a queue order, now."""
+def choose_grid(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int:
+    """The action of a queue order with a horizon, now."""
     e = s.episodes[i]
     found, found_key = -1, np.inf
     top, top_key = -1, np.inf  # whether it is legal or not
@@ -171,3 +186,13 @@ def worth_suspending(s: State, i: int, row: int) -> bool:
         if s.demand[i, row, r] > s.free[i, r] + s.demand[i, least, r]:
             return False
     return True
+
+
+choose = by_horizon(choose_grid, choose_queue)
+
+
+@kernel
+def _choose_all(kept: Kept, order: Order, envs: NDArray[np.uint64], actions: IntArray) -> None:
+    s, o, rules, _ = taken(kept)
+    for i in envs:
+        actions[i] = choose(s, o, rules, order, i) if s.episodes[i].over == 0 else rules.num_actions - 1
