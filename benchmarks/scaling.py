@@ -22,9 +22,10 @@ import ray
 from ray.cluster_utils import Cluster
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import TrainConfig, make_config, split_overrides
+from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.rllib import RllibEngine
 from rlsched.scenario import load
+from rlsched.scenario.beside import split_overrides
 
 PROJECTED = (10, 100, 1000)
 NETWORK_BYTES_PER_S = 10e9 / 8
@@ -162,7 +163,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("scaling.json"))
     asked = parser.parse_args()
-    for_training, for_scenario = split_overrides(asked.set)
+    for_training, for_scenario = split_overrides(TrainConfig, asked.set)
     feed = EpisodeFeed(load(asked.scenario, for_scenario))
     base = make_config({"steps": 10**9}, "scaling", for_training)
     results: dict[str, Any] = {"scenario": asked.scenario, "throughput": []}

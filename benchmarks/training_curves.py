@@ -21,9 +21,10 @@ from scipy import stats
 from benchmarks.plain_ppo import PlainPPO
 from rlsched.cli.bench_train import OURS, PLAIN, STOCK, Rllib
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import TrainConfig, make_config, split_overrides
+from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.session import session_for
 from rlsched.scenario import load
+from rlsched.scenario.beside import split_overrides
 
 RUNNER = "RLlib's runner"
 """With our learner."""
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("curves.json"))
     asked = parser.parse_args()
-    for_training, for_scenario = split_overrides(asked.set)
+    for_training, for_scenario = split_overrides(TrainConfig, asked.set)
     feed = EpisodeFeed(load(asked.scenario, for_scenario))
     curves: dict[str, list[Curve]] = {name: [] for name in asked.who}
     base = make_config({"steps": asked.steps}, "training_curves", for_training).settled(feed.scenario)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -33,6 +34,16 @@ class Frozen(BaseModel):
     """A settings object: never changed after it was made, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def as_yaml(settings: BaseModel) -> bytes:
+    """Settings as they are read again."""
+    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, encoding="utf-8")
+
+
+def as_json(values: Mapping[str, Any]) -> bytes:
+    """Values as people can read them, too."""
+    return (json.dumps(values, indent=2) + "\n").encode()
 
 
 def read_text(path: Path) -> str:
@@ -99,12 +110,25 @@ def _position(items: list[Any], key: str, override: str) -> int:
     return int(key)
 
 
-def validate(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
+def validate(
+    model: type[Model], values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()
+) -> Model:
     """Check values against a settings model; the first error becomes one line.
+
+    Args:
+        model: of the settings.
+        values: plain ones, of a file or a run folder.
+        where: they are from.
+        overrides: `--set` assignments; they apply to all settings, those that the values leave to their
+            defaults, too.
 
     Raises:
         BadInputError: with the path of the key, the value, and what is allowed there.
     """
+    assignments = list(overrides)
+    if assignments:
+        settings = validate(model, values, where)
+        values, where = apply_overrides(settings.model_dump(mode="json"), assignments), "--set"
     try:
         return model.model_validate(values)
     except ValidationError as error:

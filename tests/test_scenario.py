@@ -336,3 +336,16 @@ def test_a_misspelt_key_is_said_before_the_one_that_is_missing_for_it() -> None:
 def test_an_error_of_a_validator_says_the_same_by_itself() -> None:
     with pytest.raises(ValidationError, match="idle_w: value 3 is more than full_w 2; set at most that"):
         scenario.Resource(idle_w=3, full_w=2)
+
+
+def test_a_trace_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what was begun goes on, and is told from what it was trained on, in any folder."""
+    monkeypatch.chdir(tmp_path)
+    found = scenario.rooted(scenario.load("hpc-trace", ["workload.file=jobs.swf"])).workload
+    assert isinstance(found, scenario.SwfWorkload)
+    assert found.file == tmp_path / "jobs.swf"
+
+
+def test_a_model_stays_as_it_is() -> None:
+    model = scenario.load("green-10")
+    assert scenario.rooted(model) == model

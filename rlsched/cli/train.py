@@ -116,7 +116,8 @@ def settings_given(
     Raises:
         BadInputError: more than one source of settings, or they are wrong.
     """
-    from rlsched.learn.config import make_config, read_config, split_overrides
+    from rlsched.learn.config import TrainConfig, make_config, read_config
+    from rlsched.scenario.beside import split_overrides
 
     others = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
     if (config is not None) == bool(others):
@@ -127,7 +128,7 @@ def settings_given(
         )
     if config is not None:
         return read_config(config, overrides)
-    for_training, for_scenario = split_overrides(overrides)
+    for_training, for_scenario = split_overrides(TrainConfig, overrides)
     simulated = given_scenario(scenario, trace, for_scenario)
     if trace is None:
         check_trace(simulated)

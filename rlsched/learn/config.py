@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.evaluate.measures import METRICS
-from rlsched.scenario import Scenario, parse
-from rlsched.scenario import load as load_scenario
-from rlsched.settings import Frozen, SettingError, apply_overrides, read_text, read_yaml, validate
+from rlsched.scenario import Scenario
+from rlsched.scenario.beside import read_beside
+from rlsched.settings import Frozen, SettingError, validate
 
 Algorithm = Literal["ppo", "appo", "dqn", "priority_search"]
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
@@ -303,30 +303,13 @@ class TrainConfig(Frozen):
             )
 
 
-def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Tell `--set` assignments of the training from those of the scenario, by their first key."""
-    training: list[str] = []
-    scenario: list[str] = []
-    for override in overrides:
-        first = override.partition("=")[0].partition(".")[0]
-        (training if first in TrainConfig.model_fields else scenario).append(override)
-    return training, scenario
-
-
 def read_config(path: Path, overrides: Iterable[str] = ()) -> tuple[Scenario, TrainConfig]:
     """Read a training file: TrainConfig's keys, and `scenario`: a name, a file or a mapping.
 
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    values = read_yaml(read_text(path), str(path))
-    for_training, for_scenario = split_overrides(overrides)
-    given = values.pop("scenario", "lublin-256")
-    if isinstance(given, Mapping):
-        scenario = parse(given, f"{path}: scenario", for_scenario)
-    else:
-        scenario = load_scenario(given, for_scenario)
-    return scenario, make_config(values, str(path), for_training)
+    return read_beside(path, TrainConfig, overrides, usual="lublin-256")
 
 
 def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:
@@ -335,8 +318,4 @@ def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] 
     Raises:
         BadInputError: a key or a value is wrong.
     """
-    config = validate(TrainConfig, values, where)
-    assignments = list(overrides)
-    if not assignments:
-        return config
-    return validate(TrainConfig, apply_overrides(config.model_dump(mode="json"), assignments), "--set")
+    return validate(TrainConfig, values, where, overrides)

@@ -13,23 +13,19 @@ A checkpoint is written under a temporary name and renamed, so that one that is 
 from __future__ import annotations
 
 import csv
-import json
 import os
-import platform
 import shutil
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.scenario import Scenario, parse
-from rlsched.settings import Frozen, read_text, read_yaml
+from rlsched.settings import Frozen, as_json, as_yaml, read_text, read_yaml
+from rlsched.versions import versions
 
 KEPT_CHECKPOINTS = 2
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
@@ -84,8 +80,7 @@ class RunFolder:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             write_whole(self.path / "scenario.yaml", as_yaml(scenario))
             write_whole(self.path / "train.yaml", as_yaml(config))
-            found = {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
-            write_whole(self.path / "versions.json", as_json(found))
+            write_whole(self.path / "versions.json", as_json(versions(PACKAGES)))
         except OSError as error:
             raise BadInputError(
                 str(self.path), f"cannot be written ({error})", "name another --out"
@@ -185,13 +180,3 @@ class RunFolder:
             if fresh:
                 writer.writeheader()
             writer.writerow({key: "" if value is None else value for key, value in row.items()})
-
-
-def as_yaml(settings: Frozen) -> bytes:
-    """Settings as they are read again."""
-    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, encoding="utf-8")
-
-
-def as_json(values: Mapping[str, Any]) -> bytes:
-    """Values as people can read them, too."""
-    return (json.dumps(values, indent=2) + "\n").encode()

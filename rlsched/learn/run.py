@@ -27,7 +27,7 @@ from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
-from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.scenario import Episode, Scenario, rooted
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
 
@@ -93,7 +93,7 @@ def train(
     if not resume:
         folder.check_free()
     config = in_place(config.settled(scenario))
-    scenario = placed(scenario)
+    scenario = rooted(scenario)
     latest = folder.latest() if resume else None
     feed = EpisodeFeed(scenario)
     scenario = feed.scenario
@@ -140,16 +140,6 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
     from rlsched.learn.rllib import RllibEngine
 
     return RllibEngine(config, feed, iteration)
-
-
-def placed(scenario: Scenario) -> Scenario:
-    """The scenario with its trace named from the root, so that a run can go on from any folder."""
-    workload = scenario.workload
-    if not isinstance(workload, SwfWorkload):
-        return scenario
-    return scenario.model_copy(
-        update={"workload": workload.model_copy(update={"file": workload.file.resolve()})}
-    )
 
 
 def in_place(config: TrainConfig) -> TrainConfig:

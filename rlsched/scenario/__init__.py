@@ -31,7 +31,7 @@ from rlsched.scenario.workload import (
     SwfWorkload,
     Workload,
 )
-from rlsched.settings import Frozen, SettingError, apply_overrides, read_text, read_yaml, shown, validate
+from rlsched.settings import Frozen, SettingError, read_text, read_yaml, shown, validate
 
 __all__ = [
     "ENERGY_TERMS",
@@ -60,6 +60,7 @@ __all__ = [
     "load",
     "names",
     "parse",
+    "rooted",
 ]
 
 ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook", "image", "profile"]
@@ -296,12 +297,15 @@ def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
-    """Check plain values (of a YAML file, of a run folder) and make them a Scenario.
+    """Check plain values (of a YAML file, of a run folder) and make them a Scenario, see `validate`."""
+    return validate(Scenario, values, where, overrides)
 
-    Overrides apply to all settings, those that the values leave to their defaults, too.
-    """
-    scenario = validate(Scenario, values, where)
-    assignments = list(overrides)
-    if not assignments:
+
+def rooted(scenario: Scenario) -> Scenario:
+    """The scenario with its trace named from the root, so that what was begun can go on from any folder."""
+    workload = scenario.workload
+    if not isinstance(workload, SwfWorkload):
         return scenario
-    return validate(Scenario, apply_overrides(scenario.model_dump(mode="json"), assignments), "--set")
+    return scenario.model_copy(
+        update={"workload": workload.model_copy(update={"file": workload.file.resolve()})}
+    )

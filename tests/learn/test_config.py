@@ -9,7 +9,8 @@ import yaml
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.config import TrainConfig, make_config, read_config, split_overrides
+from rlsched.learn.config import TrainConfig, make_config, read_config
+from rlsched.scenario.beside import split_overrides
 
 
 def refused(*overrides: str, values: dict[str, object] | None = None) -> str:
@@ -21,7 +22,8 @@ def refused(*overrides: str, values: dict[str, object] | None = None) -> str:
 
 def test_overrides_are_told_apart_by_their_first_key() -> None:
     training, simulated = split_overrides(
-        ["ppo.epochs=2", "episode.jobs=5", "steps=9", "stepz=9", "network={}", "objective.gamma=1"]
+        TrainConfig,
+        ["ppo.epochs=2", "episode.jobs=5", "steps=9", "stepz=9", "network={}", "objective.gamma=1"],
     )
     assert training == ["ppo.epochs=2", "steps=9", "network={}"]
     assert simulated == ["episode.jobs=5", "stepz=9", "objective.gamma=1"]  # unknown: refused there

@@ -1,0 +1,51 @@
+"""Settings files that hold a scenario beside settings of another kind: of a training, of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from rlsched.errors import BadInputError
+from rlsched.scenario import Scenario, load, parse
+from rlsched.settings import read_text, read_yaml, validate
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def split_overrides(model: type[BaseModel], overrides: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Tell `--set` assignments to a model from those to the scenario, by their first key."""
+    own: list[str] = []
+    scenario: list[str] = []
+    for override in overrides:
+        first = override.partition("=")[0].partition(".")[0]
+        (own if first in model.model_fields else scenario).append(override)
+    return own, scenario
+
+
+def read_beside(
+    path: Path, model: type[Model], overrides: Iterable[str] = (), usual: str | None = None
+) -> tuple[Scenario, Model]:
+    """Read a file with a model's keys, and `scenario`: a name, a file or a mapping.
+
+    Args:
+        path: of the file.
+        model: of the other settings.
+        overrides: `--set` assignments to either.
+        usual: scenario where the file names none; left out: it must.
+
+    Raises:
+        BadInputError: the file, a key or a value is wrong.
+    """
+    values = read_yaml(read_text(path), str(path))
+    own, for_scenario = split_overrides(model, overrides)
+    given = values.pop("scenario", usual)
+    if given is None:
+        raise BadInputError(f"{path}: scenario", "is missing", "give a name, a file or a mapping")
+    if isinstance(given, Mapping):
+        scenario = parse(given, f"{path}: scenario", for_scenario)
+    else:
+        scenario = load(given, for_scenario)
+    return scenario, validate(model, values, str(path), own)

@@ -1,0 +1,12 @@
+"""Which versions of what made something, for the record."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from importlib.metadata import version
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Of these packages and of Python."""
+    return {name: version(name) for name in packages} | {"python": platform.python_version()}
