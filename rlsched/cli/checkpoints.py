@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
-    from rlsched.evaluate.contestants import Loader, Trained
+    from rlsched.learn.policy import TrainedPolicy
 
 
 def check_exists(path: str) -> None:
@@ -27,7 +28,7 @@ def check_exists(path: str) -> None:
         raise BadInputError(path, "no such folder", remedy)
 
 
-def loader(*, sample: bool = False, seed: int = 0) -> Loader:
+def loader(*, sample: bool = False, seed: int = 0) -> Callable[[str], TrainedPolicy]:
     """What loads a checkpoint by its path, each once.
 
     Args:
@@ -36,7 +37,7 @@ def loader(*, sample: bool = False, seed: int = 0) -> Loader:
     """
 
     @cache
-    def load(path: str) -> Trained:
+    def load(path: str) -> TrainedPolicy:
         check_exists(path)
         import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,7 +120,7 @@ def evaluate(
 
 
 def _scenario(
-    trained: dict[str, Trained], scenario: str | None, trace: Path | None, overrides: list[str]
+    trained: Mapping[str, Trained], scenario: str | None, trace: Path | None, overrides: list[str]
 ) -> Scenario:
     """What is evaluated on: what was named, or else what the policies were trained for."""
     from rlsched.evaluate.contestants import shared_scenario

@@ -15,6 +15,8 @@ from typer.main import get_command
 from rlsched.cli import (
     algorithms,
     bench,
+    collect,
+    dataset,
     evaluate,
     objectives,
     policies,
@@ -41,6 +43,8 @@ app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(scenarios.app, name="scenarios")
+app.command("collect")(collect.collect)
+app.add_typer(dataset.app, name="dataset")
 app.command("policies")(policies.policies)
 app.command("objectives")(objectives.objectives)
 app.command("algorithms")(algorithms.algorithms)

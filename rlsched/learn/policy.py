@@ -70,6 +70,25 @@ class TrainedPolicy:
             actions = logits.argmax(dim=1)
         return np.asarray(actions.numpy(), dtype=np.int64)
 
+    @torch.no_grad()
+    def probabilities(
+        self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+    ) -> NDArray[np.float64]:
+        """(batch, actions) with which chance it takes each action: 0 where illegal, 1 in sum.
+
+        Args:
+            obs: (batch, size) observation vectors.
+            mask: (batch, actions) 1 where legal.
+            sample: the distribution that is sampled from; else all for the best action.
+        """
+        with one_thread():
+            logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        if sample:
+            chances = torch.softmax(logits.double(), dim=1)
+        else:
+            chances = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
+        return np.asarray(chances.numpy())
+
     def save(self, folder: Path) -> None:
         """Write the artefact; a folder of that name is replaced only once the new one is whole."""
         new = folder.with_name(f".{folder.name}.new")

@@ -1,0 +1,177 @@
+"""`rlsched collect`: record what schedulers do as a dataset to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlsched.cli import options, output
+from rlsched.cli.dataset import behaviors_table, megabytes
+from rlsched.errors import BadInputError
+
+if TYPE_CHECKING:
+    from rlsched.offline.folder import DatasetFolder
+    from rlsched.offline.recipe import Recipe
+    from rlsched.scenario import Scenario
+
+GROWING = {"steps"}
+"""What a collection that goes on may change."""
+
+
+def collect(
+    recipe: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RECIPE]", help="A recipe (YAML): `scenario`, `behaviors`, `steps`, `seed`."),
+    ] = None,
+    scenario: options.ScenarioOption = None,
+    trace: options.TraceOption = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="A:SHARE,B:SHARE",
+            help="Queue orders ('rlsched policies') or folders of trained policies, each with its share of "
+            "the episodes (1).",
+        ),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help="Chance that a decision of --policy is drawn from all legal ones instead (0)."
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            parser=options.whole_number(1),
+            help="Decisions at least (1,000,000); episodes are played to their end.",
+        ),
+    ] = None,
+    seed: options.SeedOption = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the dataset.")] = Path("runs/dataset"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the dataset in --out.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set any field of the scenario or the recipe. Repeatable."
+        ),
+    ] = None,
+    json: options.JsonOption = None,
+) -> None:
+    """Record what schedulers do, decision by decision, as a Parquet dataset to learn from.
+
+    Every episode is played by one of the policies. Ctrl-C stops, --resume goes on, and what comes out is the
+    same as without the break.
+
+    Example: rlsched collect --scenario green-10 --policy qos:0.5,sjf:0.5 --steps 100000 --out runs/mixed
+    """
+    from rlsched.cli.checkpoints import loader
+    from rlsched.offline.collect import collect as run
+    from rlsched.offline.folder import DatasetFolder
+
+    output.Targets(json=json).check()
+    folder = DatasetFolder(out)
+    overrides = list(settings or [])
+    given = {"steps": steps, "seed": seed}
+    overrides += [f"{name}={value}" for name, value in given.items() if value is not None]
+    own = [
+        name
+        for name, value in (
+            ("RECIPE", recipe),
+            ("--scenario", scenario),
+            ("--trace", trace),
+            ("--policy", policy),
+            ("--noise", noise),
+        )
+        if value is not None
+    ]
+    if resume:
+        if own:
+            raise BadInputError("--resume", "goes on with what it was told", f"leave out {', '.join(own)}")
+        simulated, chosen = recipe_of_folder(folder, overrides)
+    else:
+        simulated, chosen = recipe_given(recipe, scenario, trace, policy, noise, overrides)
+    output.check_folder("--out", out)
+    console = output.people(json)
+    go_on = f"go on        rlsched collect --resume --out {out}"
+    with output.progress("recording", chosen.steps) as shown:
+        try:
+            dataset = run(simulated, chosen, folder, loader(), resume=resume, begin=shown, progress=shown)
+        except BadInputError:
+            raise
+        except Exception as error:
+            error.add_note(go_on)
+            raise
+        except KeyboardInterrupt:
+            console.print(go_on)
+            raise typer.Exit(130) from None
+    if json is not None:
+        output.write_json(json, {"schema": 1, "folder": str(out), **dataset.model_dump(mode="json")})
+    console.print(behaviors_table(dataset))
+    console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
+    console.print(f"check it     rlsched dataset check {out}")
+
+
+def recipe_given(
+    recipe: Path | None,
+    scenario: str | None,
+    trace: Path | None,
+    policy: Sequence[str] | None,
+    noise: float | None,
+    overrides: Sequence[str],
+) -> tuple[Scenario, Recipe]:
+    """What a new dataset is to hold.
+
+    Raises:
+        BadInputError: more than one source of it, or it is wrong.
+    """
+    from rlsched.offline.recipe import Recipe, parse_behaviors
+    from rlsched.scenario.beside import read_beside, split_overrides
+    from rlsched.settings import validate
+
+    others = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
+    if (recipe is not None) == bool(others):
+        raise BadInputError(
+            "rlsched collect",
+            f"{' and '.join(['RECIPE', *others])} are both given" if others else "nothing to record",
+            "give RECIPE, or --scenario, --trace or both of them with --policy",
+        )
+    if recipe is not None:
+        if policy is not None or noise is not None:
+            raise BadInputError(
+                "rlsched collect",
+                f"{'--policy' if policy is not None else '--noise'} and RECIPE are both given",
+                "name policies in the recipe (behaviors)",
+            )
+        return read_beside(recipe, Recipe, overrides)
+    for_recipe, for_scenario = split_overrides(Recipe, overrides)
+    simulated = options.given_scenario(scenario, trace, for_scenario)
+    options.check_trace(simulated)
+    behaviors = [
+        one.model_dump(mode="json") | ({} if noise is None else {"noise": noise})
+        for one in parse_behaviors("--policy", options.items(policy) or ["fcfs"])
+    ]
+    return simulated, validate(Recipe, {"behaviors": behaviors}, "--policy", for_recipe)
+
+
+def recipe_of_folder(folder: DatasetFolder, overrides: Sequence[str]) -> tuple[Scenario, Recipe]:
+    """What the dataset that goes on is to hold.
+
+    Raises:
+        BadInputError: there is none, or something else than its length is to change.
+    """
+    from rlsched.offline.recipe import Recipe
+    from rlsched.settings import validate
+
+    simulated, recipe = folder.read()
+    changed = {override.partition("=")[0] for override in overrides} - GROWING
+    if changed:
+        raise BadInputError(
+            "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps may change"
+        )
+    return simulated, validate(Recipe, recipe.model_dump(mode="json"), "--resume", overrides)

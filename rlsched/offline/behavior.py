@@ -1,0 +1,191 @@
+"""Who chooses while a dataset is recorded, and how likely each choice was.
+
+A behaviour is a queue order or a trained policy, with noise if wanted. Whatever it is, it says with which
+chance it takes each action, one row per environment; the action is drawn from that, so that the probability
+in the dataset is the one that it was drawn with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.contestants import check_policies, is_checkpoint
+from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.scenario import Scenario
+from rlsched.settings import Frozen
+from rlsched.sim.layout import Layout
+from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.simulator import VectorSimulator
+
+RANDOM = "random"
+
+
+class Behavior(Frozen):
+    """Who decides in a share of the episodes."""
+
+    policy: str = Field(description="a queue order, or the folder of a trained policy")
+    share: float = Field(1.0, gt=0, description="of the episodes, against the shares of the others")
+    noise: float = Field(
+        0.0, ge=0, le=1, description="chance that a decision is drawn from all legal actions alike instead"
+    )
+    sample: bool = Field(False, description="a trained policy draws from its distribution")
+    name: str | None = Field(
+        None, min_length=1, description="in the dataset; left out: that of the policy, and its noise"
+    )
+
+    @property
+    def label(self) -> str:
+        """What it is called in the dataset."""
+        if self.name is not None:
+            return self.name
+        name = Path(self.policy).name if is_checkpoint(self.policy) else self.policy
+        return f"{name}{f'~{self.noise:g}' if self.noise else ''}"
+
+
+class Chooser(Protocol):
+    """A behaviour beside a simulator."""
+
+    def begin(self, env: int, jobs: JobTable, seed: int) -> None:
+        """Get to know the episode that was loaded into an environment."""
+
+    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """(envs, action) with which chance it takes each action, now; 0 where illegal, 1 in sum."""
+
+
+class Teacher(Protocol):
+    """A trained policy, as behaviours need it."""
+
+    @property
+    def layout(self) -> Layout:
+        """Of its observations."""
+
+    def probabilities(
+        self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+    ) -> NDArray[np.float64]:
+        """(batch, action) with which chance it takes each action; all or nothing unless it samples."""
+
+
+Loader = Callable[[str], Teacher]
+"""Loads the trained policy in a folder."""
+
+
+class OrderChooser:
+    """A queue order: it is certain of what it does."""
+
+    def __init__(self, sim: VectorSimulator, policy: str) -> None:
+        self._sim = sim
+        self._order = OrderPolicy(sim, policy, sim.scenario.decision.placement)
+
+    def begin(self, env: int, jobs: JobTable, seed: int) -> None:
+        """Work out the keys of the jobs."""
+        self._order.begin(env, jobs, seed)
+
+    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """See `Chooser`."""
+        return certain(self._order.act(envs)[envs], self._sim.layout.num_actions)
+
+
+class RandomChooser:
+    """Any legal job alike, or the no-op where there is none.
+
+    The queue order `random` draws an order of the jobs once per episode, so that what it did tells what it
+    will do and no single decision has a probability. This one draws at every decision anew.
+    """
+
+    def __init__(self, sim: VectorSimulator) -> None:
+        self._sim = sim
+
+    def begin(self, env: int, jobs: JobTable, seed: int) -> None:
+        """It needs to know nothing."""
+
+    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """See `Chooser`."""
+        mask, window = self._sim.mask[envs], self._sim.layout.window
+        jobs = mask.copy()
+        jobs[:, window:] = 0
+        return alike(np.where(jobs.max(axis=1, keepdims=True) > 0, jobs, mask))
+
+
+class TrainedChooser:
+    """A trained policy, greedy or drawing."""
+
+    def __init__(self, sim: VectorSimulator, policy: Teacher, *, sample: bool) -> None:
+        self._sim, self._policy, self._sample = sim, policy, sample
+
+    def begin(self, env: int, jobs: JobTable, seed: int) -> None:
+        """It needs to know nothing."""
+
+    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """See `Chooser`."""
+        return self._policy.probabilities(self._sim.obs[envs], self._sim.mask[envs], sample=self._sample)
+
+
+def certain(actions: IntArray, num_actions: int) -> FloatArray:
+    """(rows, action) 1 for the action of each row."""
+    chances = np.zeros((len(actions), num_actions))
+    chances[np.arange(len(actions)), actions] = 1.0
+    return chances
+
+
+def alike(mask: NDArray[np.int8]) -> FloatArray:
+    """(rows, action) the same chance for all that is legal."""
+    chances: FloatArray = mask / mask.sum(axis=1, dtype=np.float64)[:, None]
+    return chances
+
+
+def with_noise(chances: FloatArray, mask: NDArray[np.int8], noise: float) -> FloatArray:
+    """The chances of who draws from all legal actions alike with a probability of `noise`."""
+    return chances if noise == 0 else (1.0 - noise) * chances + noise * alike(mask)
+
+
+def draw(chances: FloatArray, uniform: FloatArray) -> IntArray:
+    """(rows,) an action each, drawn with these chances by a number from [0, 1) each."""
+    below = chances.cumsum(axis=1)
+    # The first whose sum lies above the number: its own chance is not 0.
+    actions: IntArray = (below <= (uniform * below[:, -1])[:, None]).sum(axis=1)
+    return actions
+
+
+def check_behaviors(
+    where: str, behaviors: Sequence[Behavior], scenario: Scenario, num_resources: int, load: Loader
+) -> None:
+    """See whether all of them can play a scenario.
+
+    Raises:
+        BadInputError: one is unknown, named twice, or sees or does something else.
+    """
+    check_policies(where, [behavior.policy for behavior in behaviors])
+    layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+    labels = [behavior.label for behavior in behaviors]
+    for behavior in behaviors:
+        if labels.count(behavior.label) > 1:
+            raise BadInputError(
+                where, f"{behavior.label!r} is given twice", "name each once, or give them names in a recipe"
+            )
+        if is_checkpoint(behavior.policy):
+            if load(behavior.policy).layout != layout:
+                raise BadInputError(
+                    where,
+                    f"{behavior.policy!r} sees or does something else than scenario {scenario.name!r}",
+                    "take its own scenario, or another policy",
+                )
+        elif behavior.sample:
+            raise BadInputError(
+                where, f"{behavior.policy!r} is a queue order: it has nothing to sample", "leave that out"
+            )
+
+
+def make_chooser(behavior: Behavior, sim: VectorSimulator, load: Loader) -> Chooser:
+    """A behaviour beside a simulator; `check_behaviors` has seen it."""
+    if is_checkpoint(behavior.policy):
+        return TrainedChooser(sim, load(behavior.policy), sample=behavior.sample)
+    if behavior.policy == RANDOM:
+        return RandomChooser(sim)
+    return OrderChooser(sim, behavior.policy)

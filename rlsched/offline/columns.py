@@ -1,0 +1,127 @@
+"""The columns of a dataset: one row per decision.
+
+    eps_id            string           its episode, unique in the dataset
+    t                 int32            number of the decision in its episode, from 0
+    obs, new_obs      float32 x size   observation vector before it, and at the next decision or the end
+    action_mask, new_action_mask       int8 x actions; 1 legal, likewise
+    actions           int64            what was chosen
+    rewards           float64          the scenario's objective over the transition
+    costs             list of float32  its cost terms, in the order of `dataset.json`
+    elapsed           int32            ticks of the transition; values are discounted by these
+    terminateds       bool             the episode ended with it
+    truncateds        bool             it was cut
+    behavior          string           who chose, by its name in `dataset.json`
+    action_logp       float32          log probability with which it chose so
+
+Rows of an episode may stand in several row groups of one shard, in the order of `t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlsched.jobs import IntArray
+from rlsched.settings import Frozen
+
+VECTORS = ("obs", "new_obs")
+MASKS = ("action_mask", "new_action_mask")
+
+
+class Shape(Frozen):
+    """How wide the columns are.
+
+    Attributes:
+        size: numbers of an observation vector.
+        actions: numbers of a mask.
+        costs: names of the cost terms.
+    """
+
+    size: int
+    actions: int
+    costs: tuple[str, ...] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a row before it is compressed, its few single numbers left out."""
+        return len(VECTORS) * 4 * self.size + len(MASKS) * self.actions + 4 * len(self.costs) + 40
+
+    def columns(self) -> pa.Schema:
+        """The columns as Arrow knows them."""
+        vector, mask = pa.list_(pa.float32(), self.size), pa.list_(pa.int8(), self.actions)
+        return pa.schema(
+            [
+                ("eps_id", pa.string()),
+                ("t", pa.int32()),
+                ("obs", vector),
+                ("new_obs", vector),
+                ("action_mask", mask),
+                ("new_action_mask", mask),
+                ("actions", pa.int64()),
+                ("rewards", pa.float64()),
+                ("costs", pa.list_(pa.float32())),
+                ("elapsed", pa.int32()),
+                ("terminateds", pa.bool_()),
+                ("truncateds", pa.bool_()),
+                ("behavior", pa.string()),
+                ("action_logp", pa.float32()),
+            ]
+        )
+
+
+def table(shape: Shape, columns: Mapping[str, NDArray[Any]], names: Mapping[str, Names]) -> pa.Table:
+    """A table of numpy columns.
+
+    Args:
+        shape: of the dataset.
+        columns: every numeric column; (rows,) or (rows, width).
+        names: `eps_id` and `behavior`.
+    """
+    schema = shape.columns()
+    arrays = []
+    for field in schema:
+        if field.name in names:
+            arrays.append(names[field.name].column())
+        elif field.name == "costs":
+            arrays.append(_lists(columns["costs"]))
+        elif pa.types.is_fixed_size_list(field.type):
+            flat = pa.array(columns[field.name].reshape(-1), field.type.value_type)
+            arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
+        else:
+            arrays.append(pa.array(columns[field.name], field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+class Names:
+    """A column of words that repeat.
+
+    Args:
+        words: that may stand in it.
+        places: (rows,) which of them does.
+    """
+
+    def __init__(self, words: Sequence[str], places: IntArray) -> None:
+        self.words, self.places = words, places
+
+    def column(self) -> pa.Array:
+        """As Arrow knows it."""
+        words = pa.array(self.words, pa.string())
+        return pa.DictionaryArray.from_arrays(self.places.astype(np.int32), words).dictionary_decode()
+
+
+def _lists(values: NDArray[np.float32]) -> pa.Array:
+    rows, width = values.shape
+    ends = np.arange(0, rows * width + 1, width, dtype=np.int32) if width else np.zeros(rows + 1, np.int32)
+    return pa.ListArray.from_arrays(ends, pa.array(values.reshape(-1), pa.float32()))
+
+
+def matrix(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """A fixed-size list column as (rows, width); not to be written to."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values = array.flatten().to_numpy(zero_copy_only=False)
+    found: NDArray[Any] = values.reshape(len(array), array.type.list_size)
+    return found

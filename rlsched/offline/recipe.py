@@ -1,0 +1,81 @@
+"""What to record: a scenario, who plays it and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.contestants import is_checkpoint
+from rlsched.offline.behavior import Behavior
+from rlsched.settings import Frozen
+
+
+class Recipe(Frozen):
+    """How a dataset is recorded, beside its scenario."""
+
+    behaviors: tuple[Behavior, ...] = Field(min_length=1, description="who plays; each its share of episodes")
+    steps: int = Field(
+        1_000_000, ge=1, description="decisions at least; episodes that have begun are played to their end"
+    )
+    seed: int = Field(0, ge=0, description="of episodes and noise")
+
+    def rooted(self) -> Recipe:
+        """The same with trained policies named from the root, to go on from any folder."""
+        behaviors = [
+            one.model_copy(update={"policy": str(Path(one.policy).resolve())})
+            if is_checkpoint(one.policy)
+            else one
+            for one in self.behaviors
+        ]
+        return self.model_copy(update={"behaviors": tuple(behaviors)})
+
+
+def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
+    """Behaviours from `name[:share]`, as on the command line.
+
+    Raises:
+        BadInputError: a share is no number above 0.
+    """
+    parsed = [parse_share(option, text) for text in texts]
+    return tuple(Behavior(policy=name, share=share) for name, share in parsed)
+
+
+def parse_share(option: str, text: str) -> tuple[str, float]:
+    """A name and its share from `name[:share]`; 1 where there is none.
+
+    Raises:
+        BadInputError: the share is no number above 0.
+    """
+    name, colon, share = text.rpartition(":")
+    if not colon:
+        return text, 1.0
+    try:
+        number = float(share)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise BadInputError(
+            option, f"{text!r}: share {share!r} is no number above 0", "write NAME:SHARE, as in sjf:0.5"
+        )
+    return name, number
+
+
+def assigned(behaviors: Sequence[Behavior], episodes: int) -> list[int]:
+    """Who plays each of the first episodes: the numbers of behaviours, in proportion to their shares.
+
+    Each goes to whoever is furthest behind, so that all shares hold at any length.
+    """
+    total = sum(behavior.share for behavior in behaviors)
+    parts = [behavior.share / total for behavior in behaviors]
+    played = [0] * len(behaviors)
+    found = []
+    for number in range(1, episodes + 1):
+        # rounded: sums of shares like 0.1 must not decide between equals
+        behind = [round(part * number - count, 9) for part, count in zip(parts, played, strict=True)]
+        who = behind.index(max(behind))
+        played[who] += 1
+        found.append(who)
+    return found

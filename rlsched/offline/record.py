@@ -1,0 +1,204 @@
+"""Letting behaviours play training episodes, and writing every decision down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.jobs import IntArray
+from rlsched.offline.behavior import Loader, draw, make_chooser, with_noise
+from rlsched.offline.columns import Names, Shape, table
+from rlsched.offline.recipe import Recipe, assigned
+from rlsched.scenario import Scenario
+from rlsched.settings import Frozen
+from rlsched.sim.layout import Layout
+from rlsched.sim.rules import TERMS
+from rlsched.sim.simulator import VectorSimulator
+
+ROW_GROUP_BYTES = 16 << 20
+"""Before it is compressed; what is read at once. Small ones mix better where rows are drawn at random."""
+
+DRAWN, NOISE = range(2)
+"""Streams of random numbers below a seed: one per episode, one per shard."""
+
+
+class EpisodeEntry(Frozen):
+    """What is kept of an episode beside its rows.
+
+    Attributes:
+        eps_id: of its rows.
+        behavior: who decided.
+        rows: decisions.
+        reward: sum of its rewards, not discounted.
+        metrics: of `rlsched simulate`; those that cannot be said are left out.
+    """
+
+    eps_id: str
+    behavior: str
+    rows: int
+    reward: float
+    metrics: dict[str, float]
+
+
+def shape_of(scenario: Scenario, num_resources: int) -> Shape:
+    """How wide the columns of a scenario's datasets are."""
+    layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+    return Shape(size=layout.size, actions=layout.num_actions, costs=tuple(scenario.objective.costs))
+
+
+class Recording:
+    """Episodes that are played side by side, each to its end.
+
+    Args:
+        feed: of the episodes.
+        recipe: who plays.
+        load: for trained policies.
+        number: of the shard; its noise is drawn from a stream of its own.
+        first: number of its first episode; every episode is drawn from a stream of its own.
+        count: episodes.
+
+    Attributes:
+        episodes: what came of those that are over.
+    """
+
+    def __init__(
+        self, feed: EpisodeFeed, recipe: Recipe, load: Loader, *, number: int, first: int, count: int
+    ) -> None:
+        self.scenario, self.behaviors = feed.scenario, recipe.behaviors
+        self.first = first
+        self.who = np.array(assigned(recipe.behaviors, first + count)[first:])
+        self.played, seeds = drawn(feed, recipe.seed, first, count)
+        longest = max(len(episode.jobs) for episode in self.played)
+        self.sim = VectorSimulator(feed.scenario, feed.units, count, longest, every_term=True)
+        self.shape = shape_of(feed.scenario, len(feed.units))
+        self.choosers = [make_chooser(behavior, self.sim, load) for behavior in recipe.behaviors]
+        for env, (episode, seed) in enumerate(zip(self.played, seeds, strict=True)):
+            self.sim.load(env, episode.jobs, episode.scale, episode.power)
+            self.choosers[self.who[env]].begin(env, episode.jobs, seed)
+        self._rng = np.random.default_rng([recipe.seed, NOISE, number])
+        self._groups = [np.flatnonzero(self.who == k).astype(np.uint64) for k in range(len(self.behaviors))]
+        self._costs = [TERMS.index(name) for name in self.shape.costs]
+        self._rewards = np.zeros(count)
+        self._rows = np.zeros(count, np.int64)
+        self.episodes: list[EpisodeEntry] = []
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows, one row group after the other: in each, episode by episode."""
+        steps = max(1, ROW_GROUP_BYTES // (self.shape.row_bytes * self.sim.num_envs))
+        block = _Block(self.shape, steps, self.sim.num_envs)
+        begun = 0
+        while self._playing().any():
+            block.show(self.sim)
+            while not block.full and self._playing().any():
+                self._step(block)
+            yield self._table(block, begun)
+            begun += block.steps
+            block.clear()
+        for env, episode in enumerate(self.played):
+            metrics = self.sim.metrics(env, episode.jobs)
+            self.episodes.append(
+                EpisodeEntry(
+                    eps_id=self._name(env),
+                    behavior=self.behaviors[self.who[env]].label,
+                    rows=int(self._rows[env]),
+                    reward=float(self._rewards[env]),
+                    metrics={name: value for name, value in metrics.items() if isfinite(value)},
+                )
+            )
+
+    def _playing(self) -> NDArray[np.bool_]:
+        playing: NDArray[np.bool_] = ~(self.sim.terminated | self.sim.truncated)
+        return playing
+
+    def _step(self, block: _Block) -> None:
+        """One decision of everybody who is still playing."""
+        sim, at = self.sim, block.steps
+        playing = self._playing()
+        block.asked[at] = playing
+        block.actions[at] = sim.layout.num_actions - 1
+        numbers = self._rng.random(sim.num_envs)
+        for behavior, chooser, group in zip(self.behaviors, self.choosers, self._groups, strict=True):
+            envs = group[playing[group]]
+            if len(envs) == 0:
+                continue
+            chances = with_noise(chooser.chances(envs), sim.mask[envs], behavior.noise)
+            actions = draw(chances, numbers[envs])
+            block.actions[at, envs] = actions
+            block.logp[at, envs] = np.log(chances[np.arange(len(envs)), actions])
+        sim.step(block.actions[at])
+        self._rewards += np.where(playing, sim.reward, 0.0)
+        self._rows += playing
+        block.rewards[at] = sim.reward
+        block.costs[at] = 0.0 - sim.terms[:, self._costs]  # no -0
+        block.elapsed[at] = sim.elapsed
+        block.terminated[at], block.truncated[at] = sim.terminated, sim.truncated
+        block.steps += 1
+        block.show(sim)
+
+    def _table(self, block: _Block, begun: int) -> pa.Table:
+        env, t = np.nonzero(block.asked[: block.steps].T)  # episode by episode
+        return table(
+            self.shape,
+            {
+                "t": begun + t,
+                "obs": block.obs[t, env],
+                "new_obs": block.obs[t + 1, env],
+                "action_mask": block.mask[t, env],
+                "new_action_mask": block.mask[t + 1, env],
+                "actions": block.actions[t, env],
+                "rewards": block.rewards[t, env],
+                "costs": block.costs[t, env],
+                "elapsed": block.elapsed[t, env],
+                "terminateds": block.terminated[t, env],
+                "truncateds": block.truncated[t, env],
+                "action_logp": block.logp[t, env],
+            },
+            {
+                "eps_id": Names([self._name(k) for k in range(len(self.played))], env),
+                "behavior": Names([behavior.label for behavior in self.behaviors], self.who[env]),
+            },
+        )
+
+    def _name(self, env: int) -> str:
+        return f"{self.first + env:08d}"
+
+
+class _Block:
+    """Some steps of everybody, before they are put in order."""
+
+    def __init__(self, shape: Shape, room: int, envs: int) -> None:
+        self.room, self.steps = room, 0
+        self.obs = np.zeros((room + 1, envs, shape.size), np.float32)  # and what follows the last step
+        self.mask = np.zeros((room + 1, envs, shape.actions), np.int8)
+        self.asked = np.zeros((room, envs), np.bool_)
+        self.actions = np.zeros((room, envs), np.int64)
+        self.logp = np.zeros((room, envs), np.float32)
+        self.rewards = np.zeros((room, envs))
+        self.costs = np.zeros((room, envs, len(shape.costs)), np.float32)
+        self.elapsed = np.zeros((room, envs), np.int32)
+        self.terminated = np.zeros((room, envs), np.bool_)
+        self.truncated = np.zeros((room, envs), np.bool_)
+
+    @property
+    def full(self) -> bool:
+        return self.steps == self.room
+
+    def show(self, sim: VectorSimulator) -> None:
+        """Write down what is seen before the next step."""
+        self.obs[self.steps] = sim.obs
+        self.mask[self.steps] = sim.mask
+
+    def clear(self) -> None:
+        self.steps = 0
+
+
+def drawn(feed: EpisodeFeed, seed: int, first: int, count: int) -> tuple[list[Episode], IntArray]:
+    """Episodes, and a seed for each queue order that wants one."""
+    rngs = [np.random.default_rng([seed, DRAWN, number]) for number in range(first, first + count)]
+    episodes = [feed.training(rng) for rng in rngs]
+    return episodes, np.array([int(rng.integers(2**31)) for rng in rngs])

@@ -1,0 +1,225 @@
+"""Shards: Parquet files, there whole or not at all, with what is known of their episodes at their end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rlsched.errors import BadInputError
+from rlsched.files import unfinished_name
+from rlsched.offline.record import EpisodeEntry
+from rlsched.settings import Frozen
+
+ENDING = ".parquet"
+FACTS = b"rlsched"
+"""Key of what is known of the episodes, in the metadata at the end of a file."""
+
+WORDS = ("eps_id", "behavior")
+WAITING = 2
+"""Row groups that may wait to be written."""
+
+COPIED_AT_ONCE = 1 << 20
+
+
+class Shard(Frozen):
+    """One file of a dataset.
+
+    Attributes:
+        file: its name in the folder.
+        rows: decisions.
+        episodes: whole ones.
+        bytes: of the file.
+        sha256: of the file.
+    """
+
+    file: str
+    rows: int
+    episodes: int
+    bytes: int
+    sha256: str
+
+
+def shard_name(number: int) -> str:
+    """What the shard of that number is called."""
+    return f"part-{number:05d}{ENDING}"
+
+
+class ShardWriter:
+    """Writes one shard, in a thread of its own: compressing does not hold up whoever plays.
+
+    Args:
+        path: of the shard.
+        schema: of its tables.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self._unfinished = unfinished_name(path)
+        self._file = _Hashed(self._unfinished)
+        self._writer = pq.ParquetWriter(
+            self._file,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=list(WORDS),
+            write_page_checksum=True,
+        )
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: deque[Future[None]] = deque()
+        self._rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Add a row group.
+
+        Raises:
+            OSError: one before it could not be written.
+        """
+        self._waiting.append(self._thread.submit(self._writer.write_table, table, row_group_size=len(table)))
+        self._rows += len(table)
+        if len(self._waiting) > WAITING:
+            self._waiting.popleft().result()
+
+    def close(self, episodes: Sequence[EpisodeEntry]) -> Future[Shard]:
+        """Let the thread finish the file and give it its name; the shard, once it is there."""
+        finished = self._thread.submit(self._finish, list(episodes))
+        self._thread.shutdown(wait=False)
+        return finished
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self._thread.shutdown(cancel_futures=True)
+        self._let_go()
+
+    def _finish(self, episodes: list[EpisodeEntry]) -> Shard:
+        try:
+            for written in self._waiting:
+                written.result()
+            facts = {"episodes": [episode.model_dump(mode="json") for episode in episodes]}
+            self._writer.add_key_value_metadata({FACTS.decode(): json.dumps(facts)})
+            self._writer.close()
+            self._file.drop()
+            os.replace(self._unfinished, self.path)
+        finally:
+            self._let_go()
+        whole = sum(episode.rows > 0 for episode in episodes)
+        return Shard(
+            file=self.path.name,
+            rows=self._rows,
+            episodes=whole,
+            bytes=self._file.size,
+            sha256=self._file.digest.hexdigest(),
+        )
+
+    def _let_go(self) -> None:
+        """Close everything; what has not got its name yet is gone."""
+        self._file.drop()
+        self._writer.close()
+        self._unfinished.unlink(missing_ok=True)
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is written from its beginning to its end, and its checksum."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: io.BufferedWriter | None = path.open("wb")
+        self.digest = sha256()
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        view = memoryview(data)  # type: ignore[arg-type]
+        if self._file is not None:
+            self._file.write(view)
+            self.digest.update(view)
+            self.size += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self.size
+
+    def drop(self) -> None:
+        """Write nothing more: Arrow's writer insists on an end, also of what is thrown away."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def open_shard(path: Path) -> pq.ParquetFile:
+    """A shard to read from; the checksum of every page is looked at when it is read.
+
+    Raises:
+        BadInputError: it is missing, cut short or not Parquet.
+    """
+    try:
+        return pq.ParquetFile(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise BadInputError(str(path), "no such file", "fetch or collect it again") from None
+    except (OSError, pa.ArrowException) as error:
+        raise BadInputError(
+            str(path), f"is cut short or no Parquet file ({first_line(error)})", "fetch or collect it again"
+        ) from None
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, without the rest of what a library says of it."""
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def episodes_of(path: Path) -> list[EpisodeEntry]:
+    """What is known of the episodes of a shard.
+
+    Raises:
+        BadInputError: it cannot be read, or nothing is known.
+    """
+    with open_shard(path) as file:
+        facts = (file.metadata.metadata or {}).get(FACTS)
+    if facts is None:
+        raise BadInputError(
+            str(path), "does not say what its episodes came to", "import it: rlsched dataset import"
+        )
+    try:
+        return [EpisodeEntry.model_validate(entry) for entry in json.loads(facts)["episodes"]]
+    except (ValueError, TypeError, LookupError) as error:  # of JSON, of text, of pydantic
+        raise BadInputError(
+            str(path),
+            f"what it says of its episodes is damaged ({first_line(error)})",
+            "fetch or collect it again",
+        ) from None
+
+
+def shard_of(path: Path) -> Shard:
+    """The entry of a shard that is there.
+
+    Raises:
+        BadInputError: it cannot be read.
+    """
+    episodes = episodes_of(path)
+    with open_shard(path) as file:
+        rows = file.metadata.num_rows
+    return Shard(
+        file=path.name,
+        rows=rows,
+        episodes=sum(episode.rows > 0 for episode in episodes),
+        bytes=path.stat().st_size,
+        sha256=checksum(path),
+    )
+
+
+def checksum(path: Path) -> str:
+    """Of a file, in hexadecimal digits."""
+    digest = sha256()
+    with path.open("rb") as file:
+        while data := file.read(COPIED_AT_ONCE):
+            digest.update(data)
+    return digest.hexdigest()

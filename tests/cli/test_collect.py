@@ -1,0 +1,102 @@
+"""`rlsched collect` and `rlsched dataset`: from a command to a dataset, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+SHORT = ("--set", "episode.max_ticks=100")
+
+
+@pytest.fixture
+def mixed(rlsched: Run, tmp_path: Path) -> Path:
+    out = tmp_path / "mixed"
+    words = ("collect", "--scenario", "green-10", "--policy", "sjf:0.75,qos:0.25", "--steps", 1500)
+    found = rlsched(*words, "--out", out, "--json", "-", *SHORT)
+    assert found.code == 0, found.err
+    values = found.json
+    assert values["folder"] == str(out)
+    assert values["rows"] >= 1500
+    assert {one["behavior"] for one in values["behaviors"]} == {"sjf", "qos"}
+    assert f"rlsched dataset check {out}" in found.err
+    return out
+
+
+def test_a_dataset_is_described_and_checked(rlsched: Run, mixed: Path) -> None:
+    values = rlsched("dataset", "info", mixed, "--json", "-").json
+    said = rlsched("dataset", "info", mixed)
+    assert said.code == 0
+    assert f"{values['rows']:,} decisions in {values['episodes']:,} episodes" in said.out
+    assert "job_value_ratio" in said.out
+    whole = rlsched("dataset", "check", mixed)
+    assert whole.code == 0
+    assert whole.out.startswith(f"whole: {values['rows']:,} decisions")
+    assert rlsched("dataset", "check", mixed, "--json", "-").json["problems"] == []
+
+
+def test_broken_shards_are_named(rlsched: Run, mixed: Path) -> None:
+    path = mixed / "part-00000.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    found = rlsched("dataset", "check", mixed)
+    assert found.code == 2
+    assert found.err.startswith(f"error: {mixed}: part-00000.parquet: is cut short: ")
+    (problem,) = rlsched("dataset", "check", mixed, "--json", "-").json["problems"]
+    assert problem["shard"] == "part-00000.parquet"
+
+
+def test_a_recipe_is_recorded_and_goes_on(rlsched: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    behaviors = "[{policy: fcfs, noise: 0.5, name: drunk}]"
+    file.write_text(f"scenario: green-10\nbehaviors: {behaviors}\nsteps: 300\n")
+    out = tmp_path / "out"
+    assert rlsched("collect", file, "--out", out, *SHORT, "--set", "seed=3").code == 0
+    grown = rlsched("collect", "--resume", "--out", out, "--steps", 600, "--json", "-").json
+    assert grown["rows"] >= 600
+    assert grown["recipe"]["seed"] == 3
+    assert grown["behaviors"][0]["behavior"] == "drunk"
+    assert grown["scenario"]["episode"]["max_ticks"] == 100
+
+
+def test_datasets_are_mixed_and_split(rlsched: Run, mixed: Path, tmp_path: Path) -> None:
+    found = rlsched("dataset", "split", mixed, "train:3", "test:1", "--out", tmp_path, "--json", "-").json
+    assert [Path(part["folder"]).name for part in found["datasets"]] == ["train", "test"]
+    rows = [part["rows"] for part in found["datasets"]]
+    again = rlsched("dataset", "mix", f"{tmp_path}/train", f"{tmp_path}/test:0.25", "--out", tmp_path / "m")
+    assert again.code == 0, again.err
+    assert sum(rows) == rlsched("dataset", "info", mixed, "--json", "-").json["rows"]
+    assert rlsched("dataset", "check", tmp_path / "m").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["collect"], "error: rlsched collect: nothing to record; give RECIPE, or --scenario"),
+        (["collect", "--scenario", "green-10", "--policy", "sjf:x"], "error: --policy: 'sjf:x': share 'x'"),
+        (["collect", "--scenario", "green-10", "--policy", "sjf:0"], "error: --policy: 'sjf:0': share '0'"),
+        (["collect", "--scenario", "green-10", "--policy", "sjff"], "error: --policy: unknown policy 'sjff'"),
+        (
+            ["collect", "--scenario", "green-10", "--noise", "1.5"],
+            "error: --policy: behaviors.0.noise: value",
+        ),
+        (["collect", "--scenario", "green-10", "--set", "stepz=1"], "error: --set: stepz: unknown key"),
+        (["collect", "--resume", "--out", "none"], "error: none: holds no dataset to go on with"),
+        (["collect", "--resume", "--policy", "sjf"], "error: --resume: goes on with what it was told"),
+        (["collect", "none.yaml"], "error: none.yaml: cannot be read"),
+        (["dataset", "info", "none"], "error: none: no such folder"),
+        (["dataset", "mix", "none:1", "--out", "x"], "error: none: no such folder"),
+        (["dataset", "split", "none", "a:1", "a:2", "--out", "x"], "error: NAME:SHARE: 'a' is given twice"),
+        (["dataset", "split", "none", "a/b:1", "--out", "x"], "error: NAME:SHARE: 'a/b' is no name"),
+    ],
+)
+def test_bad_input_is_one_line(
+    rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = rlsched(*words)
+    assert found.code == 2
+    assert found.err.startswith(line), found.err
+    assert found.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())

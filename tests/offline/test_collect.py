@@ -1,0 +1,211 @@
+"""A collection that was stopped goes on as if it had not been."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from rlsched.errors import BadInputError
+from rlsched.learn.config import Network
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.offline.behavior import Behavior
+from rlsched.offline.check import check
+from rlsched.offline.collect import collect
+from rlsched.offline.columns import matrix
+from rlsched.offline.folder import DatasetFolder
+from rlsched.offline.manifest import Manifest, read_manifest
+from rlsched.offline.recipe import Recipe
+from rlsched.offline.shards import episodes_of
+from rlsched.scenario import Scenario
+from rlsched.scenario.beside import read_beside
+from rlsched.sim.layout import Layout
+
+from .conftest import collected, nobody, recipe
+
+STEPS = 12_000
+ROOT = Path(__file__).parents[2]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def unbroken(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("datasets") / "unbroken"
+    collected(short, recipe("sjf,qos", STEPS, noise=0.1), folder)
+    return folder
+
+
+def test_there_are_as_many_decisions_as_asked_for(unbroken: Path) -> None:
+    """And hardly more: the episodes of the last shard are those that are still needed."""
+    manifest = read_manifest(unbroken)
+    assert STEPS <= manifest.rows < 1.1 * STEPS
+    assert len(manifest.shards) > 2
+    assert check(unbroken, manifest) == []
+    assert manifest.rows == sum(pq.read_metadata(unbroken / s.file).num_rows for s in manifest.shards)
+    entries = [entry for shard in manifest.shards for entry in episodes_of(unbroken / shard.file)]
+    assert manifest.episodes == len(entries)
+    for one in manifest.behaviors:
+        own = [entry.reward for entry in entries if entry.behavior == one.behavior]
+        assert abs(2 * one.episodes - manifest.episodes) <= 1
+        assert one.reward.mean == pytest.approx(np.mean(own))
+        assert (one.reward.least, one.reward.most) == (min(own), max(own))
+
+
+@pytest.mark.parametrize("rows", [1, 5000])
+def test_one_that_was_stopped_becomes_the_same(
+    short: Scenario, unbroken: Path, tmp_path: Path, rows: int
+) -> None:
+    folder, what = DatasetFolder(tmp_path / "broken"), recipe("sjf,qos", STEPS, noise=0.1)
+    recorded = 0
+
+    def stop(more: int) -> None:
+        nonlocal recorded
+        recorded += more
+        if recorded > rows:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect(short, what, folder, nobody, progress=stop)
+    with pytest.raises(BadInputError, match=r"not finished; go on with it: rlsched collect --resume --out"):
+        read_manifest(folder.path)
+    assert not list(folder.path.glob(".*"))
+    whole = sorted(folder.path.glob("*.parquet"))
+    kept = {path: path.stat().st_mtime_ns for path in whole}
+    assert bool(whole) == (rows > 1)
+    told: list[int] = []
+    collect(*folder.read(), folder, nobody, resume=True, begin=told.append)
+    assert told == [sum(pq.read_metadata(path).num_rows for path in whole)]
+    assert {path: path.stat().st_mtime_ns for path in whole} == kept
+    assert files(folder.path) == files(unbroken)
+
+
+def test_one_that_was_killed_becomes_the_same(unbroken: Path, tmp_path: Path) -> None:
+    """kill -9 in the middle of a shard; what it left of that is cleared away."""
+    out = tmp_path / "killed"
+    words = [sys.executable, "-m", "rlsched", "collect", "--scenario", "green-10", "--policy", "sjf,qos"]
+    words += ["--noise", "0.1", "--steps", str(STEPS), "--out", str(out)]
+    words += ["--set", "episode.max_ticks=100"]
+    words += ["--set", "objective.costs={delayed_jobs: 10.0, suspension: 1.0}"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(words, **quiet)  # type: ignore[call-overload]
+    try:
+        deadline = time.monotonic() + 120
+        while not (out / "part-00000.parquet").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    (out / ".part-00001.parquet.123.part").write_bytes(b"half")
+    subprocess.run([*words[:4], "--resume", "--out", str(out)], check=True, **quiet)  # type: ignore[call-overload]
+    assert files(out) == files(unbroken)
+
+
+def test_one_that_is_whole_can_grow(short: Scenario, dataset: Path) -> None:
+    before = read_manifest(dataset)
+    folder = DatasetFolder(dataset)
+    simulated, what = folder.read()
+    assert collect(simulated, what, folder, nobody, resume=True) == before
+    more = what.model_copy(update={"steps": before.rows + 1})
+    after = collect(simulated, more, folder, nobody, resume=True)
+    assert after.shards[: len(before.shards)] == before.shards
+    assert len(after.shards) == len(before.shards) + 1
+    assert check(dataset, after) == []
+
+
+def test_few_decisions_are_few_episodes(short: Scenario, tmp_path: Path) -> None:
+    """Not the thirty-two that are played side by side where many are wanted."""
+    manifest = collected(short, recipe("sjf", 100), tmp_path / "few")
+    assert manifest.episodes <= 8
+
+
+def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
+    """Greedy, with the chance 1; and sampling, with the chances that it has."""
+    torch.manual_seed(2)
+    network = Network(kind="priority", priority_units=2)
+    layout = Layout.of(short.observation, short.decision, 2)
+    net = build_policy(layout, network)
+    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
+    named = Behavior(policy=str(tmp_path / "policy"))
+    sampling = named.model_copy(update={"sample": True, "name": "drawing"})
+    what = Recipe(behaviors=(named, sampling), steps=1000)
+    manifest = collect(short, what, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))
+    assert [one.behavior for one in manifest.behaviors] == ["policy", "drawing"]
+    table = pq.read_table([tmp_path / "out" / shard.file for shard in manifest.shards])
+    mask = torch.tensor(matrix(table.column("action_mask"))).float()
+    with torch.no_grad():
+        logits = net(torch.tensor(matrix(table.column("obs"))), mask)
+    actions = table.column("actions").to_numpy()
+    logp = table.column("action_logp").to_numpy()
+    drawing = np.array(table.column("behavior").to_pylist()) == "drawing"
+    assert (logits.argmax(1).numpy() == actions)[~drawing].all()
+    assert (logp[~drawing] == 0).all()
+    expected = torch.log_softmax(logits, 1).numpy()[np.arange(len(actions)), actions]
+    np.testing.assert_allclose(logp[drawing], expected[drawing], atol=1e-5)
+    assert (logits.argmax(1).numpy() != actions)[drawing].any()
+
+
+@pytest.mark.parametrize(
+    ("behaviors", "line"),
+    [
+        ([{"policy": "sjff"}], "unknown policy 'sjff'"),
+        ([{"policy": "sjf"}, {"policy": "sjf"}], "'sjf' is given twice"),
+        ([{"policy": "sjf", "sample": True}], "has nothing to sample"),
+    ],
+)
+def test_who_cannot_play_is_refused_before_anything_is_written(
+    short: Scenario, tmp_path: Path, behaviors: list[dict[str, object]], line: str
+) -> None:
+    what = Recipe.model_validate({"behaviors": behaviors})
+    with pytest.raises(BadInputError, match=line):
+        collected(short, what, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_there_is_not_written_over(short: Scenario, dataset: Path, tmp_path: Path) -> None:
+    before = files(dataset)
+    with pytest.raises(BadInputError, match="holds a dataset already"):
+        collected(short, recipe("sjf", 100), dataset)
+    assert files(dataset) == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "table.parquet").write_bytes(b"mine")
+    with pytest.raises(BadInputError, match="Parquet files of something else"):
+        collected(short, recipe("sjf", 100), tmp_path / "mine")
+
+
+def test_nothing_to_decide_is_said(tmp_path: Path) -> None:
+    from rlsched import scenario
+
+    idle = scenario.load("lublin-256", ["episode.jobs=1"])  # it starts at once
+    with pytest.raises(BadInputError, match="has nothing to decide in its first"):
+        collected(idle, recipe("sjf", 100), tmp_path / "none")
+
+
+def test_the_card_says_what_there_is(dataset: Path) -> None:
+    manifest: Manifest = read_manifest(dataset)
+    text = (dataset / "README.md").read_text("utf-8")
+    assert f"{manifest.rows:,} decisions in {manifest.episodes:,} whole episodes" in text
+    for one in manifest.behaviors:
+        assert f"| `{one.behavior}` | {one.episodes:,} | {one.rows:,} |" in text
+    for name in manifest.shape.columns().names:
+        assert name in text
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("datasets/*.yaml")), ids=lambda path: path.stem)
+def test_the_recipes_that_come_with_it_can_be_recorded(path: Path, tmp_path: Path) -> None:
+    simulated, what = read_beside(path, Recipe, ["episode.max_ticks=20", "steps=100"])
+    manifest = collected(simulated, what, tmp_path / "out")
+    assert {one.behavior for one in manifest.behaviors} <= {one.label for one in what.behaviors}
+    assert check(tmp_path / "out", manifest) == []
