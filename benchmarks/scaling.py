@@ -117,12 +117,12 @@ def throughput(config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int)
     sampling = config.sampling.model_copy(update={"runners": runners})
     engine = RllibEngine(config.model_copy(update={"sampling": sampling}), feed, 0)
     try:
-        speeds = []
+        speeds, steps = [], 0
         for turn in range(turns + 2):
             began = time.perf_counter()
-            progress = engine.iterate()
+            before, steps = steps, engine.iterate().steps
             if turn >= 2:
-                speeds.append(progress.sampled / (time.perf_counter() - began))
+                speeds.append((steps - before) / (time.perf_counter() - began))
         return median(speeds)
     finally:
         engine.stop()

@@ -45,6 +45,16 @@ ENTRIES = {
         "episodes; needs no Ray",
         "Carastan-Santos and de Camargo 2017; Hansen 2016",
     ),
+    "bc": Entry(
+        "bc",
+        "behavioural cloning: a network learns to choose what the behaviours of a dataset chose; --dataset",
+        "Pomerleau 1989",
+    ),
+    "marwil": Entry(
+        "marwil",
+        "the same, more so where more was earned than expected; --dataset",
+        "Wang et al. 2018",
+    ),
 }
 
 

@@ -75,6 +75,9 @@ def collect(
     from rlsched.offline.folder import DatasetFolder
 
     output.Targets(json=json).check()
+    names = options.items(policy)
+    if policy is not None and not names:
+        raise BadInputError("--policy", "names nobody", "name queue orders or folders, as in sjf:0.5,qos:0.5")
     folder = DatasetFolder(out)
     overrides = list(settings or [])
     given = {"steps": steps, "seed": seed}
@@ -95,7 +98,7 @@ def collect(
             raise BadInputError("--resume", "goes on with what it was told", f"leave out {', '.join(own)}")
         simulated, chosen = recipe_of_folder(folder, overrides)
     else:
-        simulated, chosen = recipe_given(recipe, scenario, trace, policy, noise, overrides)
+        simulated, chosen = recipe_given(recipe, scenario, trace, names, noise, overrides)
     output.check_folder("--out", out)
     console = output.people(json)
     go_on = f"go on        rlsched collect --resume --out {out}"
@@ -121,7 +124,7 @@ def recipe_given(
     recipe: Path | None,
     scenario: str | None,
     trace: Path | None,
-    policy: Sequence[str] | None,
+    policy: Sequence[str],
     noise: float | None,
     overrides: Sequence[str],
 ) -> tuple[Scenario, Recipe]:
@@ -142,10 +145,10 @@ def recipe_given(
             "give RECIPE, or --scenario, --trace or both of them with --policy",
         )
     if recipe is not None:
-        if policy is not None or noise is not None:
+        if policy or noise is not None:
             raise BadInputError(
                 "rlsched collect",
-                f"{'--policy' if policy is not None else '--noise'} and RECIPE are both given",
+                f"{'--policy' if policy else '--noise'} and RECIPE are both given",
                 "name policies in the recipe (behaviors)",
             )
         return read_beside(recipe, Recipe, overrides)
@@ -154,7 +157,7 @@ def recipe_given(
     options.check_trace(simulated)
     behaviors = [
         one.model_dump(mode="json") | ({} if noise is None else {"noise": noise})
-        for one in parse_behaviors("--policy", options.items(policy) or ["fcfs"])
+        for one in parse_behaviors("--policy", policy or ["fcfs"])
     ]
     return simulated, validate(Recipe, {"behaviors": behaviors}, "--policy", for_recipe)
 

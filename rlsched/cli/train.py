@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -29,6 +30,13 @@ def train(
     scenario: ScenarioOption = None,
     trace: TraceOption = None,
     algo: Annotated[str | None, typer.Option(metavar="NAME", help="See 'rlsched algorithms'.")] = None,
+    dataset: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Dataset to learn from ('rlsched collect'); its scenario, where none is named.",
+        ),
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -61,23 +69,27 @@ def train(
     Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
     from rlsched.cli.output import Targets, people, write_json
-    from rlsched.learn.config import TrainConfig
+    from rlsched.evaluate.contestants import check_name
+    from rlsched.learn.config import Algorithm, TrainConfig
     from rlsched.learn.folder import RunFolder
     from rlsched.settings import validate
 
     Targets(json=json_file).check()
     folder = RunFolder(out)
     overrides = list(settings or [])
-    for name, value in {"algo": algo, "steps": steps, "minutes": minutes, "seed": seed}.items():
+    for name, value in {"steps": steps, "minutes": minutes, "seed": seed}.items():
         if value is not None:
             validate(TrainConfig, {name: value}, f"--{name}")
             overrides.append(f"{name}={value}")
+    if algo is not None:
+        check_name("--algo", "algorithm", algo, get_args(Algorithm))
+        overrides.append(f"algo={algo}")
     if resume:
-        if config or scenario or trace:
+        if config or scenario or trace or dataset:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
         simulated, training = settings_of_run(folder, overrides)
     else:
-        simulated, training = settings_given(config, scenario, trace, overrides)
+        simulated, training = settings_given(config, scenario, trace, overrides, dataset)
 
     training = training.settled(simulated)
 
@@ -109,7 +121,11 @@ def train(
 
 
 def settings_given(
-    config: Path | None, scenario: str | None, trace: Path | None, overrides: Sequence[str]
+    config: Path | None,
+    scenario: str | None,
+    trace: Path | None,
+    overrides: Sequence[str],
+    dataset: Path | None = None,
 ) -> tuple[Scenario, TrainConfig]:
     """The settings of a new run.
 
@@ -117,19 +133,27 @@ def settings_given(
         BadInputError: more than one source of settings, or they are wrong.
     """
     from rlsched.learn.config import TrainConfig, make_config, read_config
+    from rlsched.offline.manifest import read_manifest
+    from rlsched.scenario import parse
     from rlsched.scenario.beside import split_overrides
 
     others = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
-    if (config is not None) == bool(others):
+    if (config is not None and others) or not (config or others or dataset):
         raise BadInputError(
             "rlsched train",
             f"{' and '.join(['CONFIG', *others])} are both given" if others else "nothing to train on",
-            "give CONFIG, or --scenario, --trace or both of them",
+            "give CONFIG, or --scenario, --trace or both of them, or --dataset",
         )
     if config is not None:
-        return read_config(config, overrides)
+        return read_config(config, overrides, dataset)
     for_training, for_scenario = split_overrides(TrainConfig, overrides)
-    simulated = given_scenario(scenario, trace, for_scenario)
+    if dataset is not None:
+        for_training.append(f"dataset={json.dumps(str(dataset))}")
+    if dataset is not None and not others:
+        recorded = read_manifest(dataset).scenario.model_dump(mode="json")
+        simulated = parse(recorded, str(dataset), for_scenario)
+    else:
+        simulated = given_scenario(scenario, trace, for_scenario)
     if trace is None:
         check_trace(simulated)
     return simulated, make_config({}, "--set", for_training)

@@ -9,12 +9,16 @@ from typing import Any
 import gymnasium as gym
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.bc import BCConfig
 from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.algorithms.marwil import MARWILConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
 
+from rlsched.envs.vector import observation_space
 from rlsched.learn.appo import GuardedAPPOLearner
+from rlsched.learn.cloning import AGREEMENT, CloningLearner, Dataset, ReadingBC, ReadingMARWIL
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.dqn import TimedDQNLearner
 from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO
@@ -23,7 +27,9 @@ from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
+from rlsched.offline.reader import RETURN
 from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
 
 RESTART_DELAY_S = 1.0
 """After an exception in a runner, before its process ends."""
@@ -43,7 +49,7 @@ class Description:
         reports: figures of its learner for the record.
         settings: of its own, from ours and the decisions before this part of a run; keywords of
             `AlgorithmConfig.training`.
-        sampled_at_once: decisions per environment that a runner hands over.
+        sampled_at_once: decisions per environment that a runner hands over; None: it learns from a dataset.
     """
 
     config: Callable[[], AlgorithmConfig]
@@ -51,7 +57,7 @@ class Description:
     module: type[MaskedModule]
     reports: tuple[str, ...]
     settings: Callable[[TrainConfig, int], Mapping[str, Any]]
-    sampled_at_once: Callable[[TrainConfig], int]
+    sampled_at_once: Callable[[TrainConfig], int] | None = None
 
 
 def _ppo(config: TrainConfig, before: int) -> dict[str, Any]:
@@ -99,6 +105,19 @@ def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
     }
 
 
+def _bc(config: TrainConfig, before: int) -> dict[str, Any]:
+    own = config.imitating
+    return {
+        "grad_clip": own.gradient_clip,
+        "minibatch_size": own.minibatch,
+        "train_batch_size_per_learner": own.rows // max(1, config.learners),
+    }
+
+
+def _marwil(config: TrainConfig, before: int) -> dict[str, Any]:
+    return _bc(config, before) | {"beta": config.marwil.beta, "vf_coeff": config.marwil.value_weight}
+
+
 DESCRIPTIONS: Mapping[str, Description] = {
     "ppo": Description(
         config=lambda: PPOConfig(algo_class=GuardedPPO),
@@ -123,6 +142,20 @@ DESCRIPTIONS: Mapping[str, Description] = {
         reports=("qf_loss", "qf_mean", "td_error_mean"),
         settings=_dqn,
         sampled_at_once=lambda config: config.dqn.every,
+    ),
+    "bc": Description(
+        config=lambda: BCConfig(algo_class=ReadingBC),
+        learner=CloningLearner,
+        module=MaskedModule,
+        reports=("policy_loss", AGREEMENT),
+        settings=_bc,
+    ),
+    "marwil": Description(
+        config=lambda: MARWILConfig(algo_class=ReadingMARWIL),
+        learner=CloningLearner,
+        module=MaskedModule,
+        reports=("policy_loss", "vf_loss", "vf_explained_variance", AGREEMENT),
+        settings=_marwil,
     ),
 }
 
@@ -149,25 +182,41 @@ def build_config(
     gamma = scenario.objective.gamma
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
     module |= {"mean_return": returns.mean, "logit_value": config.dqn.logit_value}
+    if kind.sampled_at_once is None:
+        described = _from_dataset(kind.config(), scenario, config, num_resources, iteration, returns)
+    else:
+        described = (
+            kind.config()
+            .environment(
+                ENV_NAME,
+                env_config={
+                    "scenario": scenario.model_dump(mode="json"),
+                    "stream": (config.seed, iteration),
+                    "reward_scale": returns.scale,
+                },
+            )
+            .env_runners(
+                num_env_runners=sampling.runners,
+                num_envs_per_env_runner=sampling.envs_per_runner,
+                gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
+                rollout_fragment_length=kind.sampled_at_once(config),
+                env_runner_cls=BatchedEnvRunner if sampling.batched else None,
+                sample_timeout_s=sampling.hung_seconds,
+            )
+            .callbacks(DomainMetrics)
+            .fault_tolerance(
+                restart_failed_env_runners=True,
+                max_num_env_runner_restarts=sampling.restarts,
+                delay_between_env_runner_restarts_s=RESTART_DELAY_S,
+                env_runner_health_probe_timeout_s=PROBE_S,
+            )
+            .reporting(
+                min_time_s_per_iteration=0,
+                min_sample_timesteps_per_iteration=config.decisions_per_iteration,
+            )
+        )
     return (
-        kind.config()
-        .environment(
-            ENV_NAME,
-            env_config={
-                "scenario": scenario.model_dump(mode="json"),
-                "stream": (config.seed, iteration),
-                "reward_scale": returns.scale,
-            },
-        )
-        .env_runners(
-            num_env_runners=sampling.runners,
-            num_envs_per_env_runner=sampling.envs_per_runner,
-            gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
-            rollout_fragment_length=kind.sampled_at_once(config),
-            env_runner_cls=BatchedEnvRunner if sampling.batched else None,
-            sample_timeout_s=sampling.hung_seconds,
-        )
-        .learners(
+        described.learners(
             num_learners=config.learners,
             num_gpus_per_learner=config.gpus_per_learner,
             learner_class=kind.learner,
@@ -184,15 +233,39 @@ def build_config(
             **kind.settings(config, iteration * config.decisions_per_iteration),
         )
         .rl_module(rl_module_spec=RLModuleSpec(module_class=kind.module, model_config=module))
-        .reporting(
-            min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=config.decisions_per_iteration
-        )
-        .callbacks(DomainMetrics)
-        .fault_tolerance(
-            restart_failed_env_runners=True,
-            max_num_env_runner_restarts=sampling.restarts,
-            delay_between_env_runner_restarts_s=RESTART_DELAY_S,
-            env_runner_health_probe_timeout_s=PROBE_S,
-        )
         .debugging(seed=config.seed, log_level="ERROR")
+    )
+
+
+def _from_dataset(
+    described: AlgorithmConfig,
+    scenario: Scenario,
+    config: TrainConfig,
+    num_resources: int,
+    iteration: int,
+    returns: Returns,
+) -> AlgorithmConfig:
+    """Where an algorithm that plays nothing gets its decisions."""
+    layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+    columns = ["obs", "action_mask", "actions"]
+    if config.algo == "marwil":
+        columns.append(RETURN)
+    return (
+        described.environment(
+            observation_space=observation_space(layout, flat=True),
+            action_space=gym.spaces.Discrete(layout.num_actions),
+        )
+        .offline_data(
+            input_=[str(config.dataset)],
+            offline_data_class=Dataset,
+            dataset_num_iters_per_learner=1,
+            input_read_method_kwargs={
+                "columns": columns,
+                "seed": config.seed,
+                "read_before": iteration * config.imitating.rows,
+                "gamma": scenario.objective.gamma,
+                "reward_scale": returns.scale,
+            },
+        )
+        .reporting(min_time_s_per_iteration=0, min_train_timesteps_per_iteration=0)
     )

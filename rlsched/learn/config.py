@@ -13,7 +13,9 @@ from rlsched.scenario import Scenario
 from rlsched.scenario.beside import read_beside
 from rlsched.settings import Frozen, SettingError, validate
 
-Algorithm = Literal["ppo", "appo", "dqn", "priority_search"]
+Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil"]
+OFFLINE = ("bc", "marwil")
+"""Algorithms that learn from a dataset alone."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
 IMPATIENT = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
@@ -114,6 +116,25 @@ class Dqn(Frozen):
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
 
+class Bc(Frozen):
+    """Behavioural cloning: to choose what a dataset's behaviours chose."""
+
+    rows: int = Field(32_768, ge=1, description="decisions of the dataset per iteration")
+    minibatch: int = Field(1024, ge=1, description="decisions")
+    learning_rate: float = Field(1e-3, gt=0)
+    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
+
+
+class Marwil(Bc):
+    """The same, more so where more was earned than expected [Wang et al. 2018]."""
+
+    beta: float = Field(
+        1.0, gt=0, le=1, description="weight of what was earned beyond expectation; towards 0 it is bc"
+    )
+    value_weight: float = Field(1.0, gt=0)
+
+
 class Search(Frozen):
     """Evolution of a priority function [Hansen 2016]."""
 
@@ -195,7 +216,10 @@ class TrainConfig(Frozen):
     ppo: Ppo = Ppo()
     appo: Appo = Appo()
     dqn: Dqn = Dqn()
+    bc: Bc = Bc()
+    marwil: Marwil = Marwil()
     search: Search = Search()
+    dataset: Path | None = Field(None, description="folder of the dataset that is learned from (bc, marwil)")
     warm_start: WarmStart | None = Field(None, description="null: as the network is built")
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
@@ -246,14 +270,27 @@ class TrainConfig(Frozen):
         )
 
     @property
-    def own(self) -> Ppo | Appo | Dqn:
+    def own(self) -> Ppo | Appo | Dqn | Bc:
         """The settings of the algorithm of RLlib's that is chosen."""
-        sections: dict[str, Ppo | Appo | Dqn] = {"ppo": self.ppo, "appo": self.appo, "dqn": self.dqn}
+        sections: dict[str, Ppo | Appo | Dqn | Bc] = {
+            "ppo": self.ppo,
+            "appo": self.appo,
+            "dqn": self.dqn,
+            "bc": self.bc,
+            "marwil": self.marwil,
+        }
         return sections[self.algo]
 
     @property
+    def imitating(self) -> Bc:
+        """The settings of the algorithm that learns from a dataset."""
+        return self.marwil if self.algo == "marwil" else self.bc
+
+    @property
     def decisions_per_iteration(self) -> int:
-        """Of all runners together."""
+        """Of all runners together, or of the dataset."""
+        if self.algo in OFFLINE:
+            return self.imitating.rows
         sampling = self.sampling
         return sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners or 0)
 
@@ -288,7 +325,28 @@ class TrainConfig(Frozen):
             )
         if self.algo == "dqn":
             self._check_dqn()
+        if self.algo in OFFLINE:
+            self._check_offline()
+        elif self.dataset is not None:
+            raise SettingError(
+                "dataset", f"means nothing to {self.algo}", f"leave it out, or set algo={OFFLINE[0]}"
+            )
         return self
+
+    def _check_offline(self) -> None:
+        if self.dataset is None:
+            raise SettingError("dataset", f"is missing, which {self.algo} learns from", "add --dataset DIR")
+        if self.sampling.runners:
+            raise SettingError(
+                "sampling.runners", f"mean nothing to {self.algo}, which plays nothing", "leave it out"
+            )
+        if self.warm_start is not None:
+            raise SettingError("warm_start", f"means nothing to {self.algo}", "leave it out")
+        own = self.imitating
+        if own.minibatch > own.rows:
+            raise SettingError(
+                f"{self.algo}.minibatch", f"value {own.minibatch} is more than rows {own.rows}", "set less"
+            )
 
     def _check_dqn(self) -> None:
         at_once = self.sampling.envs_per_runner * self.dqn.every * max(1, self.sampling.runners or 0)
@@ -303,13 +361,21 @@ class TrainConfig(Frozen):
             )
 
 
-def read_config(path: Path, overrides: Iterable[str] = ()) -> tuple[Scenario, TrainConfig]:
+def read_config(
+    path: Path, overrides: Iterable[str] = (), dataset: Path | None = None
+) -> tuple[Scenario, TrainConfig]:
     """Read a training file: TrainConfig's keys, and `scenario`: a name, a file or a mapping.
+
+    Args:
+        path: of the file.
+        overrides: `--set` assignments.
+        dataset: to learn from, whatever the file says.
 
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    return read_beside(path, TrainConfig, overrides, usual="lublin-256")
+    beside = {} if dataset is None else {"dataset": str(dataset)}
+    return read_beside(path, TrainConfig, overrides, "lublin-256", beside)
 
 
 def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:

@@ -17,13 +17,11 @@ class Progress:
     """What an iteration came to.
 
     Attributes:
-        steps: decisions taken since the run began.
-        sampled: decisions of this iteration.
+        steps: decisions since the run began: taken, or read from a dataset.
         row: figures for the record, None where there is none yet.
     """
 
     steps: int
-    sampled: int
     row: Mapping[str, float | None]
 
 

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,17 @@ class TrainedPolicy:
     def layout(self) -> Layout:
         """Of its observations."""
         return Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of what it sees, does and knows."""
+        digest = sha256(self.scenario.observation.model_dump_json().encode())
+        digest.update(self.scenario.decision.model_dump_json().encode())
+        digest.update(self.network.model_dump_json().encode())
+        for name, value in self.net.state_dict().items():
+            digest.update(name.encode())
+            digest.update(value.cpu().numpy().tobytes())
+        return digest.hexdigest()
 
     @torch.no_grad()
     def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:

@@ -14,7 +14,7 @@ of the pipeline, and again to shuffle it; here it is copied once, and minibatche
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,12 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.postprocessing import Postprocessing
-from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from torch import Tensor
 
 from rlsched.learn.gae import advantages
 from rlsched.learn.learner import LeanLearner
 from rlsched.learn.memory import Memory
+from rlsched.learn.minibatches import Minibatches
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -95,32 +95,6 @@ class Transitions:
         found = np.roll(of_rows, -1)
         found[self.ends] = of_ends
         return found
-
-
-class Minibatches:
-    """A batch in pieces of about equal size, in another order in every epoch; gathered by index.
-
-    Args:
-        columns: name -> tensor (row, ...).
-        size: rows of a piece at least; all in one where there are fewer.
-        epochs: how often every row comes.
-        total: pieces, where other learners must come out with as many; 0: what the epochs give.
-    """
-
-    def __init__(self, columns: dict[str, Tensor], size: int, epochs: int, total: int = 0) -> None:
-        self.columns, self.epochs, self.total = columns, epochs, total
-        self.rows = len(next(iter(columns.values())))
-        self.parts = max(1, self.rows // size)
-
-    def __iter__(self) -> Iterator[MultiAgentBatch]:
-        for _, index in zip(range(self.total or self.epochs * self.parts), self._indices(), strict=False):
-            picked = {name: values[index] for name, values in self.columns.items()}
-            yield MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(picked)}, env_steps=self.rows)
-
-    def _indices(self) -> Iterator[Tensor]:
-        device = next(iter(self.columns.values())).device
-        while True:
-            yield from torch.randperm(self.rows, device=device).tensor_split(self.parts)
 
 
 @dataclass(frozen=True, eq=False)

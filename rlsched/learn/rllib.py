@@ -99,11 +99,7 @@ class RllibEngine:
         if row["episode_return_mean"] is not None:
             row["episode_return_mean"] /= self.returns.scale
         row |= {name: number(learned.get(name)) for name in self.reports}
-        return Progress(
-            steps=int(result["num_env_steps_sampled_lifetime"]),
-            sampled=int(played.get("num_env_steps_sampled", 0)),
-            row=row,
-        )
+        return Progress(int(result["num_env_steps_sampled_lifetime"]), row)
 
     def learned(self) -> dict[str, torch.Tensor]:
         """The policy network's weights as the learner has them now, on the CPU."""

@@ -18,7 +18,7 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config import OFFLINE, TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.imitation import check_teacher
@@ -27,6 +27,8 @@ from rlsched.learn.policy import load_policy
 from rlsched.learn.selection import Score, Validation
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
+from rlsched.offline.check import check_for
+from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Episode, Scenario, rooted
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
@@ -106,6 +108,8 @@ def train(
     if latest is None:
         begun = beginning(config, folder)
         check_teachers(begun, feed, layout)
+    if config.dataset is not None:
+        check_for(config.dataset, read_manifest(config.dataset), scenario, len(feed.units))
     check_devices(config)
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
@@ -143,14 +147,15 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
 
 
 def in_place(config: TrainConfig) -> TrainConfig:
-    """The same with other runs named from the root, likewise."""
+    """The same with other runs and datasets named from the root, likewise."""
     warm, start = config.warm_start, config.search.start
     if warm is not None and warm.teacher not in PRIORITIES:
         warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
     if start is not None:
         start = str(Path(start).resolve())
     search = config.search.model_copy(update={"start": start})
-    return config.model_copy(update={"warm_start": warm, "search": search})
+    dataset = None if config.dataset is None else config.dataset.resolve()
+    return config.model_copy(update={"warm_start": warm, "search": search, "dataset": dataset})
 
 
 def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
@@ -230,7 +235,7 @@ class Run:
             self.engine.policy().save(self.folder.start)
             found = self.validate()
             self.standing = self.standing.model_copy(update={"seconds": 0.0})  # training begins here
-            self.record(Progress(0, 0, dict.fromkeys(self.engine.columns)), found, 0.0)
+            self.record(Progress(0, dict.fromkeys(self.engine.columns)), found, 0, 0.0)
             return
         self.engine.restore(self.latest[0] / self.config.engine, load_policy(self.latest[0]))
         self.folder.keep_metrics_up_to(self.standing.iteration)
@@ -242,7 +247,7 @@ class Run:
             if reason is not None:
                 self.checkpoint()
                 return reason
-            began = time.monotonic()
+            began, before = time.monotonic(), self.standing.steps
             what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
             with watchdog(self.config.stalled_minutes, what):
                 progress = self.engine.iterate()
@@ -258,7 +263,7 @@ class Run:
             last = self.reason_to_stop(interrupted) in ("steps", "minutes")
             due = last or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
-            row = self.record(progress, found, seconds)
+            row = self.record(progress, found, progress.steps - before, seconds)
             if due:
                 self.checkpoint()
             display.update(row, self.standing)
@@ -288,7 +293,8 @@ class Run:
             if standing.best_value is None
             else Score(standing.best_excess or 0.0, standing.best_value)
         )
-        better = score < best
+        # What imitates is to be the same as what it imitates, not better: that grows with every iteration.
+        better = score < best or self.config.algo in OFFLINE
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,
@@ -314,14 +320,21 @@ class Run:
         self.folder.save(self.standing, write)
 
     def record(
-        self, progress: Progress, found: dict[str, float], seconds: float
+        self, progress: Progress, found: dict[str, float], steps: int, seconds: float
     ) -> dict[str, float | int | None]:
-        """Put an iteration, or what was there before the first, into metrics.csv and TensorBoard."""
+        """Put an iteration, or what was there before the first, into metrics.csv and TensorBoard.
+
+        Args:
+            progress: what it came to.
+            found: metrics of the validation, where there was one.
+            steps: decisions of it.
+            seconds: that they took.
+        """
         row: dict[str, float | int | None] = {
             "iteration": self.standing.iteration,
             "steps": self.standing.steps,
             "seconds": round(self.standing.seconds, 3),
-            "steps_per_second": round(progress.sampled / max(seconds, 1e-9), 1),
+            "steps_per_second": round(steps / max(seconds, 1e-9), 1),
             **progress.row,
         }
         checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative"))

@@ -156,7 +156,7 @@ class SearchEngine:
             "return_best": float(returns.max()),
             "sigma": float(self.es.sigma),
         }
-        return Progress(self.steps, steps, row)
+        return Progress(self.steps, row)
 
     def play(self, values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
         """Let every candidate play every episode.

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import check_policies, is_checkpoint
+from rlsched.evaluate.contestants import check_name, is_checkpoint
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
-from rlsched.sim.layout import Layout
 from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.simulator import VectorSimulator
 
 RANDOM = "random"
@@ -37,7 +37,9 @@ class Behavior(Frozen):
     )
     sample: bool = Field(False, description="a trained policy draws from its distribution")
     name: str | None = Field(
-        None, min_length=1, description="in the dataset; left out: that of the policy, and its noise"
+        None,
+        pattern=r"^[^|\s`]+$",
+        description="in the dataset, one word; left out: that of the policy, and its noise",
     )
 
     @property
@@ -63,8 +65,16 @@ class Teacher(Protocol):
     """A trained policy, as behaviours need it."""
 
     @property
-    def layout(self) -> Layout:
-        """Of its observations."""
+    def scenario(self) -> Scenario:
+        """Its decision rules and observations."""
+
+    @property
+    def num_resources(self) -> int:
+        """Resource types of the cluster it was trained on."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Another one where it would decide otherwise."""
 
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
@@ -161,8 +171,6 @@ def check_behaviors(
     Raises:
         BadInputError: one is unknown, named twice, or sees or does something else.
     """
-    check_policies(where, [behavior.policy for behavior in behaviors])
-    layout = Layout.of(scenario.observation, scenario.decision, num_resources)
     labels = [behavior.label for behavior in behaviors]
     for behavior in behaviors:
         if labels.count(behavior.label) > 1:
@@ -170,16 +178,31 @@ def check_behaviors(
                 where, f"{behavior.label!r} is given twice", "name each once, or give them names in a recipe"
             )
         if is_checkpoint(behavior.policy):
-            if load(behavior.policy).layout != layout:
-                raise BadInputError(
-                    where,
-                    f"{behavior.policy!r} sees or does something else than scenario {scenario.name!r}",
-                    "take its own scenario, or another policy",
-                )
-        elif behavior.sample:
+            _check_trained(where, behavior.policy, load(behavior.policy), scenario, num_resources)
+            continue
+        check_name(where, "policy", behavior.policy, PRIORITIES, "or the folder of a trained policy")
+        if behavior.sample:
             raise BadInputError(
                 where, f"{behavior.policy!r} is a queue order: it has nothing to sample", "leave that out"
             )
+
+
+def _check_trained(where: str, name: str, policy: Teacher, scenario: Scenario, num_resources: int) -> None:
+    """A policy means by what it sees and does what it was trained with, to the last scale of time."""
+    for part in ("observation", "decision"):
+        if getattr(policy.scenario, part) != getattr(scenario, part):
+            raise BadInputError(
+                where,
+                f"{name!r} was trained with another {part} than scenario {scenario.name!r} has",
+                "take its own scenario, or another policy",
+            )
+    if policy.num_resources != num_resources:
+        raise BadInputError(
+            where,
+            f"{name!r} was trained on {policy.num_resources} resource types, scenario {scenario.name!r} has "
+            f"{num_resources} (cluster.resources)",
+            "take a cluster with as many, or another policy",
+        )
 
 
 def make_chooser(behavior: Behavior, sim: VectorSimulator, load: Loader) -> Chooser:

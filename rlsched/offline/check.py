@@ -5,8 +5,9 @@ Row groups are read one after the other, so that memory does not grow with the d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,13 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.offline.columns import Shape, matrix
-from rlsched.offline.manifest import Manifest
-from rlsched.offline.shards import Shard, checksum, episodes_of, first_line, open_shard
+from rlsched.offline.manifest import MANIFEST, Doings, Manifest
+from rlsched.offline.record import EpisodeEntry, shape_of
+from rlsched.offline.shards import ENDING, Shard, checksum, episodes_of, first_line, open_shard
+from rlsched.scenario import Scenario
+
+ALIKE = ("decision", "observation")
+"""Parts of a scenario that decide what is seen and done."""
 
 NUMBERS = ("obs", "new_obs", "rewards", "costs", "action_logp")
 """Columns in which every number must be finite."""
@@ -66,13 +72,92 @@ def check(
     """
     known = {one.behavior for one in manifest.behaviors}
     seen: set[str] = set()
-    problems = []
+    problems, doings = [], Doings()
     for shard in manifest.shards:
         try:
             _check_shard(folder / shard.file, shard, manifest.shape, known, seen, progress)
+            doings.add(episodes_of(folder / shard.file))
         except BrokenError as broken:
             problems.append(Problem(shard.file, broken.row, broken.what))
+    listed = {shard.file for shard in manifest.shards}
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        if path.name not in listed:
+            problems.append(Problem(path.name, None, f"is not in {MANIFEST}"))
+    if not problems:
+        problems += [Problem(MANIFEST, None, what) for what in _said_wrong(manifest, doings)]
     return problems
+
+
+def _said_wrong(manifest: Manifest, doings: Doings) -> list[str]:
+    """The first thing that a manifest says of shards, each of which is whole, that is not so."""
+    rows = sum(shard.rows for shard in manifest.shards)
+    if manifest.rows != rows:
+        return [f"says {manifest.rows:,} rows, and there are {rows:,}"]
+    if manifest.episodes != doings.episodes:
+        return [f"says {manifest.episodes:,} episodes, and there are {doings.episodes:,}"]
+    if manifest.behaviors != doings.played():
+        return ["says something else of the behaviors than their episodes came to"]
+    return []
+
+
+def read_through(path: Path, shard: Shard, episodes: Sequence[EpisodeEntry]) -> None:
+    """Read a shard from its beginning to its end.
+
+    Raises:
+        BadInputError: it is damaged, or does not hold what it says.
+    """
+    rows = 0
+    try:
+        with open_shard(path) as file:
+            for number in range(file.metadata.num_row_groups):
+                rows += len(_row_group(file, number, rows))
+    except BrokenError as broken:
+        raise BadInputError(str(path), broken.what, "fetch or collect it again") from None
+    if rows != sum(episode.rows for episode in episodes):
+        raise BadInputError(
+            str(path), f"holds {rows:,} rows, and says something else", "fetch or collect it again"
+        )
+
+
+def check_for(folder: Path, manifest: Manifest, scenario: Scenario, num_resources: int) -> None:
+    """See whether a policy for a scenario can learn from a dataset: before anything long starts, in a moment.
+
+    Args:
+        folder: of the dataset.
+        manifest: of the dataset.
+        scenario: with the units of every resource known.
+        num_resources: resource types of its cluster.
+
+    Raises:
+        BadInputError: a file is missing or cut short, a column is not there, or the scenario is another.
+    """
+    for part in ALIKE:
+        if getattr(manifest.scenario, part) != getattr(scenario, part):
+            raise BadInputError(
+                str(folder),
+                f"was recorded with another {part} than scenario {scenario.name!r} has",
+                "leave out --scenario to train on its own, or collect another dataset",
+            )
+    shape = shape_of(scenario, num_resources)
+    for shard in manifest.shards:
+        path = folder / shard.file
+        try:
+            _check_size(path, shard)
+            with open_shard(path) as file:
+                _check_columns(file.schema_arrow, shape.columns())
+        except BrokenError as broken:
+            raise BadInputError(
+                str(path), broken.what, f"fetch it again, or see rlsched dataset check {folder}"
+            ) from None
+
+
+def _check_size(path: Path, shard: Shard) -> None:
+    if not path.is_file():
+        raise BrokenError(None, "no such file")
+    size = path.stat().st_size
+    if size != shard.bytes:
+        cut = "is cut short" if size < shard.bytes else "is too long"
+        raise BrokenError(None, f"{cut}: {size:,} bytes, not {shard.bytes:,}")
 
 
 def _check_shard(
@@ -83,12 +168,7 @@ def _check_shard(
     Raises:
         BrokenError: there is something wrong with it.
     """
-    if not path.is_file():
-        raise BrokenError(None, "no such file")
-    size = path.stat().st_size
-    if size != shard.bytes:
-        cut = "is cut short" if size < shard.bytes else "is too long"
-        raise BrokenError(None, f"{cut}: {size:,} bytes, not {shard.bytes:,}")
+    _check_size(path, shard)
     rows = _Rows(shape, known, seen)
     try:
         with open_shard(path) as file:
@@ -102,9 +182,21 @@ def _check_shard(
     rows.finish()
     if checksum(path) != shard.sha256:
         raise BrokenError(None, "its checksum is not the one in dataset.json")
-    told = {episode.eps_id: episode.rows for episode in episodes_of(path) if episode.rows}
-    if told != rows.lengths:
+    told = [episode for episode in episodes_of(path) if episode.rows]
+    if {episode.eps_id: episode.rows for episode in told} != rows.lengths:
         raise BrokenError(None, f"holds {len(rows.lengths)} episodes, and says it holds {len(told)} others")
+    for episode in told:
+        earned = rows.rewards[episode.eps_id]
+        if not isclose(episode.reward, earned, rel_tol=1e-6, abs_tol=1e-9):
+            raise BrokenError(
+                None, f"says that episode {episode.eps_id!r} earned {episode.reward:g}, not {earned:g}"
+            )
+        if episode.behavior != rows.behaviors[episode.eps_id]:
+            raise BrokenError(None, f"says that {episode.behavior!r} played episode {episode.eps_id!r}")
+    if (shard.rows, shard.episodes) != (rows.count, len(told)):
+        raise BrokenError(
+            None, f"holds {rows.count:,} rows in {len(told)} episodes, and dataset.json says something else"
+        )
 
 
 def _check_columns(found: pa.Schema, wanted: pa.Schema) -> None:
@@ -147,6 +239,8 @@ class _Rows:
         seen: episodes of the whole dataset that have been looked at.
         count: rows so far.
         lengths: rows of the episodes so far.
+        rewards: their sums.
+        behaviors: who decided in them.
     """
 
     shape: Shape
@@ -154,6 +248,8 @@ class _Rows:
     seen: set[str]
     count: int = 0
     lengths: dict[str, int] = field(default_factory=dict)
+    rewards: dict[str, float] = field(default_factory=dict)
+    behaviors: dict[str, str] = field(default_factory=dict)
     unfinished: dict[str, _Open] = field(default_factory=dict)
 
     def check(self, table: pa.Table) -> None:
@@ -162,6 +258,8 @@ class _Rows:
         Raises:
             BrokenError: there is something wrong with it.
         """
+        if len(table) == 0:  # some writers end with such a group
+            return
         for name in table.column_names:
             column = table.column(name)
             if column.null_count:
@@ -217,7 +315,7 @@ class _Rows:
         for number, behavior in enumerate(behaviors):
             if behavior not in self.known:
                 self._first(who == number, f"behavior {behavior!r} is not in dataset.json")
-        t = table.column("t").to_numpy()
+        t, rewards = table.column("t").to_numpy(), table.column("rewards").to_numpy()
         over = table.column("terminateds").to_numpy() | table.column("truncateds").to_numpy()
         obs, new_obs = matrix(table.column("obs")), matrix(table.column("new_obs"))
         mask, new_mask = matrix(table.column("action_mask")), matrix(table.column("new_action_mask"))
@@ -237,6 +335,8 @@ class _Rows:
             behavior = behaviors[who[begin]]
             self._check_piece(name, begin, int(t[begin]), behavior, obs[begin], mask[begin])
             self.lengths[name] = self.lengths.get(name, 0) + end - begin + 1
+            self.rewards[name] = self.rewards.get(name, 0.0) + float(rewards[begin : end + 1].sum())
+            self.behaviors[name] = behavior
             if over[end]:
                 self.unfinished.pop(name, None)
             else:

@@ -9,37 +9,67 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from math import ceil
 from pathlib import Path
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
+from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.offline.behavior import Loader, check_behaviors
+from rlsched.offline.check import read_through
 from rlsched.offline.folder import PACKAGES, DatasetFolder, publish
-from rlsched.offline.manifest import Manifest, summed_up
-from rlsched.offline.recipe import Recipe
-from rlsched.offline.record import EpisodeEntry, Recording, drawn, shape_of
-from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_of
-from rlsched.scenario import Scenario, rooted
+from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
+from rlsched.offline.recipe import Recipe, turns
+from rlsched.offline.record import EpisodeEntry, Recording, shape_of
+from rlsched.offline.shards import Shard, ShardWriter, checksum, episodes_of, shard_of
+from rlsched.scenario import Scenario, SwfWorkload, rooted
 from rlsched.versions import versions
 
-SIDE_BY_SIDE = 32
+SIDE_BY_SIDE = 256
 """Episodes of a shard at most."""
 
 SHARD_ROWS = 50_000
-"""Decisions of a shard, about; fewer episodes are played where they are long."""
+"""Decisions of a shard, about."""
 
 WRITING = 2
 """Shards that may be written while the next one is played."""
 
+PATIENCE = 256
+"""Episodes without a decision after which there will be none."""
+
 
 @dataclass
 class Standing:
-    """How much there is, shards that are still being written included."""
+    """How much there is, shards that are still being written included.
+
+    Attributes:
+        rows: decisions.
+        episodes: also those in which nothing was decided.
+        doings: what came of them.
+    """
 
     rows: int = 0
     episodes: int = 0
+    doings: Doings = field(default_factory=Doings)
+
+    def add(self, episodes: list[EpisodeEntry]) -> None:
+        """The episodes of a shard."""
+        self.rows += sum(episode.rows for episode in episodes)
+        self.episodes += len(episodes)
+        self.doings.add(episodes)
+
+    def next_count(self, steps: int) -> int:
+        """Episodes of the next shard: as many as are still needed, as far as one can tell.
+
+        The first one tells how long they are.
+        """
+        if not self.rows:
+            return 1
+        rows = self.rows / self.episodes
+        most = min(SIDE_BY_SIDE, max(1, int(SHARD_ROWS / rows)))
+        return min(most, ceil((steps - self.rows) / rows))
 
 
 def collect(
@@ -72,85 +102,117 @@ def collect(
     scenario, recipe = rooted(scenario), recipe.rooted()
     feed = EpisodeFeed(scenario)
     check_behaviors("--policy", recipe.behaviors, feed.scenario, len(feed.units), load)
-    there = _there(folder) if resume else []
-    shards = [shard for shard, _ in there]
-    episodes = [entry for _, entries in there for entry in entries]
-    standing = Standing(sum(shard.rows for shard in shards), len(episodes))
-    begin(standing.rows)
-    folder.create(scenario, recipe)
-    folder.remove_unfinished()
-    usual = usual_rows(feed, recipe)
+    inputs = inputs_of(scenario, recipe, load)
+    with folder.locked():
+        standing, shards = Standing(), []
+        if resume:
+            folder.check_inputs(inputs)
+            shards = there(folder, standing)
+        else:
+            folder.check_free()
+        begin(standing.rows)
+        folder.create(scenario, recipe, inputs)
+        folder.remove_unfinished()
+        shards = _go_on(feed, recipe, folder, load, standing, shards, progress)
+        manifest = Manifest(
+            scenario=feed.scenario,
+            shape=shape_of(feed.scenario, len(feed.units)),
+            origin="recorded by rlsched collect",
+            recipe=recipe,
+            behaviors=standing.doings.played(),
+            rows=standing.rows,
+            episodes=standing.doings.episodes,
+            shards=tuple(shards),
+            inputs=inputs,
+            versions=versions(PACKAGES),
+        )
+        publish(manifest, folder.path)
+    return manifest
+
+
+def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str]:
+    """Checksums of what the rows depend on beside the settings: policies, the trace, versions."""
+    found = {
+        f"policy {behavior.policy}": load(behavior.policy).fingerprint
+        for behavior in recipe.behaviors
+        if is_checkpoint(behavior.policy)
+    }
+    if isinstance(scenario.workload, SwfWorkload):
+        found[f"trace {scenario.workload.file}"] = checksum(scenario.workload.file)
+    return found | {f"version of {name}": number for name, number in versions(PACKAGES).items()}
+
+
+def there(folder: DatasetFolder, standing: Standing) -> list[Shard]:
+    """The whole shards that a collection goes on from; what is in them is added to the standing.
+
+    Raises:
+        BadInputError: one is damaged.
+    """
+    known: dict[str, Shard] = {}
+    if (folder.path / MANIFEST).exists():
+        known = {shard.file: shard for shard in read_manifest(folder.path).shards}
+    found: list[Shard] = []
+    while (path := folder.shard(len(found))).exists():
+        try:
+            shard, episodes = shard_of(path), episodes_of(path)
+            if shard != known.get(shard.file, shard):
+                raise BadInputError(str(path), "is not what dataset.json says it is", "")
+            if shard.file not in known:
+                read_through(path, shard, episodes)
+        except BadInputError as error:
+            raise BadInputError(str(path), error.problem, "remove it: it is recorded again") from None
+        found.append(shard)
+        standing.add(episodes)
+    return found
+
+
+def _go_on(
+    feed: EpisodeFeed,
+    recipe: Recipe,
+    folder: DatasetFolder,
+    load: Loader,
+    standing: Standing,
+    shards: list[Shard],
+    progress: Callable[[int], None],
+) -> list[Shard]:
+    """Record shards until there are enough decisions; all that there are then."""
+    shards = list(shards)
     writing: deque[Future[Shard]] = deque()
+    dealt = islice(turns(recipe.behaviors), standing.episodes, None)
     try:
         while standing.rows < recipe.steps:
-            recording = Recording(
-                feed,
-                recipe,
-                load,
-                number=len(shards) + len(writing),
-                first=standing.episodes,
-                count=_next_count(standing, recipe.steps, usual),
-            )
-            writing.append(_record(recording, folder.shard(len(shards) + len(writing)), standing, progress))
-            episodes += recording.episodes
-            if standing.rows == 0:
-                raise BadInputError(
-                    f"scenario {scenario.name}",
-                    f"has nothing to decide in its first {standing.episodes} episodes",
-                    "record one with more jobs or fewer units",
-                )
+            number = len(shards) + len(writing)
+            who = list(islice(dealt, standing.next_count(recipe.steps)))
+            recording = Recording(feed, recipe, load, number=number, first=standing.episodes, who=who)
+            writing.append(_record(recording, folder.shard(number), progress))
+            standing.add(recording.episodes)
+            if not standing.rows and standing.episodes >= PATIENCE:
+                raise _nothing_to_decide(feed.scenario)
             if len(writing) > WRITING:
                 shards.append(writing.popleft().result())
     finally:  # what has been played whole is written whole, also when somebody stops it here
         shards += [future.result() for future in writing]
-    manifest = Manifest(
-        scenario=feed.scenario,
-        shape=shape_of(feed.scenario, len(feed.units)),
-        origin="recorded by rlsched collect",
-        recipe=recipe,
-        behaviors=summed_up(episodes),
-        rows=standing.rows,
-        episodes=sum(entry.rows > 0 for entry in episodes),
-        shards=tuple(shards),
-        versions=versions(PACKAGES),
+        if not standing.rows and standing.episodes:
+            folder.remove()
+    return shards
+
+
+def _nothing_to_decide(scenario: Scenario) -> BadInputError:
+    return BadInputError(
+        f"scenario {scenario.name}",
+        f"has nothing to decide in its first {PATIENCE} episodes",
+        "record one with more jobs or fewer units",
     )
-    publish(manifest, folder.path)
-    return manifest
 
 
-def _there(folder: DatasetFolder) -> list[tuple[Shard, list[EpisodeEntry]]]:
-    """The whole shards that a collection goes on from, and their episodes."""
-    found: list[tuple[Shard, list[EpisodeEntry]]] = []
-    while (path := folder.shard(len(found))).exists():
-        found.append((shard_of(path), episodes_of(path)))
-    return found
-
-
-def usual_rows(feed: EpisodeFeed, recipe: Recipe) -> int:
-    """Decisions of an episode before any has been played: about one for each job."""
-    (first,), _ = drawn(feed, recipe.seed, 0, 1)
-    return max(1, len(first.jobs))
-
-
-def _next_count(standing: Standing, steps: int, usual: int) -> int:
-    """Episodes of the next shard: as many as are still needed, as far as one can tell."""
-    rows = standing.rows / standing.episodes if standing.episodes else usual
-    most = min(SIDE_BY_SIDE, max(1, SHARD_ROWS // usual))
-    return min(most, ceil((steps - standing.rows) / max(1.0, rows)))
-
-
-def _record(
-    recording: Recording, path: Path, standing: Standing, progress: Callable[[int], None]
-) -> Future[Shard]:
+def _record(recording: Recording, path: Path, progress: Callable[[int], None]) -> Future[Shard]:
     """Play a shard and hand it to whoever writes it."""
     writer = ShardWriter(path, recording.shape.columns())
     try:
         for table in recording.tables():
             writer.write(table)
             progress(len(table))
-            standing.rows += len(table)
     except BaseException:
         writer.abort()
         raise
-    standing.episodes += len(recording.episodes)
     return writer.close(recording.episodes)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rlsched.errors import BadInputError
@@ -14,12 +19,14 @@ from rlsched.scenario import Scenario, parse
 from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
 
 PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
+SCENARIO, INPUTS = "scenario.yaml", "inputs.json"
 
 
 class DatasetFolder:
     """The folder of a dataset.
 
         scenario.yaml recipe.yaml      what is collected, to go on or to collect it again
+        inputs.json                    checksums of what that depends on, and versions
         part-00000.parquet ...         its rows
         dataset.json README.md         what is in it, once it is all there
 
@@ -31,35 +38,62 @@ class DatasetFolder:
         self.path = path
 
     def check_free(self) -> None:
-        """Refuse a folder with a dataset, or a part of one, in it.
+        """Refuse a folder with anything in it: files of a dataset have common names.
 
         Raises:
-            BadInputError: there is one already.
+            BadInputError: there is something.
         """
-        if (self.path / MANIFEST).exists() or (self.path / RECIPE).exists():
+        if (self.path / MANIFEST).exists():
             raise BadInputError(
-                str(self.path),
-                "holds a dataset already",
-                "name another --out folder, or add --resume to collect",
+                str(self.path), "holds a dataset already", "name another --out, or let collect --resume it"
             )
-        if any(self.path.glob(f"*{ENDING}")):
+        if (self.path / RECIPE).exists():
             raise BadInputError(
-                str(self.path), "holds Parquet files of something else", "name another --out folder"
+                str(self.path), "holds a dataset that was begun", "add --resume, or name another --out"
             )
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise BadInputError(str(self.path), "holds other files", "name an --out that is new or empty")
 
-    def create(self, scenario: Scenario, recipe: Recipe) -> None:
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out; the folder is made, and goes if nothing has come into it.
+
+        Raises:
+            BadInputError: another process is at it, or it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            held = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise self._refused(error) from None
+        try:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadInputError(
+                    str(self.path), "is being written by another process", "wait for it, or end it"
+                ) from None
+            yield
+        finally:
+            os.close(held)
+            with suppress(OSError):  # it is not empty
+                self.path.rmdir()
+
+    def create(self, scenario: Scenario, recipe: Recipe, inputs: Mapping[str, str]) -> None:
         """Begin a dataset, or go on with one.
 
         Raises:
             BadInputError: the folder cannot be written.
         """
         try:
-            write_whole(self.path / "scenario.yaml", as_yaml(scenario))
+            write_whole(self.path / INPUTS, as_json(inputs))
+            write_whole(self.path / SCENARIO, as_yaml(scenario))
             write_whole(self.path / RECIPE, as_yaml(recipe))
         except OSError as error:
-            raise BadInputError(
-                str(self.path), f"cannot be written ({error})", "name another --out"
-            ) from None
+            raise self._refused(error) from None
+
+    def _refused(self, error: OSError) -> BadInputError:
+        return BadInputError(str(self.path), f"cannot be written ({error})", "name another --out")
 
     def read(self) -> tuple[Scenario, Recipe]:
         """What is collected here.
@@ -67,15 +101,37 @@ class DatasetFolder:
         Raises:
             BadInputError: nothing is.
         """
-        scenario, recipe = self.path / "scenario.yaml", self.path / RECIPE
+        scenario, recipe = self.path / SCENARIO, self.path / RECIPE
         if not recipe.exists():
+            made = (self.path / MANIFEST).exists()
             raise BadInputError(
-                str(self.path), "holds no dataset to go on with", "leave out --resume to begin one"
+                str(self.path),
+                "holds a dataset that was not collected" if made else "holds no dataset to go on with",
+                "make it anew of longer ones" if made else "leave out --resume to begin one",
             )
         return (
             parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
             validate(Recipe, read_yaml(read_text(recipe), str(recipe)), str(recipe)),
         )
+
+    def check_inputs(self, inputs: Mapping[str, str]) -> None:
+        """See whether what is there was made from the same as what is to come.
+
+        Raises:
+            BadInputError: something has changed since.
+        """
+        path = self.path / INPUTS
+        try:
+            before = dict(json.loads(path.read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadInputError(str(path), f"cannot be read ({error})", "collect the dataset anew") from None
+        for name in before.keys() | inputs.keys():
+            if before.get(name) != inputs.get(name):
+                raise BadInputError(
+                    str(self.path),
+                    f"was begun with another {name} ({before.get(name)}, now {inputs.get(name)})",
+                    "bring that back, or collect another dataset",
+                )
 
     def shard(self, number: int) -> Path:
         """Where the shard of that number is, or will be."""
@@ -85,6 +141,13 @@ class DatasetFolder:
         """Clear away what a killed process left."""
         for left in self.path.glob(f".*{ENDING}.*.part"):
             left.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove what was begun."""
+        for name in (RECIPE, SCENARIO, INPUTS):
+            (self.path / name).unlink(missing_ok=True)
+        for path in self.path.glob(f"part-*{ENDING}"):
+            path.unlink(missing_ok=True)
 
 
 def publish(manifest: Manifest, folder: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from math import inf
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from rlsched.errors import BadInputError
 from rlsched.offline.columns import Shape
@@ -23,23 +23,12 @@ RECIPE = "recipe.yaml"
 
 
 class Spread(Frozen):
-    """Of a number that every episode has."""
+    """Of a number that episodes have."""
 
     mean: float
     std: float
     least: float
     most: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Of some values, one at least."""
-        numbers = np.asarray(values, dtype=np.float64)
-        return cls(
-            mean=float(numbers.mean()),
-            std=float(numbers.std()),
-            least=float(numbers.min()),
-            most=float(numbers.max()),
-        )
 
 
 class Played(Frozen):
@@ -59,18 +48,61 @@ class Played(Frozen):
     reward: Spread
     metrics: dict[str, Spread]
 
-    @classmethod
-    def of(cls, behavior: str, episodes: Sequence[EpisodeEntry]) -> Played:
-        """Of all episodes of one behaviour, one at least."""
-        names = dict.fromkeys(name for episode in episodes for name in episode.metrics)
-        return cls(
-            behavior=behavior,
-            episodes=len(episodes),
-            rows=sum(episode.rows for episode in episodes),
-            reward=Spread.of([episode.reward for episode in episodes]),
-            metrics={
-                name: Spread.of([e.metrics[name] for e in episodes if name in e.metrics]) for name in names
-            },
+
+class Tally:
+    """Numbers that are summed up as they come, by Welford's method; they are not kept."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, 0.0, 0.0
+        self.least, self.most = inf, -inf
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self.count += 1
+        before = value - self.mean
+        self.mean += before / self.count
+        self.squares += before * (value - self.mean)
+        self.least, self.most = min(self.least, value), max(self.most, value)
+
+    def spread(self) -> Spread:
+        """Of all of them, one at least."""
+        std = (self.squares / self.count) ** 0.5
+        return Spread(mean=self.mean, std=std, least=self.least, most=self.most)
+
+
+class Doings:
+    """What behaviours did, summed up episode by episode; those in which nothing was decided do not count."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self._rows: dict[str, int] = {}
+        self._rewards: dict[str, Tally] = {}
+        self._metrics: dict[str, dict[str, Tally]] = {}
+
+    def add(self, episodes: Iterable[EpisodeEntry]) -> None:
+        """Some more, in order."""
+        for episode in episodes:
+            if not episode.rows:
+                continue
+            name = episode.behavior
+            self.episodes += 1
+            self._rows[name] = self._rows.get(name, 0) + episode.rows
+            self._rewards.setdefault(name, Tally()).add(episode.reward)
+            metrics = self._metrics.setdefault(name, {})
+            for metric, value in episode.metrics.items():
+                metrics.setdefault(metric, Tally()).add(value)
+
+    def played(self) -> tuple[Played, ...]:
+        """Of each behaviour, in the order in which they came up."""
+        return tuple(
+            Played(
+                behavior=name,
+                episodes=rewards.count,
+                rows=self._rows[name],
+                reward=rewards.spread(),
+                metrics={metric: tally.spread() for metric, tally in self._metrics[name].items()},
+            )
+            for name, rewards in self._rewards.items()
         )
 
 
@@ -86,6 +118,7 @@ class Manifest(Frozen):
         rows: decisions.
         episodes: whole ones.
         shards: its files, in order.
+        inputs: checksums of what else it was made from: trained policies, traces.
         versions: of the packages that wrote it.
     """
 
@@ -98,15 +131,8 @@ class Manifest(Frozen):
     rows: int
     episodes: int
     shards: tuple[Shard, ...]
+    inputs: dict[str, str] = Field(default_factory=dict)
     versions: dict[str, str]
-
-
-def summed_up(episodes: Iterable[EpisodeEntry]) -> tuple[Played, ...]:
-    """What each behaviour did, in the order in which they come up."""
-    found: dict[str, list[EpisodeEntry]] = {}
-    for episode in episodes:
-        found.setdefault(episode.behavior, []).append(episode)
-    return tuple(Played.of(name, own) for name, own in found.items())
 
 
 def read_manifest(folder: Path) -> Manifest:

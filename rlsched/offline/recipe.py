@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from pydantic import Field
@@ -63,19 +64,17 @@ def parse_share(option: str, text: str) -> tuple[str, float]:
     return name, number
 
 
-def assigned(behaviors: Sequence[Behavior], episodes: int) -> list[int]:
-    """Who plays each of the first episodes: the numbers of behaviours, in proportion to their shares.
+def turns(behaviors: Sequence[Behavior]) -> Iterator[int]:
+    """Who plays each episode, for ever: the numbers of behaviours, in proportion to their shares.
 
     Each goes to whoever is furthest behind, so that all shares hold at any length.
     """
     total = sum(behavior.share for behavior in behaviors)
     parts = [behavior.share / total for behavior in behaviors]
     played = [0] * len(behaviors)
-    found = []
-    for number in range(1, episodes + 1):
+    for number in count(1):
         # rounded: sums of shares like 0.1 must not decide between equals
-        behind = [round(part * number - count, 9) for part, count in zip(parts, played, strict=True)]
+        behind = [round(part * number - own, 9) for part, own in zip(parts, played, strict=True)]
         who = behind.index(max(behind))
         played[who] += 1
-        found.append(who)
-    return found
+        yield who

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 import numpy as np
@@ -13,7 +13,7 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.jobs import IntArray
 from rlsched.offline.behavior import Loader, draw, make_chooser, with_noise
 from rlsched.offline.columns import Names, Shape, table
-from rlsched.offline.recipe import Recipe, assigned
+from rlsched.offline.recipe import Recipe
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
@@ -60,18 +60,25 @@ class Recording:
         load: for trained policies.
         number: of the shard; its noise is drawn from a stream of its own.
         first: number of its first episode; every episode is drawn from a stream of its own.
-        count: episodes.
+        who: (episodes,) numbers of the behaviours that play them, see `recipe.turns`.
 
     Attributes:
         episodes: what came of those that are over.
     """
 
     def __init__(
-        self, feed: EpisodeFeed, recipe: Recipe, load: Loader, *, number: int, first: int, count: int
+        self,
+        feed: EpisodeFeed,
+        recipe: Recipe,
+        load: Loader,
+        *,
+        number: int,
+        first: int,
+        who: Sequence[int],
     ) -> None:
         self.scenario, self.behaviors = feed.scenario, recipe.behaviors
         self.first = first
-        self.who = np.array(assigned(recipe.behaviors, first + count)[first:])
+        count, self.who = len(who), np.array(who)
         self.played, seeds = drawn(feed, recipe.seed, first, count)
         longest = max(len(episode.jobs) for episode in self.played)
         self.sim = VectorSimulator(feed.scenario, feed.units, count, longest, every_term=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ import pyarrow.compute as pc
 
 from rlsched.errors import BadInputError
 from rlsched.offline.folder import PACKAGES, publish
-from rlsched.offline.manifest import Manifest, summed_up
+from rlsched.offline.manifest import Doings, Manifest
 from rlsched.offline.record import EpisodeEntry
 from rlsched.offline.shards import Shard, ShardWriter, episodes_of, open_shard, shard_name
 from rlsched.versions import versions
@@ -96,12 +99,12 @@ def choose_mix(
     rng = np.random.default_rng(seed)
     chosen = []
     for source, part in zip(sources, parts, strict=True):
-        wanted = int(rows * part)
+        wanted = max(1, ceil(rows * part - 1e-6))
         if source.manifest.rows < wanted:
             raise BadInputError(
                 str(source.folder),
                 f"has {source.manifest.rows:,} decisions, and its share of {rows:,} is {wanted:,}",
-                "collect more (rlsched collect --resume --steps N), or ask for fewer",
+                "record more, or ask for fewer",
             )
         entries = source.episodes()
         own: list[str] = []
@@ -168,6 +171,8 @@ def rewrite(
             for shard in source.manifest.shards:
                 _one_shard(source, number, source.folder / shard.file, writers, progress)
         manifests = [writer.finish(sources[0].manifest) for writer in writers]
+        for writer in writers:
+            writer.keep()
         stack.pop_all()
     return manifests
 
@@ -196,7 +201,11 @@ class _Parts:
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self.episodes: list[EpisodeEntry] = []
+        self.doings = Doings()
+        # Beside it until it is whole: who is killed leaves nothing in the folder's place.
+        self._folder = part.folder.with_name(f".{part.folder.name}.new")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
         self._writer: ShardWriter | None = None
         self._shards: list[Shard] = []
 
@@ -213,9 +222,7 @@ class _Parts:
             named = pc.binary_join_element_wise(prefix, rows.column("eps_id"), "")
             rows = rows.set_column(at, rows.schema.field(at), named)
         if self._writer is None:
-            path = self.part.folder / shard_name(len(self._shards))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = ShardWriter(path, rows.schema)
+            self._writer = ShardWriter(self._folder / shard_name(len(self._shards)), rows.schema)
         self._writer.write(rows)
 
     def end_of_shard(self, entries: Sequence[EpisodeEntry], chosen: frozenset[str], prefix: str) -> None:
@@ -227,7 +234,7 @@ class _Parts:
             for entry in entries
             if entry.eps_id in chosen
         ]
-        self.episodes += own
+        self.doings.add(own)
         finished, self._writer = self._writer.close(own), None
         self._shards.append(finished.result())
 
@@ -237,18 +244,21 @@ class _Parts:
             scenario=first.scenario,
             shape=first.shape,
             origin=self.part.origin,
-            behaviors=summed_up(self.episodes),
+            behaviors=self.doings.played(),
             rows=sum(shard.rows for shard in self._shards),
-            episodes=len(self.episodes),
+            episodes=self.doings.episodes,
             shards=tuple(self._shards),
             versions=versions(PACKAGES),
         )
-        publish(manifest, self.part.folder)
+        publish(manifest, self._folder)
         return manifest
+
+    def keep(self) -> None:
+        """Put it in its place, which is empty."""
+        os.replace(self._folder, self.part.folder)
 
     def abort(self) -> None:
         """Leave nothing behind: it is begun again in less time than it takes to see how far it came."""
         if self._writer is not None:
             self._writer.abort()
-        for shard in self._shards:
-            (self.part.folder / shard.file).unlink(missing_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)

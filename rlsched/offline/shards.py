@@ -106,7 +106,7 @@ class ShardWriter:
             facts = {"episodes": [episode.model_dump(mode="json") for episode in episodes]}
             self._writer.add_key_value_metadata({FACTS.decode(): json.dumps(facts)})
             self._writer.close()
-            self._file.drop()
+            self._file.drop(to_disk=True)
             os.replace(self._unfinished, self.path)
         finally:
             self._let_go()
@@ -148,9 +148,16 @@ class _Hashed(io.RawIOBase):
     def tell(self) -> int:
         return self.size
 
-    def drop(self) -> None:
-        """Write nothing more: Arrow's writer insists on an end, also of what is thrown away."""
+    def drop(self, *, to_disk: bool = False) -> None:
+        """Write nothing more: Arrow's writer insists on an end, also of what is thrown away.
+
+        Args:
+            to_disk: wait until what was written is there even if the power fails.
+        """
         if self._file is not None:
+            if to_disk:
+                self._file.flush()
+                os.fsync(self._file.fileno())
             self._file.close()
             self._file = None
 

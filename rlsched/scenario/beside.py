@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -26,7 +26,11 @@ def split_overrides(model: type[BaseModel], overrides: Iterable[str]) -> tuple[l
 
 
 def read_beside(
-    path: Path, model: type[Model], overrides: Iterable[str] = (), usual: str | None = None
+    path: Path,
+    model: type[Model],
+    overrides: Iterable[str] = (),
+    usual: str | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> tuple[Scenario, Model]:
     """Read a file with a model's keys, and `scenario`: a name, a file or a mapping.
 
@@ -35,11 +39,12 @@ def read_beside(
         model: of the other settings.
         overrides: `--set` assignments to either.
         usual: scenario where the file names none; left out: it must.
+        beside: other settings, that come before those of the file.
 
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    values = read_yaml(read_text(path), str(path))
+    values = read_yaml(read_text(path), str(path)) | dict(beside or {})
     own, for_scenario = split_overrides(model, overrides)
     given = values.pop("scenario", usual)
     if given is None:

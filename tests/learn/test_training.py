@@ -272,7 +272,7 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--set", "ppo.epochs=3"], "cannot change ppo.epochs; only steps and minutes may change"),
         (["--set", "episode.jobs=3"], "cannot change episode.jobs"),
         (["--seed", "4"], "cannot change seed"),
-        (["--algo", "pppo"], "--algo: algo: value 'pppo'"),
+        (["--algo", "pppo"], "--algo: unknown algorithm 'pppo'; did you mean 'ppo'?"),
         (["--minutes", "0"], "--minutes: minutes: value 0"),
         (["--scenario", "lublin-256"], "goes on with the settings of its run"),
         (["--set", "steps=none"], "steps: value 'none'"),

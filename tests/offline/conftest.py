@@ -63,14 +63,14 @@ def _whole(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def dataset(_whole: Path, tmp_path: Path) -> Path:
-    """A dataset of six shards of one's own."""
+    """A dataset of two shards of one's own."""
     return Path(shutil.copytree(_whole, tmp_path / "dataset"))
 
 
 Damage = Callable[[pa.Table], pa.Table]
 
 
-def rewritten(folder: Path, number: int, damage: Damage) -> None:
+def rewritten(folder: Path, number: int, damage: Damage, *, empty: bool = False) -> None:
     """Change the rows of a shard, and say in `dataset.json` that this is how it should be."""
     manifest = read_manifest(folder)
     shard = manifest.shards[number]
@@ -80,6 +80,8 @@ def rewritten(folder: Path, number: int, damage: Damage) -> None:
     changed = damage(table)
     with pq.ParquetWriter(path, changed.schema, write_page_checksum=True) as writer:
         writer.write_table(changed, row_group_size=500)
+        if empty:
+            writer.write_table(changed[:0])
         writer.add_key_value_metadata({key: value for key, value in facts.items() if key != b"ARROW:schema"})
     shards = list(manifest.shards)
     shards[number] = shard.model_copy(update={"bytes": path.stat().st_size, "sha256": checksum(path)})

@@ -17,7 +17,7 @@ from rlsched.offline.manifest import MANIFEST, read_manifest
 
 from .conftest import Damage, rewritten
 
-SHARD, ROW = "part-00000.parquet", 712  # in the middle of an episode
+SHARD, ROW = "part-00001.parquet", 712  # in the middle of an episode
 
 
 def problems(folder: Path) -> list[Problem]:
@@ -123,7 +123,7 @@ def test_a_whole_dataset_has_no_problem(dataset: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_damaged_row_is_named(dataset: Path, damage: Damage, line: str) -> None:
-    rewritten(dataset, 0, damage)
+    rewritten(dataset, 1, damage)
     (problem,) = problems(dataset)
     assert problem.shard == SHARD
     assert re.search(line, str(problem)), str(problem)
@@ -164,14 +164,45 @@ def test_a_flipped_byte_is_found_wherever_it_is(dataset: Path, place: int) -> No
     at_byte(lambda size: size * place // 100)(path)
     (problem,) = problems(dataset)
     assert problem.shard == SHARD
-    rows = read_manifest(dataset).shards[0].rows
+    rows = read_manifest(dataset).shards[1].rows
     assert problem.row is None or 0 <= problem.row < rows
 
 
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ({"rows": 5}, "says 5 rows, and there are"),
+        ({"episodes": 5}, "says 5 episodes, and there are"),
+        ({"behaviors": ()}, "behavior 'sjf' is not in dataset.json"),
+    ],
+)
+def test_what_a_manifest_says_is_held_against_the_files(
+    dataset: Path, said: dict[str, object], line: str
+) -> None:
+    manifest = read_manifest(dataset)
+    found = check(dataset, manifest.model_copy(update=said))
+    assert line in str(found[0])
+    rewards = [one.model_copy(update={"rows": 7}) for one in manifest.behaviors]
+    (problem,) = check(dataset, manifest.model_copy(update={"behaviors": tuple(rewards)}))
+    assert str(problem) == "dataset.json: says something else of the behaviors than their episodes came to"
+
+
+def test_what_no_manifest_lists_is_named(dataset: Path) -> None:
+    """Other readers take every Parquet file of the folder."""
+    (dataset / "part-00077.parquet").write_bytes((dataset / SHARD).read_bytes())
+    (problem,) = problems(dataset)
+    assert str(problem) == "part-00077.parquet: is not in dataset.json"
+
+
+def test_an_empty_row_group_is_nothing(dataset: Path) -> None:
+    rewritten(dataset, 1, lambda table: table, empty=True)
+    assert problems(dataset) == []
+
+
 def test_every_broken_shard_is_named(dataset: Path) -> None:
-    for shard in (SHARD, "part-00001.parquet"):
+    for shard in ("part-00000.parquet", SHARD):
         (dataset / shard).unlink()
-    assert [problem.shard for problem in problems(dataset)] == [SHARD, "part-00001.parquet"]
+    assert [problem.shard for problem in problems(dataset)] == ["part-00000.parquet", SHARD]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
@@ -127,8 +128,9 @@ def test_one_that_is_whole_can_grow(short: Scenario, dataset: Path) -> None:
 
 def test_few_decisions_are_few_episodes(short: Scenario, tmp_path: Path) -> None:
     """Not the thirty-two that are played side by side where many are wanted."""
-    manifest = collected(short, recipe("sjf", 100), tmp_path / "few")
-    assert manifest.episodes <= 8
+    for asked in (1, 100, 1000):
+        manifest = collected(short, recipe("sjf", asked), tmp_path / str(asked))
+        assert asked <= manifest.rows < asked + 150
 
 
 def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
@@ -161,6 +163,7 @@ def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
     ("behaviors", "line"),
     [
         ([{"policy": "sjff"}], "unknown policy 'sjff'"),
+        ([{"policy": "sjf:easy"}], "unknown policy 'sjf:easy'"),
         ([{"policy": "sjf"}, {"policy": "sjf"}], "'sjf' is given twice"),
         ([{"policy": "sjf", "sample": True}], "has nothing to sample"),
     ],
@@ -174,23 +177,100 @@ def test_who_cannot_play_is_refused_before_anything_is_written(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.fixture
+def begun(short: Scenario, tmp_path: Path) -> DatasetFolder:
+    """A collection that was stopped after some shards."""
+    folder, recorded = DatasetFolder(tmp_path / "begun"), 0
+
+    def stop(more: int) -> None:
+        nonlocal recorded
+        recorded += more
+        if recorded > 10_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect(short, recipe("sjf,qos", STEPS, noise=0.1), folder, nobody, progress=stop)
+    assert folder.shard(1).exists()
+    return folder
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_it_does_not_go_on_from_a_damaged_shard(begun: DatasetFolder, unbroken: Path, whole: bool) -> None:
+    """It says which to remove; then that one is recorded again, and all is as it was."""
+    if whole:
+        collect(*begun.read(), begun, nobody, resume=True)
+    path = begun.shard(1)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BadInputError, match=r"part-00001\.parquet: .*; remove it: it is recorded again"):
+        collect(*begun.read(), begun, nobody, resume=True)
+    path.unlink()
+    collect(*begun.read(), begun, nobody, resume=True)
+    assert files(begun.path) == files(unbroken)
+
+
+def test_it_does_not_go_on_with_another_policy(short: Scenario, tmp_path: Path) -> None:
+    network = Network(kind="priority")
+    net = build_policy(Layout.of(short.observation, short.decision, 2), network)
+    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
+    folder = DatasetFolder(tmp_path / "out")
+    what = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
+    collect(short, what, folder, lambda path: load_policy(Path(path)))
+    before = files(folder.path)
+    with torch.no_grad():
+        next(iter(net.parameters())).add_(1.0)
+    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
+    more = what.model_copy(update={"steps": 300})
+    with pytest.raises(BadInputError, match="was begun with another policy"):
+        collect(short, more, folder, lambda path: load_policy(Path(path)), resume=True)
+    assert files(folder.path) == before
+
+
+def test_a_policy_that_sees_otherwise_is_refused(short: Scenario, tmp_path: Path) -> None:
+    """Also where only a scale is another, and every shape the same."""
+    seen = short.observation.model_copy(update={"time_scale_s": 60})
+    other = short.model_copy(update={"observation": seen})
+    network = Network(kind="priority")
+    net = build_policy(Layout.of(short.observation, short.decision, 2), network)
+    TrainedPolicy(other, network, net, 2, {}).save(tmp_path / "policy")
+    what = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
+    with pytest.raises(BadInputError, match="was trained with another observation than scenario"):
+        collect(short, what, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_do_not_write_into_one_folder(short: Scenario, tmp_path: Path) -> None:
+    folder = DatasetFolder(tmp_path / "out")
+    with folder.locked(), pytest.raises(BadInputError, match="is being written by another process"):
+        collect(short, recipe("sjf", 100), DatasetFolder(tmp_path / "out"), nobody)
+    assert not (tmp_path / "out").exists()
+
+
+def test_episodes_without_decisions_do_not_count(tmp_path: Path) -> None:
+    few = scenario.load("lublin-256", ["episode.jobs=5"])  # most have room for all at once
+    manifest = collected(few, recipe("sjf,fcfs", 30), tmp_path / "few")
+    assert manifest.rows == sum(one.rows for one in manifest.behaviors)
+    assert manifest.episodes == sum(one.episodes for one in manifest.behaviors)
+    assert check(tmp_path / "few", manifest) == []
+
+
 def test_what_is_there_is_not_written_over(short: Scenario, dataset: Path, tmp_path: Path) -> None:
     before = files(dataset)
     with pytest.raises(BadInputError, match="holds a dataset already"):
         collected(short, recipe("sjf", 100), dataset)
     assert files(dataset) == before
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "table.parquet").write_bytes(b"mine")
-    with pytest.raises(BadInputError, match="Parquet files of something else"):
+    (tmp_path / "mine" / "README.md").write_bytes(b"mine")
+    with pytest.raises(BadInputError, match="holds other files; name an --out that is new or empty"):
         collected(short, recipe("sjf", 100), tmp_path / "mine")
 
 
 def test_nothing_to_decide_is_said(tmp_path: Path) -> None:
-    from rlsched import scenario
-
     idle = scenario.load("lublin-256", ["episode.jobs=1"])  # it starts at once
     with pytest.raises(BadInputError, match="has nothing to decide in its first"):
         collected(idle, recipe("sjf", 100), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_card_says_what_there_is(dataset: Path) -> None:

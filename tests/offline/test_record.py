@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.offline.behavior import Behavior, draw, with_noise
 from rlsched.offline.columns import matrix
-from rlsched.offline.recipe import Recipe, assigned
+from rlsched.offline.recipe import Recipe, turns
 from rlsched.offline.record import Recording, drawn
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import job_metrics
@@ -27,11 +27,15 @@ from .conftest import nobody, recipe
 COUNT = 8
 
 
+def who(what: Recipe, first: int) -> list[int]:
+    return list(islice(turns(what.behaviors), first, first + COUNT))
+
+
 def recorded(
     chosen: Scenario, what: Recipe, first: int = 0
 ) -> tuple[Recording, pa.Table, list[Episode], list[int]]:
     feed = EpisodeFeed(chosen)
-    recording = Recording(feed, what, nobody, number=3, first=first, count=COUNT)
+    recording = Recording(feed, what, nobody, number=3, first=first, who=who(what, first))
     table = pa.concat_tables(recording.tables())
     episodes, seeds = drawn(feed, what.seed, first, COUNT)
     return recording, table, episodes, seeds.tolist()
@@ -55,7 +59,7 @@ def test_an_order_is_recorded_as_it_plays(short: Scenario, policy: str) -> None:
 def test_an_order_without_a_horizon_is_greedy_backfilling(queued: Scenario, policy: str) -> None:
     """Every start is where the quick replay of the order has it."""
     feed = EpisodeFeed(queued)
-    recording = Recording(feed, recipe(policy, 1), nobody, number=0, first=0, count=COUNT)
+    recording = Recording(feed, recipe(policy, 1), nobody, number=0, first=0, who=[0] * COUNT)
     assert sum(len(table) for table in recording.tables()) > 0
     episodes, _ = drawn(feed, 0, 0, COUNT)
     for env, episode in enumerate(episodes):
@@ -111,7 +115,7 @@ def test_what_is_in_a_row_group_does_not_matter(short: Scenario, monkeypatch: py
     _, whole, _, _ = recorded(short, what)
     monkeypatch.setattr("rlsched.offline.record.ROW_GROUP_BYTES", 100_000)
     feed = EpisodeFeed(short)
-    pieces = list(Recording(feed, what, nobody, number=3, first=0, count=COUNT).tables())
+    pieces = list(Recording(feed, what, nobody, number=3, first=0, who=who(what, 0)).tables())
     assert len(pieces) > 5
     assert max(piece.nbytes for piece in pieces) < 110_000
     order = [("eps_id", "ascending"), ("t", "ascending")]
@@ -166,8 +170,7 @@ def test_nothing_is_drawn_that_is_not_legal(mask: list[int], number: float, nois
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=5), st.integers(1, 200))
 def test_shares_hold_at_any_length(shares: list[float], episodes: int) -> None:
     behaviors = [Behavior(policy=f"p{k}", share=share) for k, share in enumerate(shares)]
-    who = assigned(behaviors, episodes)
-    assert assigned(behaviors, episodes + 1)[:-1] == who
+    who = list(islice(turns(behaviors), episodes))
     total = sum(shares)
     for count in range(1, episodes + 1):
         for k, share in enumerate(shares):

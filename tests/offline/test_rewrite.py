@@ -64,7 +64,7 @@ def test_a_mix_takes_what_the_shares_allow(sources: list[Source]) -> None:
         rows = sum(entry.rows for entry in source.episodes() if entry.eps_id in own)
         assert least <= rows < least + 400 or rows == source.manifest.rows
     assert choose_mix(sources, [1, 1], 1000, seed=0) != choose_mix(sources, [1, 1], 1000, seed=1)
-    with pytest.raises(BadInputError, match="and its share of 1,000,000 is 500,000; collect more"):
+    with pytest.raises(BadInputError, match="and its share of 1,000,000 is 500,000; record more"):
         choose_mix(sources, [1, 1], 1_000_000, seed=0)
 
 
@@ -92,7 +92,12 @@ def test_nothing_is_left_where_a_source_is_damaged(sources: list[Source], tmp_pa
     path.write_bytes(content)
     with pytest.raises(BadInputError, match=r"is damaged .*; see rlsched dataset check"):
         rewrite(sources, [Part(tmp_path / "mix", chosen, "a test")])
-    assert not list((tmp_path / "mix").iterdir())
+    assert not (tmp_path / "mix").exists()
+    assert not list(tmp_path.glob(".mix*"))
+
+
+def test_few_decisions_are_an_episode_of_each_at_least(sources: list[Source]) -> None:
+    assert [len(own) for own in choose_mix(sources, [1, 1], 1, seed=0)] == [1, 1]
 
 
 def test_other_clusters_are_not_mixed(sources: list[Source], tmp_path: Path) -> None:

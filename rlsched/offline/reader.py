@@ -1,0 +1,230 @@
+"""Reading a dataset to learn from it: rows in random order, again and again, in memory that stays as it is.
+
+Row groups are read in random order, some at a time, and their rows dealt out in random order; while one lot
+is dealt out, the next is read in a thread. How many rows are mixed depends on a limit of bytes, not on the
+dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray
+from rlsched.offline.columns import MASKS, VECTORS, matrix
+from rlsched.offline.manifest import Manifest
+from rlsched.offline.shards import first_line, open_shard
+
+MIXED_BYTES = 128 << 20
+"""Of the rows that are mixed at a time."""
+
+Rows = dict[str, NDArray[Any]]
+"""Columns by name; (rows,) or (rows, width)."""
+
+RETURN = "return_to_go"
+"""A column that is worked out: what is earned from a decision to the end of its episode, discounted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row group of a dataset."""
+
+    shard: int
+    group: int
+    rows: int
+    first: int
+
+
+class Reader:
+    """Deals out the rows of a dataset for ever.
+
+    Args:
+        folder: of the dataset.
+        manifest: of the dataset.
+        columns: to read; `return_to_go` among them is worked out.
+        seed: of the order.
+        gamma: discount per tick, of `return_to_go`.
+        read_before: rows that were dealt out before; it goes on with a lot that has not been begun.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        columns: Sequence[str],
+        *,
+        seed: int,
+        gamma: float = 1.0,
+        read_before: int = 0,
+    ) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.columns = [name for name in columns if name != RETURN]
+        self.gamma = gamma if RETURN in columns else None
+        self.seed = seed
+        self._places = _places(folder, manifest)
+        widths = {
+            **dict.fromkeys(VECTORS, 4 * manifest.shape.size),
+            **dict.fromkeys(MASKS, manifest.shape.actions),
+        }
+        row_bytes = sum(widths.get(name, 8) for name in columns)
+        self._per_pass = min(len(self._places), -(-manifest.rows // max(1, MIXED_BYTES // row_bytes)))
+        self._lots = -(-read_before * self._per_pass // manifest.rows)
+        self._thread = ThreadPoolExecutor(1)
+        self._returns: dict[int, NDArray[np.float32]] = {}
+        self._coming: Future[Rows] | None = None
+        self._left: Rows | None = None
+
+    @property
+    def rows(self) -> int:
+        """Decisions of the dataset."""
+        return self.manifest.rows
+
+    def take(self, count: int) -> Rows:
+        """So many rows, every one of the dataset once before any comes again (but for where lots are joined).
+
+        Raises:
+            BadInputError: a shard is damaged.
+        """
+        parts: list[Rows] = []
+        wanted = count
+        while wanted:
+            if self._left is None:
+                self._left = self._next()
+            rows = _count(self._left)
+            part, self._left = _cut(self._left, min(wanted, rows))
+            parts.append(part)
+            wanted -= _count(part)
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def close(self) -> None:
+        """Read no more."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _next(self) -> Rows:
+        """The next lot, and the one after it on its way."""
+        if self._coming is None:
+            self._coming = self._thread.submit(self._read, self._lots)
+        rows = self._coming.result()
+        self._lots += 1
+        self._coming = self._thread.submit(self._read, self._lots)
+        return rows
+
+    def _read(self, lot: int) -> Rows:
+        """A lot, in random order."""
+        places = self._lot(lot)
+        tables = [self._table(place) for place in places]
+        rows: Rows = {
+            name: np.concatenate([_values(table, name) for table in tables]) for name in self.columns
+        }
+        if self.gamma is not None:
+            rows[RETURN] = np.concatenate([self._returns_of(place) for place in places])
+        order = np.random.default_rng([self.seed, 1, lot]).permutation(_count(rows))
+        return {name: values[order] for name, values in rows.items()}
+
+    def _lot(self, number: int) -> list[Place]:
+        """The row groups of a lot; those of one pass through the dataset are all of it."""
+        turn, part = divmod(number, self._per_pass)
+        order = np.random.default_rng([self.seed, 0, turn]).permutation(len(self._places))
+        return [self._places[k] for k in np.array_split(order, self._per_pass)[part].tolist()]
+
+    def _table(self, place: Place) -> pa.Table:
+        path = self.folder / self.manifest.shards[place.shard].file
+        with open_shard(path) as file:
+            return _group(file, path, place.group, self.columns)
+
+    def _returns_of(self, place: Place) -> NDArray[np.float32]:
+        if place.shard not in self._returns:
+            self._returns[place.shard] = self._work_out(place.shard)
+        return self._returns[place.shard][place.first : place.first + place.rows]
+
+    def _work_out(self, shard: int) -> NDArray[np.float32]:
+        path = self.folder / self.manifest.shards[shard].file
+        names = ["eps_id", "t", "rewards", "elapsed"]
+        with open_shard(path) as file:
+            table = pa.concat_tables(
+                _group(file, path, group, names) for group in range(file.metadata.num_row_groups)
+            )
+        episode = table.column("eps_id").combine_chunks().dictionary_encode().indices.to_numpy()
+        t, rewards, elapsed = (table.column(name).to_numpy() for name in names[1:])
+        return returns_to_go(episode, t, rewards, (self.gamma or 1.0) ** elapsed)
+
+
+def returns_to_go(
+    episode: NDArray[Any], t: NDArray[Any], rewards: FloatArray, discounts: FloatArray
+) -> NDArray[np.float32]:
+    """What is earned from each decision to the end of its episode.
+
+    An episode that was cut is taken for one that ended: what comes after the cut is not known.
+
+    Args:
+        episode: (row,) number of its episode.
+        t: (row,) number of the decision in it.
+        rewards: (row,)
+        discounts: (row,) of what comes after the transition.
+
+    Returns:
+        (row,) in units of reward.
+    """
+    order = np.lexsort((t, episode))
+    found, of = rewards[order].astype(np.float64), discounts[order]
+    goes_on = np.append(episode[order][1:] == episode[order][:-1], False)
+    steps = t[order]
+    by_t = np.argsort(steps, kind="stable")
+    for rows in reversed(np.split(by_t, np.flatnonzero(np.diff(steps[by_t])) + 1)):
+        rows = rows[goes_on[rows]]
+        found[rows] += of[rows] * found[rows + 1]
+    back = np.empty(len(order), np.float32)
+    back[order] = found
+    return back
+
+
+def _places(folder: Path, manifest: Manifest) -> list[Place]:
+    places = []
+    for number, shard in enumerate(manifest.shards):
+        with open_shard(folder / shard.file) as file:
+            first = 0
+            for group in range(file.metadata.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                places.append(Place(number, group, rows, first))
+                first += rows
+    return places
+
+
+def _group(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str]) -> pa.Table:
+    try:
+        return file.read_row_group(group, columns=list(columns), use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise BadInputError(
+            str(path), f"is damaged ({first_line(error)})", f"see rlsched dataset check {path.parent}"
+        ) from None
+
+
+def _values(table: pa.Table, name: str) -> NDArray[Any]:
+    column = table.column(name)
+    if pa.types.is_fixed_size_list(column.type):
+        return matrix(column)
+    values: NDArray[Any] = column.to_numpy()
+    return values
+
+
+def _count(rows: Rows) -> int:
+    return len(next(iter(rows.values())))
+
+
+def _cut(rows: Rows, count: int) -> tuple[Rows, Rows | None]:
+    """The first so many rows, and the rest, if there is one."""
+    first = {name: values[:count] for name, values in rows.items()}
+    if count == _count(rows):
+        return first, None
+    return first, {name: values[count:] for name, values in rows.items()}

@@ -1,0 +1,147 @@
+"""BC and MARWIL: from a dataset to a policy that does what the behaviours did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlsched import scenario
+from rlsched.cli.main import main
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.cloning import Dataset, flat
+from rlsched.learn.config import WarmStart, make_config
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.imitation import demonstrate
+from rlsched.learn.policy import load_policy
+from rlsched.learn.scale import Returns
+from rlsched.offline.collect import collect
+from rlsched.offline.folder import DatasetFolder
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.reader import RETURN, Reader
+from rlsched.offline.recipe import Recipe, parse_behaviors
+from rlsched.scenario import Scenario
+from tests.offline.conftest import nobody
+
+ROWS = 4000
+
+
+@pytest.fixture(scope="module")
+def short() -> Scenario:
+    return scenario.load("green-10", ["episode.max_ticks=100"])
+
+
+@pytest.fixture(scope="module")
+def shown(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Decisions of sjf."""
+    folder = tmp_path_factory.mktemp("datasets") / "sjf"
+    what = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=ROWS)
+    collect(short, what, DatasetFolder(folder), nobody)
+    return folder
+
+
+def agreement(folder: Path, short: Scenario) -> float:
+    """Share of decisions of sjf that a policy takes, too, in episodes that nobody has seen."""
+    unseen = demonstrate(
+        EpisodeFeed(short), WarmStart(teacher="sjf", decisions=3000), np.random.default_rng(9)
+    )
+    return float((load_policy(folder).act(unseen.obs, unseen.mask) == unseen.action).mean())
+
+
+def train(out: Path, *words: object) -> int:
+    settings = ["bc.rows=8192", "bc.minibatch=256", "validation.episodes=2", "averaging=0"]
+    sets = [word for setting in settings for word in ("--set", setting)]
+    return main(["train", *sets, *map(str, words), "--out", str(out)])
+
+
+def test_a_clone_does_what_was_shown(short: Scenario, shown: Path, tmp_path: Path) -> None:
+    """From the dataset alone; and it goes on where it was left."""
+    out = tmp_path / "run"
+    assert train(out, "--algo", "bc", "--dataset", shown, "--steps", 80_000) == 0
+    folder = RunFolder(out)
+    rows = folder.rows()
+    assert [int(row["steps"]) for row in rows] == list(range(0, 81_921, 8192))
+    assert float(rows[1]["agreement"]) < float(rows[-1]["agreement"])
+    assert float(rows[-1]["agreement"]) > 0.95
+    assert all(float(row["steps_per_second"]) > 0 for row in rows[1:])
+    assert agreement(out / "start", short) < 0.8 < 0.95 < agreement(out, short)
+    assert main(["train", "--resume", "--steps", "90000", "--out", str(out)]) == 0
+    latest = folder.latest()
+    assert latest is not None
+    assert latest[1].steps == 90_112
+    kept, newest = load_policy(out / "best").net.state_dict(), load_policy(latest[0]).net.state_dict()
+    assert all(torch.equal(kept[name], newest[name]) for name in kept)  # the last one, not the best one
+
+
+def test_marwil_learns_what_was_earned(short: Scenario, shown: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ("--algo", "marwil", "--dataset", shown, "--steps", 80_000)
+    small = ("--set", "marwil.rows=8192", "--set", "marwil.minibatch=256")
+    assert train(out, *words, *small) == 0
+    rows = RunFolder(out).rows()
+    assert float(rows[-1]["agreement"]) > 0.9
+    explained = [float(row["vf_explained_variance"]) for row in rows[1:]]
+    assert np.mean(explained[-3:]) > explained[0]
+
+
+def test_learners_get_rows_as_environments_show_them(short: Scenario, shown: Path) -> None:
+    config = make_config({"algo": "marwil", "dataset": str(shown)}, "test").settled(short)
+    feed = EpisodeFeed(short)
+    described = build_config(feed.scenario, config, 2, returns=Returns(0.5, 1.0))
+    data = Dataset(described)
+    batch = data.sample(300).policy_batches["default_policy"]
+    gamma = short.objective.gamma
+    reader = Reader(
+        shown, read_manifest(shown), ["obs", "action_mask", "actions", RETURN], seed=0, gamma=gamma
+    )
+    rows = reader.take(300)
+    size = rows["obs"].shape[1]
+    assert (batch["obs"][:, :size] == rows["obs"]).all()
+    assert (batch["obs"][:, size:-1] == rows["action_mask"]).all()
+    assert (batch["obs"][:, -1] == 0).all()
+    assert batch["obs"].shape[1:] == described.observation_space.shape
+    assert (batch["actions"] == rows["actions"]).all()
+    np.testing.assert_allclose(batch["value_targets"], 0.5 * rows[RETURN], rtol=1e-6)
+    assert (flat(rows["obs"], rows["action_mask"]) == batch["obs"]).all()
+    reader.close()
+    data.reader.close()
+
+
+def test_what_cannot_be_learned_from_is_said_before_anything_starts(
+    shown: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+
+    def refused(*words: object) -> str:
+        assert train(out, *words) == 2
+        assert not out.exists()
+        return capsys.readouterr().err
+
+    assert "dataset: is missing, which bc learns from" in refused("--algo", "bc", "--scenario", "green-10")
+    assert "means nothing to ppo" in refused("--algo", "ppo", "--dataset", shown)
+    assert "none: no such folder" in refused("--algo", "bc", "--dataset", "none")
+    wide = ("--scenario", "green-10", "--set", "decision.window=7")
+    assert "was recorded with another decision than scenario 'green-10' has" in refused(
+        "--algo", "bc", "--dataset", shown, *wide
+    )
+    assert "sampling.runners: mean nothing to bc" in refused(
+        "--algo", "bc", "--dataset", shown, "--set", "sampling.runners=2"
+    )
+    assert "bc.minibatch: value 256 is more than rows 16" in refused(
+        "--algo", "bc", "--dataset", shown, "--set", "bc.rows=16"
+    )
+
+
+def test_a_shard_that_is_gone_is_said_before_anything_starts(
+    shown: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in shown.iterdir():
+        if path.name != "part-00001.parquet":
+            (folder / path.name).write_bytes(path.read_bytes())
+    assert train(tmp_path / "run", "--algo", "bc", "--dataset", folder) == 2
+    assert "part-00001.parquet: no such file; fetch it again" in capsys.readouterr().err
