@@ -145,7 +145,9 @@ def settings_given(
             "give CONFIG, or --scenario, --trace or both of them, or --dataset",
         )
     if config is not None:
-        return read_config(config, overrides, dataset)
+        first = {} if dataset is None else {"dataset": str(dataset)}
+        algos = [word.removeprefix("algo=") for word in overrides if word.startswith("algo=")]
+        return read_config(config, overrides, first | ({"algo": algos[-1]} if algos else {}))
     for_training, for_scenario = split_overrides(TrainConfig, overrides)
     if dataset is not None:
         for_training.append(f"dataset={json.dumps(str(dataset))}")

@@ -22,7 +22,7 @@ from rlsched.learn.cloning import AGREEMENT, CloningLearner, Dataset, ReadingBC,
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.dqn import TimedDQNLearner
 from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO
-from rlsched.learn.module import MaskedModule, QModule, TargetedModule, module_config
+from rlsched.learn.module import ClonedModule, MaskedModule, QModule, TargetedModule, module_config
 from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
@@ -33,6 +33,9 @@ from rlsched.sim.layout import Layout
 
 RESTART_DELAY_S = 1.0
 """After an exception in a runner, before its process ends."""
+
+NORM_RATE = 1e-2
+"""Of the mean square of MARWIL's advantages, per minibatch."""
 
 PROBE_S = 1.0
 """That RLlib waits for others that are not back yet when one is."""
@@ -115,7 +118,13 @@ def _bc(config: TrainConfig, before: int) -> dict[str, Any]:
 
 
 def _marwil(config: TrainConfig, before: int) -> dict[str, Any]:
-    return _bc(config, before) | {"beta": config.marwil.beta, "vf_coeff": config.marwil.value_weight}
+    return _bc(config, before) | {
+        "beta": config.marwil.beta,
+        "vf_coeff": config.marwil.value_weight,
+        # Returns are about 1. RLlib begins with 100 and hardly moves from there: all weights would be 1.
+        "moving_average_sqd_adv_norm_start": 1.0,
+        "moving_average_sqd_adv_norm_update_rate": NORM_RATE,
+    }
 
 
 DESCRIPTIONS: Mapping[str, Description] = {
@@ -146,7 +155,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
     "bc": Description(
         config=lambda: BCConfig(algo_class=ReadingBC),
         learner=CloningLearner,
-        module=MaskedModule,
+        module=ClonedModule,
         reports=("policy_loss", AGREEMENT),
         settings=_bc,
     ),
@@ -154,7 +163,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         config=lambda: MARWILConfig(algo_class=ReadingMARWIL),
         learner=CloningLearner,
         module=MaskedModule,
-        reports=("policy_loss", "vf_loss", "vf_explained_variance", AGREEMENT),
+        reports=("policy_loss", "vf_loss", "vf_explained_variance", "moving_avg_sqd_adv_norm", AGREEMENT),
         settings=_marwil,
     ),
 }

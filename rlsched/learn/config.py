@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.evaluate.measures import METRICS
+from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Scenario
 from rlsched.scenario.beside import read_beside
-from rlsched.settings import Frozen, SettingError, validate
+from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 
 Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil"]
 OFFLINE = ("bc", "marwil")
@@ -342,10 +343,17 @@ class TrainConfig(Frozen):
             )
         if self.warm_start is not None:
             raise SettingError("warm_start", f"means nothing to {self.algo}", "leave it out")
-        own = self.imitating
-        if own.minibatch > own.rows:
+        if self.validation.patience is not None:
             raise SettingError(
-                f"{self.algo}.minibatch", f"value {own.minibatch} is more than rows {own.rows}", "set less"
+                "validation.patience", f"means nothing to {self.algo}, which keeps its newest", "leave it out"
+            )
+        own = self.imitating
+        rows = own.rows // max(1, self.learners)
+        if own.minibatch > rows:
+            raise SettingError(
+                f"{self.algo}.minibatch",
+                f"value {own.minibatch} is more than rows {rows} a learner",
+                "set less",
             )
 
     def _check_dqn(self) -> None:
@@ -362,20 +370,23 @@ class TrainConfig(Frozen):
 
 
 def read_config(
-    path: Path, overrides: Iterable[str] = (), dataset: Path | None = None
+    path: Path, overrides: Iterable[str] = (), beside: Mapping[str, str] | None = None
 ) -> tuple[Scenario, TrainConfig]:
     """Read a training file: TrainConfig's keys, and `scenario`: a name, a file or a mapping.
 
     Args:
         path: of the file.
         overrides: `--set` assignments.
-        dataset: to learn from, whatever the file says.
+        beside: other settings, that come before those of the file.
 
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    beside = {} if dataset is None else {"dataset": str(dataset)}
-    return read_beside(path, TrainConfig, overrides, "lublin-256", beside)
+    values = read_yaml(read_text(path), str(path)) | dict(beside or {})
+    usual: str | dict[str, Any] = "lublin-256"
+    if "scenario" not in values and isinstance(values.get("dataset"), str):
+        usual = read_manifest(Path(values["dataset"])).scenario.model_dump(mode="json")
+    return read_beside(path, TrainConfig, overrides, usual, beside)
 
 
 def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:

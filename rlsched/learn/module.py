@@ -76,6 +76,15 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         return self.critic(self._split(batch)[0])
 
 
+class ClonedModule(MaskedModule):
+    """The same where nothing is expected of states: learners in other processes wait for every gradient."""
+
+    def setup(self) -> None:
+        """Build the networks; only the policy learns."""
+        super().setup()
+        self.critic.requires_grad_(False)
+
+
 class TargetedModule(MaskedModule, TargetNetworkAPI):
     """The same with the policy as it was some updates ago, for APPO."""
 

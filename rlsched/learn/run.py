@@ -109,7 +109,8 @@ def train(
         begun = beginning(config, folder)
         check_teachers(begun, feed, layout)
     if config.dataset is not None:
-        check_for(config.dataset, read_manifest(config.dataset), scenario, len(feed.units))
+        manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
+        check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
     check_devices(config)
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]

@@ -26,6 +26,9 @@ from rlsched.scenario import Scenario
 ALIKE = ("decision", "observation")
 """Parts of a scenario that decide what is seen and done."""
 
+EARNED = "objective"
+"""The part that decides what is earned."""
+
 NUMBERS = ("obs", "new_obs", "rewards", "costs", "action_logp")
 """Columns in which every number must be finite."""
 
@@ -119,7 +122,9 @@ def read_through(path: Path, shard: Shard, episodes: Sequence[EpisodeEntry]) -> 
         )
 
 
-def check_for(folder: Path, manifest: Manifest, scenario: Scenario, num_resources: int) -> None:
+def check_for(
+    folder: Path, manifest: Manifest, scenario: Scenario, num_resources: int, *, rewards: bool
+) -> None:
     """See whether a policy for a scenario can learn from a dataset: before anything long starts, in a moment.
 
     Args:
@@ -127,11 +132,12 @@ def check_for(folder: Path, manifest: Manifest, scenario: Scenario, num_resource
         manifest: of the dataset.
         scenario: with the units of every resource known.
         num_resources: resource types of its cluster.
+        rewards: are learned from, too.
 
     Raises:
         BadInputError: a file is missing or cut short, a column is not there, or the scenario is another.
     """
-    for part in ALIKE:
+    for part in (*ALIKE, EARNED) if rewards else ALIKE:
         if getattr(manifest.scenario, part) != getattr(scenario, part):
             raise BadInputError(
                 str(folder),
@@ -182,7 +188,7 @@ def _check_shard(
     rows.finish()
     if checksum(path) != shard.sha256:
         raise BrokenError(None, "its checksum is not the one in dataset.json")
-    told = [episode for episode in episodes_of(path) if episode.rows]
+    told = [episode for episode in _told(path) if episode.rows]
     if {episode.eps_id: episode.rows for episode in told} != rows.lengths:
         raise BrokenError(None, f"holds {len(rows.lengths)} episodes, and says it holds {len(told)} others")
     for episode in told:
@@ -197,6 +203,13 @@ def _check_shard(
         raise BrokenError(
             None, f"holds {rows.count:,} rows in {len(told)} episodes, and dataset.json says something else"
         )
+
+
+def _told(path: Path) -> list[EpisodeEntry]:
+    try:
+        return episodes_of(path)
+    except BadInputError as error:
+        raise BrokenError(None, error.problem) from None
 
 
 def _check_columns(found: pa.Schema, wanted: pa.Schema) -> None:

@@ -22,7 +22,7 @@ from rlsched.offline.check import read_through
 from rlsched.offline.folder import PACKAGES, DatasetFolder, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, turns
-from rlsched.offline.record import EpisodeEntry, Recording, shape_of
+from rlsched.offline.record import EpisodeEntry, Recording, episode_name, shape_of
 from rlsched.offline.shards import Shard, ShardWriter, checksum, episodes_of, shard_of
 from rlsched.scenario import Scenario, SwfWorkload, rooted
 from rlsched.versions import versions
@@ -159,6 +159,8 @@ def there(folder: DatasetFolder, standing: Standing) -> list[Shard]:
                 raise BadInputError(str(path), "is not what dataset.json says it is", "")
             if shard.file not in known:
                 read_through(path, shard, episodes)
+            if episodes[0].eps_id != episode_name(standing.episodes):
+                raise BadInputError(str(path), "does not go on from the shard before it", "")
         except BadInputError as error:
             raise BadInputError(str(path), error.problem, "remove it: it is recorded again") from None
         found.append(shard)
@@ -179,6 +181,8 @@ def _go_on(
     shards = list(shards)
     writing: deque[Future[Shard]] = deque()
     dealt = islice(turns(recipe.behaviors), standing.episodes, None)
+    if standing.rows < recipe.steps:
+        folder.remove_shards(len(shards))
     try:
         while standing.rows < recipe.steps:
             number = len(shards) + len(writing)

@@ -61,6 +61,7 @@ class DatasetFolder:
         Raises:
             BadInputError: another process is at it, or it cannot be written.
         """
+        made = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             held = os.open(self.path, os.O_RDONLY)
@@ -73,11 +74,14 @@ class DatasetFolder:
                 raise BadInputError(
                     str(self.path), "is being written by another process", "wait for it, or end it"
                 ) from None
-            yield
+            try:
+                yield
+            finally:
+                if made:
+                    with suppress(OSError):  # something has come into it
+                        self.path.rmdir()
         finally:
             os.close(held)
-            with suppress(OSError):  # it is not empty
-                self.path.rmdir()
 
     def create(self, scenario: Scenario, recipe: Recipe, inputs: Mapping[str, str]) -> None:
         """Begin a dataset, or go on with one.
@@ -136,6 +140,12 @@ class DatasetFolder:
     def shard(self, number: int) -> Path:
         """Where the shard of that number is, or will be."""
         return self.path / shard_name(number)
+
+    def remove_shards(self, number: int) -> None:
+        """Remove the shard of that number and all after it, which went on from another one in its place."""
+        for path in self.path.glob(f"part-*{ENDING}"):
+            if path.name >= shard_name(number):
+                path.unlink()
 
     def remove_unfinished(self) -> None:
         """Clear away what a killed process left."""

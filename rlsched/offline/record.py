@@ -172,7 +172,12 @@ class Recording:
         )
 
     def _name(self, env: int) -> str:
-        return f"{self.first + env:08d}"
+        return episode_name(self.first + env)
+
+
+def episode_name(number: int) -> str:
+    """What the episode of that number is called in its rows."""
+    return f"{number:08d}"
 
 
 class _Block:

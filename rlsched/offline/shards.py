@@ -192,9 +192,7 @@ def episodes_of(path: Path) -> list[EpisodeEntry]:
     with open_shard(path) as file:
         facts = (file.metadata.metadata or {}).get(FACTS)
     if facts is None:
-        raise BadInputError(
-            str(path), "does not say what its episodes came to", "import it: rlsched dataset import"
-        )
+        raise BadInputError(str(path), "does not say what its episodes came to", "collect it again")
     try:
         return [EpisodeEntry.model_validate(entry) for entry in json.loads(facts)["episodes"]]
     except (ValueError, TypeError, LookupError) as error:  # of JSON, of text, of pydantic

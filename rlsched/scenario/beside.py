@@ -29,7 +29,7 @@ def read_beside(
     path: Path,
     model: type[Model],
     overrides: Iterable[str] = (),
-    usual: str | None = None,
+    usual: str | Mapping[str, Any] | None = None,
     beside: Mapping[str, Any] | None = None,
 ) -> tuple[Scenario, Model]:
     """Read a file with a model's keys, and `scenario`: a name, a file or a mapping.

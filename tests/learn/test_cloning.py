@@ -13,7 +13,7 @@ from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.cloning import Dataset, flat
-from rlsched.learn.config import WarmStart, make_config
+from rlsched.learn.config import WarmStart, make_config, read_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import demonstrate
 from rlsched.learn.policy import load_policy
@@ -83,6 +83,8 @@ def test_marwil_learns_what_was_earned(short: Scenario, shown: Path, tmp_path: P
     assert train(out, *words, *small) == 0
     rows = RunFolder(out).rows()
     assert float(rows[-1]["agreement"]) > 0.9
+    norm, loss = float(rows[-1]["moving_avg_sqd_adv_norm"]), float(rows[-1]["vf_loss"])
+    assert loss < norm < 4 * loss  # twice the loss: so advantages of usual size weigh e and 1 / e
     explained = [float(row["vf_explained_variance"]) for row in rows[1:]]
     assert np.mean(explained[-3:]) > explained[0]
 
@@ -130,7 +132,7 @@ def test_what_cannot_be_learned_from_is_said_before_anything_starts(
     assert "sampling.runners: mean nothing to bc" in refused(
         "--algo", "bc", "--dataset", shown, "--set", "sampling.runners=2"
     )
-    assert "bc.minibatch: value 256 is more than rows 16" in refused(
+    assert "bc.minibatch: value 256 is more than rows 16 a learner" in refused(
         "--algo", "bc", "--dataset", shown, "--set", "bc.rows=16"
     )
 
@@ -145,3 +147,28 @@ def test_a_shard_that_is_gone_is_said_before_anything_starts(
             (folder / path.name).write_bytes(path.read_bytes())
     assert train(tmp_path / "run", "--algo", "bc", "--dataset", folder) == 2
     assert "part-00001.parquet: no such file; fetch it again" in capsys.readouterr().err
+
+
+def test_learners_in_other_processes_clone_too(shown: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    more = ("--set", "learners=2", "--set", "bc.rows=2048", "--steps", "4096")
+    assert train(out, "--algo", "bc", "--dataset", shown, *more) == 0
+    assert [int(row["steps"]) for row in RunFolder(out).rows()] == [0, 2048, 4096]
+
+
+def test_a_training_file_may_leave_scenario_algorithm_and_dataset_to_others(
+    short: Scenario, shown: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("bc: {rows: 4096}\n")
+    simulated, config = read_config(path, (), {"algo": "bc", "dataset": str(shown)})
+    assert simulated.episode == short.episode
+    assert (config.algo, config.bc.rows, config.dataset) == ("bc", 4096, shown)
+
+
+def test_rewards_of_another_objective_are_not_learned_from(
+    shown: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--dataset", shown, "--set", "objective.reward={wait_time: 1.0}")
+    assert train(tmp_path / "run", "--algo", "marwil", *words) == 2
+    assert "was recorded with another objective than scenario" in capsys.readouterr().err

@@ -242,8 +242,10 @@ def test_a_policy_that_sees_otherwise_is_refused(short: Scenario, tmp_path: Path
 
 def test_two_do_not_write_into_one_folder(short: Scenario, tmp_path: Path) -> None:
     folder = DatasetFolder(tmp_path / "out")
-    with folder.locked(), pytest.raises(BadInputError, match="is being written by another process"):
-        collect(short, recipe("sjf", 100), DatasetFolder(tmp_path / "out"), nobody)
+    with folder.locked():
+        with pytest.raises(BadInputError, match="is being written by another process"):
+            collect(short, recipe("sjf", 100), DatasetFolder(tmp_path / "out"), nobody)
+        assert folder.path.is_dir()
     assert not (tmp_path / "out").exists()
 
 
