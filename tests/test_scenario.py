@@ -346,6 +346,12 @@ def test_a_trace_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.file == tmp_path / "jobs.swf"
 
 
+def test_a_power_series_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fed = scenario.load("green-10", ["power={kind: series, file: wind.csv, wind_kw: 4}"])
+    assert scenario.files(scenario.rooted(fed)) == {"power series": tmp_path / "wind.csv"}
+
+
 def test_a_model_stays_as_it_is() -> None:
     model = scenario.load("green-10")
     assert scenario.rooted(model) == model

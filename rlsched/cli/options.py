@@ -158,7 +158,7 @@ def given_scenario(scenario: str | None, trace: Path | None, overrides: Sequence
             f"both are given, but scenario {scenario!r} draws its jobs from the {workload.kind} model",
             f"leave one out, or name a scenario of a trace: {', '.join(_of_traces())}",
         )
-    return named_scenario("--scenario", scenario, [_file(trace), *overrides])
+    return named_scenario("--scenario", scenario, [trace_setting(trace), *overrides])
 
 
 def _of_traces() -> list[str]:
@@ -168,7 +168,7 @@ def _of_traces() -> list[str]:
     return [name for name in names() if load(name).workload.kind == "swf"]
 
 
-def _file(trace: Path) -> str:
+def trace_setting(trace: Path) -> str:
     """The assignment that names a trace."""
     import json
 
@@ -196,7 +196,7 @@ def trace_scenario(trace: Path, overrides: Sequence[str]) -> Scenario:
     """The scenario of a trace on the machine of its header."""
     from rlsched.scenario import load
 
-    return load("hpc-trace", [_file(trace), *overrides])
+    return load("hpc-trace", [trace_setting(trace), *overrides])
 
 
 def check_trace(scenario: Scenario) -> None:

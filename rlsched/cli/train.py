@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from rlsched.cli.options import JsonOption, ScenarioOption, TraceOption, check_trace, given_scenario
+from rlsched.cli.options import (
+    JsonOption,
+    ScenarioOption,
+    TraceOption,
+    check_trace,
+    given_scenario,
+    trace_setting,
+)
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -83,13 +89,14 @@ def train(
             overrides.append(f"{name}={value}")
     if algo is not None:
         check_name("--algo", "algorithm", algo, get_args(Algorithm))
-        overrides.append(f"algo={algo}")
+    named = {"algo": algo, "dataset": None if dataset is None else str(dataset)}
+    chosen = {name: value for name, value in named.items() if value is not None}
     if resume:
-        if config or scenario or trace or dataset:
+        if config or scenario or trace or chosen:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
         simulated, training = settings_of_run(folder, overrides)
     else:
-        simulated, training = settings_given(config, scenario, trace, overrides, dataset)
+        simulated, training = settings_given(config, scenario, trace, overrides, chosen)
 
     training = training.settled(simulated)
 
@@ -125,9 +132,16 @@ def settings_given(
     scenario: str | None,
     trace: Path | None,
     overrides: Sequence[str],
-    dataset: Path | None = None,
+    chosen: Mapping[str, str] | None = None,
 ) -> tuple[Scenario, TrainConfig]:
     """The settings of a new run.
+
+    Args:
+        config: a training file.
+        scenario: a name or file.
+        trace: of jobs.
+        overrides: `--set` assignments.
+        chosen: algorithm and dataset, where they have options of their own.
 
     Raises:
         BadInputError: more than one source of settings, or they are wrong.
@@ -137,28 +151,26 @@ def settings_given(
     from rlsched.scenario import parse
     from rlsched.scenario.beside import split_overrides
 
+    chosen = dict(chosen or {})
     others = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
-    if (config is not None and others) or not (config or others or dataset):
+    if (config is not None and others) or not (config or others or "dataset" in chosen):
         raise BadInputError(
             "rlsched train",
             f"{' and '.join(['CONFIG', *others])} are both given" if others else "nothing to train on",
             "give CONFIG, or --scenario, --trace or both of them, or --dataset",
         )
     if config is not None:
-        first = {} if dataset is None else {"dataset": str(dataset)}
-        algos = [word.removeprefix("algo=") for word in overrides if word.startswith("algo=")]
-        return read_config(config, overrides, first | ({"algo": algos[-1]} if algos else {}))
+        return read_config(config, overrides, chosen)
     for_training, for_scenario = split_overrides(TrainConfig, overrides)
-    if dataset is not None:
-        for_training.append(f"dataset={json.dumps(str(dataset))}")
-    if dataset is not None and not others:
-        recorded = read_manifest(dataset).scenario.model_dump(mode="json")
-        simulated = parse(recorded, str(dataset), for_scenario)
+    if "dataset" in chosen and scenario is None:
+        recorded = read_manifest(Path(chosen["dataset"])).scenario.model_dump(mode="json")
+        moved = [] if trace is None else [trace_setting(trace)]
+        simulated = parse(recorded, chosen["dataset"], [*moved, *for_scenario])
     else:
         simulated = given_scenario(scenario, trace, for_scenario)
     if trace is None:
         check_trace(simulated)
-    return simulated, make_config({}, "--set", for_training)
+    return simulated, make_config(chosen, "--set", for_training)
 
 
 def settings_of_run(folder: RunFolder, overrides: Sequence[str]) -> tuple[Scenario, TrainConfig]:

@@ -34,11 +34,11 @@ from rlsched.sim.layout import Layout
 RESTART_DELAY_S = 1.0
 """After an exception in a runner, before its process ends."""
 
-NORM_RATE = 1e-2
-"""Of the mean square of MARWIL's advantages, per minibatch."""
-
 PROBE_S = 1.0
 """That RLlib waits for others that are not back yet when one is."""
+
+NORM_RATE = 1e-2
+"""Of the mean square of MARWIL's advantages, per minibatch."""
 
 
 @dataclass(frozen=True)
@@ -187,43 +187,12 @@ def build_config(
     """
     register_env(ENV_NAME, TrainingVectorEnv)
     config = config.settled(scenario)
-    kind, own, sampling = DESCRIPTIONS[config.algo], config.own, config.sampling
+    kind, own = DESCRIPTIONS[config.algo], config.own
     gamma = scenario.objective.gamma
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
     module |= {"mean_return": returns.mean, "logit_value": config.dqn.logit_value}
-    if kind.sampled_at_once is None:
-        described = _from_dataset(kind.config(), scenario, config, num_resources, iteration, returns)
-    else:
-        described = (
-            kind.config()
-            .environment(
-                ENV_NAME,
-                env_config={
-                    "scenario": scenario.model_dump(mode="json"),
-                    "stream": (config.seed, iteration),
-                    "reward_scale": returns.scale,
-                },
-            )
-            .env_runners(
-                num_env_runners=sampling.runners,
-                num_envs_per_env_runner=sampling.envs_per_runner,
-                gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
-                rollout_fragment_length=kind.sampled_at_once(config),
-                env_runner_cls=BatchedEnvRunner if sampling.batched else None,
-                sample_timeout_s=sampling.hung_seconds,
-            )
-            .callbacks(DomainMetrics)
-            .fault_tolerance(
-                restart_failed_env_runners=True,
-                max_num_env_runner_restarts=sampling.restarts,
-                delay_between_env_runner_restarts_s=RESTART_DELAY_S,
-                env_runner_health_probe_timeout_s=PROBE_S,
-            )
-            .reporting(
-                min_time_s_per_iteration=0,
-                min_sample_timesteps_per_iteration=config.decisions_per_iteration,
-            )
-        )
+    source = _from_runners if kind.sampled_at_once is not None else _from_dataset
+    described = source(kind, scenario, config, num_resources, iteration, returns)
     return (
         described.learners(
             num_learners=config.learners,
@@ -246,8 +215,50 @@ def build_config(
     )
 
 
+def _from_runners(
+    kind: Description,
+    scenario: Scenario,
+    config: TrainConfig,
+    num_resources: int,
+    iteration: int,
+    returns: Returns,
+) -> AlgorithmConfig:
+    """Where an algorithm that plays gets its decisions."""
+    assert kind.sampled_at_once is not None
+    sampling = config.sampling
+    return (
+        kind.config()
+        .environment(
+            ENV_NAME,
+            env_config={
+                "scenario": scenario.model_dump(mode="json"),
+                "stream": (config.seed, iteration),
+                "reward_scale": returns.scale,
+            },
+        )
+        .env_runners(
+            num_env_runners=sampling.runners,
+            num_envs_per_env_runner=sampling.envs_per_runner,
+            gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
+            rollout_fragment_length=kind.sampled_at_once(config),
+            env_runner_cls=BatchedEnvRunner if sampling.batched else None,
+            sample_timeout_s=sampling.hung_seconds,
+        )
+        .callbacks(DomainMetrics)
+        .fault_tolerance(
+            restart_failed_env_runners=True,
+            max_num_env_runner_restarts=sampling.restarts,
+            delay_between_env_runner_restarts_s=RESTART_DELAY_S,
+            env_runner_health_probe_timeout_s=PROBE_S,
+        )
+        .reporting(
+            min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=config.decisions_per_iteration
+        )
+    )
+
+
 def _from_dataset(
-    described: AlgorithmConfig,
+    kind: Description,
     scenario: Scenario,
     config: TrainConfig,
     num_resources: int,
@@ -260,7 +271,8 @@ def _from_dataset(
     if config.algo == "marwil":
         columns.append(RETURN)
     return (
-        described.environment(
+        kind.config()
+        .environment(
             observation_space=observation_space(layout, flat=True),
             action_space=gym.spaces.Discrete(layout.num_actions),
         )
@@ -271,7 +283,7 @@ def _from_dataset(
             input_read_method_kwargs={
                 "columns": columns,
                 "seed": config.seed,
-                "read_before": iteration * config.imitating.rows,
+                "read_before": iteration * config.decisions_per_iteration,
                 "gamma": scenario.objective.gamma,
                 "reward_scale": returns.scale,
             },

@@ -291,7 +291,8 @@ class TrainConfig(Frozen):
     def decisions_per_iteration(self) -> int:
         """Of all runners together, or of the dataset."""
         if self.algo in OFFLINE:
-            return self.imitating.rows
+            learners = max(1, self.learners)
+            return self.imitating.rows // learners * learners
         sampling = self.sampling
         return sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners or 0)
 

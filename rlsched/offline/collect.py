@@ -24,7 +24,7 @@ from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, turns
 from rlsched.offline.record import EpisodeEntry, Recording, episode_name, shape_of
 from rlsched.offline.shards import Shard, ShardWriter, checksum, episodes_of, shard_of
-from rlsched.scenario import Scenario, SwfWorkload, rooted
+from rlsched.scenario import Scenario, files, rooted
 from rlsched.versions import versions
 
 SIDE_BY_SIDE = 256
@@ -131,14 +131,13 @@ def collect(
 
 
 def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str]:
-    """Checksums of what the rows depend on beside the settings: policies, the trace, versions."""
+    """Checksums of what the rows depend on beside the settings: policies, files, versions."""
     found = {
         f"policy {behavior.policy}": load(behavior.policy).fingerprint
         for behavior in recipe.behaviors
         if is_checkpoint(behavior.policy)
     }
-    if isinstance(scenario.workload, SwfWorkload):
-        found[f"trace {scenario.workload.file}"] = checksum(scenario.workload.file)
+    found |= {f"{kind} {path}": checksum(path) for kind, path in files(scenario).items()}
     return found | {f"version of {name}": number for name, number in versions(PACKAGES).items()}
 
 

@@ -53,7 +53,7 @@ class Reader:
         columns: to read; `return_to_go` among them is worked out.
         seed: of the order.
         gamma: discount per tick, of `return_to_go`.
-        read_before: rows that were dealt out before; it goes on with a lot that has not been begun.
+        read_before: rows that were dealt out before; it goes on with the next.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Reader:
         }
         row_bytes = sum(widths.get(name, 8) for name in columns)
         self._per_pass = min(len(self._places), -(-manifest.rows // max(1, MIXED_BYTES // row_bytes)))
-        self._lots = -(-read_before * self._per_pass // manifest.rows)
+        self._lots, self._skipped = self._after(read_before)
         self._thread = ThreadPoolExecutor(1)
         self._returns: dict[int, NDArray[np.float32]] = {}
         self._coming: Future[Rows] | None = None
@@ -118,7 +118,18 @@ class Reader:
         rows = self._coming.result()
         self._lots += 1
         self._coming = self._thread.submit(self._read, self._lots)
+        if self._skipped:
+            rows, self._skipped = {name: values[self._skipped :] for name, values in rows.items()}, 0
         return rows
+
+    def _after(self, rows: int) -> tuple[int, int]:
+        """The lot that the row after so many is in, and how many come before it there."""
+        turns, left = divmod(rows, self.manifest.rows)
+        lot = turns * self._per_pass
+        while left >= (size := sum(place.rows for place in self._lot(lot))):
+            left -= size
+            lot += 1
+        return lot, left
 
     def _read(self, lot: int) -> Rows:
         """A lot, in random order."""

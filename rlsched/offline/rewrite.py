@@ -203,7 +203,8 @@ class _Parts:
         self.part = part
         self.doings = Doings()
         # Beside it until it is whole: who is killed leaves nothing in the folder's place.
-        self._folder = part.folder.with_name(f".{part.folder.name}.new")
+        self._place = part.folder.resolve()
+        self._folder = self._place.with_name(f".{self._place.name}.new")
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         self._writer: ShardWriter | None = None
@@ -255,7 +256,7 @@ class _Parts:
 
     def keep(self) -> None:
         """Put it in its place, which is empty."""
-        os.replace(self._folder, self.part.folder)
+        os.replace(self._folder, self._place)
 
     def abort(self) -> None:
         """Leave nothing behind: it is begun again in less time than it takes to see how far it came."""

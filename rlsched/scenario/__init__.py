@@ -57,6 +57,7 @@ __all__ = [
     "SwfWorkload",
     "Term",
     "Workload",
+    "files",
     "load",
     "names",
     "parse",
@@ -302,10 +303,20 @@ def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) 
 
 
 def rooted(scenario: Scenario) -> Scenario:
-    """The scenario with its trace named from the root, so that what was begun can go on from any folder."""
-    workload = scenario.workload
-    if not isinstance(workload, SwfWorkload):
-        return scenario
-    return scenario.model_copy(
-        update={"workload": workload.model_copy(update={"file": workload.file.resolve()})}
-    )
+    """The scenario with its files named from the root, so that what was begun can go on from any folder."""
+    found = {
+        name: part.model_copy(update={"file": part.file.resolve()})
+        for name, part in (("workload", scenario.workload), ("power", scenario.power))
+        if isinstance(part, SwfWorkload | Power) and part.file is not None
+    }
+    return scenario.model_copy(update=found)
+
+
+def files(scenario: Scenario) -> dict[str, Path]:
+    """Data that a scenario takes from files: what it is, and where."""
+    found = {}
+    if isinstance(scenario.workload, SwfWorkload):
+        found["trace"] = scenario.workload.file
+    if scenario.power is not None and scenario.power.file is not None:
+        found["power series"] = scenario.power.file
+    return found

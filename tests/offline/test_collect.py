@@ -99,8 +99,7 @@ def test_one_that_was_killed_becomes_the_same(unbroken: Path, tmp_path: Path) ->
     words += ["--noise", "0.1", "--steps", str(STEPS), "--out", str(out)]
     words += ["--set", "episode.max_ticks=100"]
     words += ["--set", "objective.costs={delayed_jobs: 10.0, suspension: 1.0}"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(words, **quiet)  # type: ignore[call-overload]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
         while not (out / "part-00000.parquet").exists():
@@ -110,7 +109,7 @@ def test_one_that_was_killed_becomes_the_same(unbroken: Path, tmp_path: Path) ->
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     (out / ".part-00001.parquet.123.part").write_bytes(b"half")
-    subprocess.run([*words[:4], "--resume", "--out", str(out)], check=True, **quiet)  # type: ignore[call-overload]
+    subprocess.run([*words[:4], "--resume", "--out", str(out)], check=True, capture_output=True)
     assert files(out) == files(unbroken)
 
 
