@@ -49,7 +49,7 @@ def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequentia
         nn.init.zeros_(linear.bias)
         layers.append(linear)
         if not last:
-            layers.append(nn.ReLU())
+            layers.append(nn.ReLU(inplace=True))
     return nn.Sequential(*layers)
 
 
@@ -95,7 +95,7 @@ class JobEncoder(nn.Module):
 
     def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
         """(n, width) of jobs (n, feature) in states (n, width)."""
-        return torch.relu(self.of_job(chosen) + around)
+        return self.of_job(chosen).add_(around).relu_()
 
 
 class JobScorer(nn.Module):
@@ -152,15 +152,14 @@ class JobScorer(nn.Module):
         legal = mask.narrow(1, 0, jobs.shape[1])
         env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
-        hidden = self.encoder(chosen, state[env])
-        scores = (self.sharpness * self.linear(chosen) + self.gain * self.body(hidden)).squeeze(-1)
-        pool = torch.zeros_like(state).index_add(0, env, hidden)
-        pool = pool / (legal.sum(1, keepdim=True) + 1)
-        logits = torch.full_like(legal, ILLEGAL).index_put((env, slot), scores)
+        hidden = self.encoder(chosen, state.index_select(0, env))
+        scores = torch.add(self.sharpness * self.linear(chosen), self.body(hidden), alpha=self.gain)
+        pool = torch.zeros_like(state).index_add(0, env, hidden) / (legal.sum(1, keepdim=True) + 1)
+        logits = torch.full_like(legal, ILLEGAL).index_put((env, slot), scores.squeeze(-1))
         # Waiting, and suspending a running job, compete with the best job, whatever the level of the scores.
-        level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6)
+        level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6) + self.waiting
         around = torch.cat([state, pool], dim=1)
-        others = [level + self.waiting + self.gain * head(around) for head in self.others]
+        others = [torch.add(level, head(around), alpha=self.gain) for head in self.others]
         return masked(torch.cat([logits, *others], dim=1), mask)
 
 
@@ -199,7 +198,7 @@ class Critic(nn.Module):
         around = torch.cat([*context, mean_job(jobs)], dim=1)
         value = self.net(around).squeeze(-1)
         env, slot = torch.nonzero(jobs[..., 0] > 0.5, as_tuple=True)
-        hidden = self.encoder(jobs[env, slot], self.encoder.of_state(around)[env])
+        hidden = self.encoder(jobs[env, slot], self.encoder.of_state(around).index_select(0, env))
         each = self.of_job(hidden).squeeze(-1)
         return value + SMALL * torch.zeros_like(value).index_add(0, env, each)
 
