@@ -55,6 +55,12 @@ ENTRIES = {
         "the same, more so where more was earned than expected; --dataset",
         "Wang et al. 2018",
     ),
+    "cql": Entry(
+        "cql",
+        "conservative Q-learning among actions, double and dueling: learns what would have been better, and "
+        "trusts only what the dataset shows; --dataset",
+        "Kumar et al. 2020",
+    ),
 }
 
 

@@ -77,6 +77,7 @@ class Rllib:
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, *, stock: bool) -> None:
         from rlsched.learn.algorithms import build_config
+        from rlsched.learn.ppo import lambda_of
         from rlsched.learn.scale import expected_returns
 
         if stock:
@@ -87,7 +88,7 @@ class Rllib:
         if stock:
             told = built.learner_config_dict
             built = built.learners(learner_class=built.get_default_learner_class())
-            built = built.training(gamma=told["gamma"], lambda_=told["gae_lambda"])
+            built = built.training(gamma=told["gamma"], lambda_=lambda_of(told))
         self.scale = returns.scale
         self.algorithm = built.build_algo()
         self.spent: dict[str, float] = {}

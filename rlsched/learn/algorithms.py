@@ -18,8 +18,10 @@ from ray.tune.registry import register_env
 
 from rlsched.envs.vector import observation_space
 from rlsched.learn.appo import GuardedAPPOLearner
-from rlsched.learn.cloning import AGREEMENT, CloningLearner, Dataset, ReadingBC, ReadingMARWIL
+from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
 from rlsched.learn.config import TrainConfig
+from rlsched.learn.cql import GAP, CQLLearner, ReadingCQLConfig
+from rlsched.learn.dataset import CHOICES, TRANSITIONS, Dataset
 from rlsched.learn.dqn import TimedDQNLearner
 from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO
 from rlsched.learn.module import ClonedModule, MaskedModule, QModule, TargetedModule, module_config
@@ -52,6 +54,7 @@ class Description:
         reports: figures of its learner for the record.
         settings: of its own, from ours and the decisions before this part of a run; keywords of
             `AlgorithmConfig.training`.
+        columns: of the dataset that it learns from.
         sampled_at_once: decisions per environment that a runner hands over; None: it learns from a dataset.
     """
 
@@ -60,6 +63,7 @@ class Description:
     module: type[MaskedModule]
     reports: tuple[str, ...]
     settings: Callable[[TrainConfig, int], Mapping[str, Any]]
+    columns: tuple[str, ...] = ()
     sampled_at_once: Callable[[TrainConfig], int] | None = None
 
 
@@ -109,7 +113,7 @@ def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
 
 
 def _bc(config: TrainConfig, before: int) -> dict[str, Any]:
-    own = config.imitating
+    own = config.reading
     return {
         "grad_clip": own.gradient_clip,
         "minibatch_size": own.minibatch,
@@ -124,6 +128,16 @@ def _marwil(config: TrainConfig, before: int) -> dict[str, Any]:
         # Returns are about 1. RLlib begins with 100 and hardly moves from there: all weights would be 1.
         "moving_average_sqd_adv_norm_start": 1.0,
         "moving_average_sqd_adv_norm_update_rate": NORM_RATE,
+    }
+
+
+def _cql(config: TrainConfig, before: int) -> dict[str, Any]:
+    return _bc(config, before) | {
+        "tau": config.cql.target_share,
+        # Targets follow every step of a gradient; RLlib knows of none but those after decisions.
+        "target_network_update_freq": float("inf"),
+        "num_steps_sampled_before_learning_starts": 0,
+        "replay_buffer_config": {"no_local_replay_buffer": True},
     }
 
 
@@ -158,6 +172,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         module=ClonedModule,
         reports=("policy_loss", AGREEMENT),
         settings=_bc,
+        columns=CHOICES,
     ),
     "marwil": Description(
         config=lambda: MARWILConfig(algo_class=ReadingMARWIL),
@@ -165,6 +180,15 @@ DESCRIPTIONS: Mapping[str, Description] = {
         module=MaskedModule,
         reports=("policy_loss", "vf_loss", "vf_explained_variance", "moving_avg_sqd_adv_norm", AGREEMENT),
         settings=_marwil,
+        columns=(*CHOICES, RETURN),
+    ),
+    "cql": Description(
+        config=ReadingCQLConfig,
+        learner=CQLLearner,
+        module=QModule,
+        reports=("qf_loss", "qf_mean", "td_error_mean", GAP, AGREEMENT),
+        settings=_cql,
+        columns=TRANSITIONS,
     ),
 }
 
@@ -188,9 +212,8 @@ def build_config(
     register_env(ENV_NAME, TrainingVectorEnv)
     config = config.settled(scenario)
     kind, own = DESCRIPTIONS[config.algo], config.own
-    gamma = scenario.objective.gamma
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
-    module |= {"mean_return": returns.mean, "logit_value": config.dqn.logit_value}
+    module |= {"mean_return": returns.mean, "own": own.model_dump()}
     source = _from_runners if kind.sampled_at_once is not None else _from_dataset
     described = source(kind, scenario, config, num_resources, iteration, returns)
     return (
@@ -198,10 +221,7 @@ def build_config(
             num_learners=config.learners,
             num_gpus_per_learner=config.gpus_per_learner,
             learner_class=kind.learner,
-            learner_config_dict={
-                "gamma": gamma,
-                "gae_lambda": gamma if config.ppo.gae_lambda is None else config.ppo.gae_lambda,
-            },
+            learner_config_dict={"gamma": scenario.objective.gamma, "own": own.model_dump()},
         )
         .training(
             # Our learners discount by the ticks of a transition, and RLlib by nothing.
@@ -267,9 +287,6 @@ def _from_dataset(
 ) -> AlgorithmConfig:
     """Where an algorithm that plays nothing gets its decisions."""
     layout = Layout.of(scenario.observation, scenario.decision, num_resources)
-    columns = ["obs", "action_mask", "actions"]
-    if config.algo == "marwil":
-        columns.append(RETURN)
     return (
         kind.config()
         .environment(
@@ -281,12 +298,17 @@ def _from_dataset(
             offline_data_class=Dataset,
             dataset_num_iters_per_learner=1,
             input_read_method_kwargs={
-                "columns": columns,
+                "columns": kind.columns,
                 "seed": config.seed,
                 "read_before": iteration * config.decisions_per_iteration,
                 "gamma": scenario.objective.gamma,
                 "reward_scale": returns.scale,
             },
         )
-        .reporting(min_time_s_per_iteration=0, min_train_timesteps_per_iteration=0)
+        # One training step an iteration: RLlib would go on until something is played.
+        .reporting(
+            min_time_s_per_iteration=0,
+            min_train_timesteps_per_iteration=0,
+            min_sample_timesteps_per_iteration=0,
+        )
     )

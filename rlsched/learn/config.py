@@ -14,8 +14,8 @@ from rlsched.scenario import Scenario
 from rlsched.scenario.beside import read_beside
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 
-Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil"]
-OFFLINE = ("bc", "marwil")
+Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil", "cql"]
+OFFLINE = ("bc", "marwil", "cql")
 """Algorithms that learn from a dataset alone."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
@@ -82,7 +82,7 @@ class Ppo(Frozen):
 class Appo(Frozen):
     """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
 
-    fragment: int = Field(64, ge=1, description="decisions per environment and update")
+    fragment: int = Field(32, ge=1, description="decisions per environment and update")
     buffer_batches: int = Field(4, ge=1, description="batches that are learned from at random")
     epochs: int = Field(2, ge=1, description="times that each of them is")
     target_every: float = Field(4.0, gt=0, description="rounds of the buffer between moves of the target")
@@ -97,7 +97,7 @@ class Appo(Frozen):
 class Dqn(Frozen):
     """Deep Q-learning: double and dueling [van Hasselt et al. 2016; Wang et al. 2016]."""
 
-    every: int = Field(16, ge=1, description="decisions per environment between updates")
+    every: int = Field(8, ge=1, description="decisions per environment between updates")
     batch: int = Field(1024, ge=1, description="decisions per update")
     buffer: int = Field(
         200_000, ge=1, description="decisions that are remembered, somewhat less where episodes are short"
@@ -136,6 +136,24 @@ class Marwil(Bc):
     value_weight: float = Field(1.0, gt=0)
 
 
+class Cql(Bc):
+    """Q-learning that trusts what the dataset shows, for choices among actions [Kumar et al. 2020]."""
+
+    learning_rate: float = Field(3e-4, gt=0)
+    conservative: float = Field(
+        0.01,
+        ge=0,
+        description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
+    )
+    temperature: float = Field(
+        0.01, gt=0, description="of the soft maximum, in units of reward of returns of about 1"
+    )
+    logit_value: float = Field(
+        0.01, gt=0, description="what a logit of the policy network is worth at first, likewise"
+    )
+    target_share: float = Field(0.005, gt=0, le=1, description="of the way that targets follow per minibatch")
+
+
 class Search(Frozen):
     """Evolution of a priority function [Hansen 2016]."""
 
@@ -161,13 +179,13 @@ class WarmStart(Frozen):
 class Sampling(Frozen):
     """Who plays, and how much per iteration."""
 
-    envs_per_runner: int = Field(32, ge=1)
+    envs_per_runner: int = Field(64, ge=1)
     runners: int | None = Field(
         None,
         ge=0,
         description="remote runners; 0 plays in the learner's own process; left out: 0, or 1 for appo",
     )
-    fragment: int = Field(1024, ge=1, description="decisions per environment and iteration")
+    fragment: int = Field(512, ge=1, description="decisions per environment and iteration")
     hung_seconds: float | None = Field(
         60.0,
         gt=0,
@@ -219,8 +237,11 @@ class TrainConfig(Frozen):
     dqn: Dqn = Dqn()
     bc: Bc = Bc()
     marwil: Marwil = Marwil()
+    cql: Cql = Cql()
     search: Search = Search()
-    dataset: Path | None = Field(None, description="folder of the dataset that is learned from (bc, marwil)")
+    dataset: Path | None = Field(
+        None, description="folder of the dataset that is learned from (bc, marwil, cql)"
+    )
     warm_start: WarmStart | None = Field(None, description="null: as the network is built")
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
@@ -279,20 +300,24 @@ class TrainConfig(Frozen):
             "dqn": self.dqn,
             "bc": self.bc,
             "marwil": self.marwil,
+            "cql": self.cql,
         }
         return sections[self.algo]
 
     @property
-    def imitating(self) -> Bc:
+    def reading(self) -> Bc:
         """The settings of the algorithm that learns from a dataset."""
-        return self.marwil if self.algo == "marwil" else self.bc
+        own = self.own
+        if not isinstance(own, Bc):
+            raise TypeError(f"{self.algo} learns from no dataset")
+        return own
 
     @property
     def decisions_per_iteration(self) -> int:
         """Of all runners together, or of the dataset."""
         if self.algo in OFFLINE:
             learners = max(1, self.learners)
-            return self.imitating.rows // learners * learners
+            return self.reading.rows // learners * learners
         sampling = self.sampling
         return sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners or 0)
 
@@ -348,7 +373,7 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "validation.patience", f"means nothing to {self.algo}, which keeps its newest", "leave it out"
             )
-        own = self.imitating
+        own = self.reading
         rows = own.rows // max(1, self.learners)
         if own.minibatch > rows:
             raise SettingError(

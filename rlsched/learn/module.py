@@ -120,14 +120,14 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     what a state is worth and the policy which action is best in it, alone. c, what a logit is worth in units
     of reward, is learned, too.
 
-    `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and `logit_value`, c at
-    the start.
+    `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and in the
+    algorithm's `own` settings `logit_value`, c at the start.
     """
 
     def setup(self) -> None:
         """Build the networks and the schedule."""
         super().setup()
-        self.worth = Worth(self.model_config["logit_value"])
+        self.worth = Worth(self.model_config["own"]["logit_value"])
         self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework=self.framework)
 
     def get_non_inference_attributes(self) -> list[str]:

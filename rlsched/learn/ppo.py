@@ -137,10 +137,16 @@ class Losses:
         return cls(policy, value, uncertainty, policy + config.vf_loss_coeff * value - entropy * uncertainty)
 
 
+def lambda_of(told: Mapping[str, Any]) -> float:
+    """Per tick, from what a learner is told; the discount where it is left out."""
+    given: float | None = told["own"]["gae_lambda"]
+    return float(told["gamma"]) if given is None else given
+
+
 class TimedPPOLearner(LeanLearner, PPOTorchLearner):
     """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
 
-    `learner_config_dict` holds `gamma` and `gae_lambda`, per tick.
+    `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
     """
 
     def build(self) -> None:
@@ -179,7 +185,7 @@ class TimedPPOLearner(LeanLearner, PPOTorchLearner):
             played.rewards,
             last,
             (told["gamma"] ** ticks).astype(np.float32),
-            (told["gae_lambda"] ** ticks).astype(np.float32),
+            (lambda_of(told) ** ticks).astype(np.float32),
         )
         arrays = {
             Columns.ACTIONS: played.actions,

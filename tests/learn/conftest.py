@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import ray
 
 from rlsched import scenario
 from rlsched.learn.config import TrainConfig, make_config
+from rlsched.offline.collect import collect
+from rlsched.offline.folder import DatasetFolder
+from rlsched.offline.recipe import Recipe, parse_behaviors
 from rlsched.scenario import Scenario
+from tests.offline.conftest import nobody
 
 SMALL = ("episode.jobs=64", "decision.window=32")
 TINY = (
@@ -30,6 +36,21 @@ def small() -> Scenario:
 def tiny() -> TrainConfig:
     """Iterations of 256 decisions."""
     return make_config({}, "test", TINY)
+
+
+@pytest.fixture(scope="session")
+def short() -> Scenario:
+    """Episodes of 100 ticks."""
+    return scenario.load("green-10", ["episode.max_ticks=100"])
+
+
+@pytest.fixture(scope="session")
+def shown(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of what sjf did in them."""
+    folder = tmp_path_factory.mktemp("datasets") / "sjf"
+    what = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=4000)
+    collect(short, what, DatasetFolder(folder), nobody)
+    return folder
 
 
 @pytest.fixture

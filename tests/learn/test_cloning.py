@@ -8,39 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import build_config
-from rlsched.learn.cloning import Dataset, flat
 from rlsched.learn.config import WarmStart, make_config, read_config
+from rlsched.learn.dataset import Dataset, flat
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import demonstrate
 from rlsched.learn.policy import load_policy
 from rlsched.learn.scale import Returns
-from rlsched.offline.collect import collect
-from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import RETURN, Reader
-from rlsched.offline.recipe import Recipe, parse_behaviors
 from rlsched.scenario import Scenario
-from tests.offline.conftest import nobody
 
 ROWS = 4000
-
-
-@pytest.fixture(scope="module")
-def short() -> Scenario:
-    return scenario.load("green-10", ["episode.max_ticks=100"])
-
-
-@pytest.fixture(scope="module")
-def shown(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Decisions of sjf."""
-    folder = tmp_path_factory.mktemp("datasets") / "sjf"
-    what = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=ROWS)
-    collect(short, what, DatasetFolder(folder), nobody)
-    return folder
 
 
 def agreement(folder: Path, short: Scenario) -> float:
