@@ -61,6 +61,17 @@ ENTRIES = {
         "trusts only what the dataset shows; --dataset",
         "Kumar et al. 2020",
     ),
+    "rare": Entry(
+        "rare",
+        "an actor and twin critics on one encoder: critic-regularised regression with --dataset, soft "
+        "actor-critic among actions without",
+        "Venkataswamy 2023; Wang et al. 2020; Christodoulou 2019",
+    ),
+    "launchpad": Entry(
+        "launchpad",
+        "the same, from a dataset first and then from play, with the settings of rare beside; --dataset",
+        "Venkataswamy 2023; Ball et al. 2023",
+    ),
 }
 
 

@@ -23,9 +23,10 @@ from rlsched.learn.config import TrainConfig
 from rlsched.learn.cql import GAP, CQLLearner, ReadingCQLConfig
 from rlsched.learn.dataset import CHOICES, TRANSITIONS, Dataset
 from rlsched.learn.dqn import TimedDQNLearner
-from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO
+from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO, GuardedRare
 from rlsched.learn.module import ClonedModule, MaskedModule, QModule, TargetedModule, module_config
 from rlsched.learn.ppo import TimedPPOLearner
+from rlsched.learn.rare import Phases, RareConfig, RareLearner, RareModule
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
@@ -56,6 +57,7 @@ class Description:
             `AlgorithmConfig.training`.
         columns: of the dataset that it learns from.
         sampled_at_once: decisions per environment that a runner hands over; None: it learns from a dataset.
+        whole_iterations: a training step of it is an iteration; else as many as take so many decisions are.
     """
 
     config: Callable[[], AlgorithmConfig]
@@ -65,6 +67,7 @@ class Description:
     settings: Callable[[TrainConfig, int], Mapping[str, Any]]
     columns: tuple[str, ...] = ()
     sampled_at_once: Callable[[TrainConfig], int] | None = None
+    whole_iterations: bool = False
 
 
 def _ppo(config: TrainConfig, before: int) -> dict[str, Any]:
@@ -141,6 +144,40 @@ def _cql(config: TrainConfig, before: int) -> dict[str, Any]:
     }
 
 
+def _rare(config: TrainConfig, before: int) -> dict[str, Any]:
+    own = config.rare
+    read = float(config.launchpad.rows if config.algo == "launchpad" else "inf")
+    return {
+        "grad_clip": own.gradient_clip,
+        "minibatch_size": own.minibatch,
+        "train_batch_size_per_learner": config.decisions_per_iteration // max(1, config.learners),
+        "told": {
+            "phases": Phases(
+                read=read if config.dataset is not None else 0.0,
+                imitate=own.imitate,
+                share=config.launchpad.share,
+            ),
+            "dataset": None if config.dataset is None else str(config.dataset),
+            "read_before": before,
+            "rows": config.decisions_per_iteration,
+            "every": own.every,
+            "batch": own.batch,
+            "capacity": own.buffer,
+            "learning_starts": own.learning_starts,
+        },
+    }
+
+
+RARE = Description(
+    config=lambda: RareConfig(algo_class=GuardedRare),
+    learner=RareLearner,
+    module=RareModule,
+    reports=("policy_loss", "critic_loss", "value_mean", "better_share", "entropy", "temperature", AGREEMENT),
+    settings=_rare,
+    sampled_at_once=lambda config: config.rare.every,
+    whole_iterations=True,
+)
+
 DESCRIPTIONS: Mapping[str, Description] = {
     "ppo": Description(
         config=lambda: PPOConfig(algo_class=GuardedPPO),
@@ -190,6 +227,8 @@ DESCRIPTIONS: Mapping[str, Description] = {
         settings=_cql,
         columns=TRANSITIONS,
     ),
+    "rare": RARE,
+    "launchpad": RARE,
 }
 
 
@@ -272,7 +311,8 @@ def _from_runners(
             env_runner_health_probe_timeout_s=PROBE_S,
         )
         .reporting(
-            min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=config.decisions_per_iteration
+            min_time_s_per_iteration=0,
+            min_sample_timesteps_per_iteration=0 if kind.whole_iterations else config.decisions_per_iteration,
         )
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlsched.sim.layout import Block, Layout
 
@@ -15,6 +16,26 @@ ILLEGAL = torch.finfo(torch.float32).min
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
     """Logits (batch, actions) with illegal actions at the finite minimum."""
     return logits.masked_fill(mask < 0.5, ILLEGAL)
+
+
+class EncodedPolicy(nn.Module):
+    """A policy in two parts, so that critics may judge by what it encodes."""
+
+    def encode(self, vector: Tensor, mask: Tensor) -> Any:
+        """What states and actions mean: a tensor, or a tuple of them that can be detached."""
+        raise NotImplementedError
+
+    def choose(self, encoded: Any, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        raise NotImplementedError
+
+    def judge(self) -> nn.Module:
+        """Something new that judges all actions by what is encoded: -> (batch, actions)."""
+        raise NotImplementedError
+
+    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        return self.choose(self.encode(vector, mask), mask)
 
 
 class Blocks:

@@ -14,9 +14,9 @@ from rlsched.scenario import Scenario
 from rlsched.scenario.beside import read_beside
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 
-Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil", "cql"]
-OFFLINE = ("bc", "marwil", "cql")
-"""Algorithms that learn from a dataset alone."""
+Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil", "cql", "rare", "launchpad"]
+FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
+"""Algorithms that nothing can be learned with without a dataset; `rare` may have one."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
 IMPATIENT = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
@@ -154,6 +154,52 @@ class Cql(Bc):
     target_share: float = Field(0.005, gt=0, le=1, description="of the way that targets follow per minibatch")
 
 
+class Rare(Bc):
+    """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
+
+    learning_rate: float = Field(3e-4, gt=0)
+    target_share: float = Field(0.005, gt=0, le=1, description="of the way that targets follow per minibatch")
+    norm_rate: float = Field(
+        1e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
+    )
+    logit_value: float = Field(
+        0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
+    )
+    imitate: int = Field(
+        200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
+    )
+    weights: Literal["binary", "exp"] = Field(
+        "binary",
+        description="what is imitated then: binary, what is better than what the policy does; exp, all, the "
+        "more so the better",
+    )
+    beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
+    temperature: float = Field(
+        0.01, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
+    )
+    entropy: float = Field(
+        0.1, ge=0, lt=1, description="to be kept while playing, of the greatest that a choice can have"
+    )
+    every: int = Field(8, ge=1, description="decisions per environment between updates, while playing")
+    batch: int = Field(1024, ge=1, description="decisions per update, while playing")
+    buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
+    learning_starts: int = Field(
+        10_000, ge=0, description="decisions played before the first update by them, and after --resume"
+    )
+    epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first, while playing")
+    final_epsilon: float = Field(0.0, ge=0, le=1)
+    epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
+
+
+class Launchpad(Frozen):
+    """The same, from a dataset first and then from play [Venkataswamy 2023, 7.4]."""
+
+    rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
+    share: float = Field(
+        0.5, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
+    )
+
+
 class Search(Frozen):
     """Evolution of a priority function [Hansen 2016]."""
 
@@ -238,10 +284,10 @@ class TrainConfig(Frozen):
     bc: Bc = Bc()
     marwil: Marwil = Marwil()
     cql: Cql = Cql()
+    rare: Rare = Rare()
+    launchpad: Launchpad = Launchpad()
     search: Search = Search()
-    dataset: Path | None = Field(
-        None, description="folder of the dataset that is learned from (bc, marwil, cql)"
-    )
+    dataset: Path | None = Field(None, description="folder of the dataset that is learned from")
     warm_start: WarmStart | None = Field(None, description="null: as the network is built")
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
@@ -301,8 +347,16 @@ class TrainConfig(Frozen):
             "bc": self.bc,
             "marwil": self.marwil,
             "cql": self.cql,
+            "rare": self.rare,
+            "launchpad": self.rare,
         }
         return sections[self.algo]
+
+    @property
+    def plays(self) -> bool:
+        """Whether anything is learned from play; else all is from a dataset."""
+        alone = self.algo in FROM_DATASETS and self.algo != "launchpad"
+        return not alone and not (self.algo == "rare" and self.dataset is not None)
 
     @property
     def reading(self) -> Bc:
@@ -315,7 +369,7 @@ class TrainConfig(Frozen):
     @property
     def decisions_per_iteration(self) -> int:
         """Of all runners together, or of the dataset."""
-        if self.algo in OFFLINE:
+        if not self.plays:
             learners = max(1, self.learners)
             return self.reading.rows // learners * learners
         sampling = self.sampling
@@ -352,17 +406,46 @@ class TrainConfig(Frozen):
             )
         if self.algo == "dqn":
             self._check_dqn()
-        if self.algo in OFFLINE:
-            self._check_offline()
-        elif self.dataset is not None:
+        if self.algo in FROM_DATASETS and self.dataset is None:
+            raise SettingError("dataset", f"is missing, which {self.algo} learns from", "add --dataset DIR")
+        if self.algo not in (*FROM_DATASETS, "rare") and self.dataset is not None:
             raise SettingError(
-                "dataset", f"means nothing to {self.algo}", f"leave it out, or set algo={OFFLINE[0]}"
+                "dataset", f"means nothing to {self.algo}", f"leave it out, or set algo={FROM_DATASETS[0]}"
             )
+        if not self.plays:
+            self._check_reading()
+        if self.algo in ("rare", "launchpad"):
+            self._check_rare()
         return self
 
-    def _check_offline(self) -> None:
-        if self.dataset is None:
-            raise SettingError("dataset", f"is missing, which {self.algo} learns from", "add --dataset DIR")
+    def _check_rare(self) -> None:
+        if self.network.kind == "priority":
+            raise SettingError("network.kind", f"priority means nothing to {self.algo}", "leave it out")
+        if self.warm_start is not None:
+            raise SettingError(
+                "warm_start",
+                f"means nothing to {self.algo}",
+                "leave it out, or give a dataset of the teacher",
+            )
+        if self.plays:
+            self._check_buffer("rare", self.rare.every, self.rare.buffer)
+        if self.algo == "launchpad" and self.steps is not None and self.steps <= self.launchpad.rows:
+            raise SettingError(
+                "launchpad.rows",
+                f"value {self.launchpad.rows} is no less than steps {self.steps}: nothing would be played",
+                "set less, or more steps",
+            )
+
+    def _check_buffer(self, section: str, every: int, buffer: int) -> None:
+        at_once = self.sampling.envs_per_runner * every * max(1, self.sampling.runners or 0)
+        if buffer < at_once:
+            raise SettingError(
+                f"{section}.buffer",
+                f"value {buffer} is less than the {at_once} decisions that come between updates",
+                "set more",
+            )
+
+    def _check_reading(self) -> None:
         if self.sampling.runners:
             raise SettingError(
                 "sampling.runners", f"mean nothing to {self.algo}, which plays nothing", "leave it out"
@@ -383,11 +466,7 @@ class TrainConfig(Frozen):
             )
 
     def _check_dqn(self) -> None:
-        at_once = self.sampling.envs_per_runner * self.dqn.every * max(1, self.sampling.runners or 0)
-        if self.dqn.buffer < at_once:
-            raise ValueError(
-                f"dqn.buffer {self.dqn.buffer} is less than the {at_once} decisions that come between updates"
-            )
+        self._check_buffer("dqn", self.dqn.every, self.dqn.buffer)
         if self.steps is not None and self.dqn.learning_starts >= self.steps:
             raise ValueError(
                 f"dqn.learning_starts {self.dqn.learning_starts} is no less than steps {self.steps}: "

@@ -32,7 +32,7 @@ class ReadingCQL(Reading, DQN):
     """Conservative Q-learning."""
 
 
-class ReadingCQLConfig(DQNConfig):  # type: ignore[misc]
+class ReadingCQLConfig(DQNConfig):
     """As of DQN, but for who plays: nobody."""
 
     def __init__(self) -> None:

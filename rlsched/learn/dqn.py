@@ -29,9 +29,7 @@ from torch.nn.functional import huber_loss
 
 from rlsched.learn.discounting import discounts
 from rlsched.learn.learner import LeanLearner
-from rlsched.learn.replay import ReplayBuffer
-
-REPLAY_STREAM = 0x7265706C  # of the transitions that are drawn
+from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
 
 
 class ReplayingDQN(DQN):

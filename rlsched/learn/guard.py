@@ -20,6 +20,7 @@ from ray.rllib.algorithms.ppo import PPO
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rlsched.learn.dqn import ReplayingDQN
+from rlsched.learn.rare import Rare
 
 logger = logging.getLogger(__name__)
 
@@ -215,3 +216,7 @@ class GuardedAPPO(Guarded, APPO):
 
 class GuardedDQN(Guarded, ReplayingDQN):
     """DQN whose remote runners are looked after."""
+
+
+class GuardedRare(Guarded, Rare):
+    """RARE whose remote runners are looked after."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
-from rlsched.learn.blocks import Blocks, masked
+from rlsched.learn.blocks import Blocks, EncodedPolicy, masked
 from rlsched.sim.layout import Layout
 
 Size = Literal["small", "medium", "large"]
@@ -43,7 +43,7 @@ def draw_images(profile: Tensor, units: Sequence[int]) -> Tensor:
     return torch.cat(parts, dim=2)
 
 
-class ImagePolicy(nn.Module):
+class ImagePolicy(EncodedPolicy):
     """Image and job array, each normalised, joined, condensed; tied to its cluster and window.
 
     Args:
@@ -86,9 +86,17 @@ class ImagePolicy(nn.Module):
         nn.init.orthogonal_(self.head.weight, 0.01)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
-        """Masked logits (batch, actions)."""
+    def encode(self, vector: Tensor, mask: Tensor) -> Tensor:
+        """(batch, width) image and rest, condensed."""
         image = draw_images(self.blocks(vector, "profile"), self.units).unsqueeze(1)
         rest = torch.cat([self.blocks(vector, name).flatten(1) for name in self.others], dim=1)
         parts = [self.norm_image(self.of_image(image)), self.norm_rest(self.of_rest(rest))]
-        return masked(self.head(self.joint(torch.cat(parts, dim=1))), mask)
+        return self.joint(torch.cat(parts, dim=1))
+
+    def choose(self, encoded: Tensor, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        return masked(self.head(encoded), mask)
+
+    def judge(self) -> nn.Module:
+        """What judges all actions by what is encoded: -> (batch, actions)."""
+        return nn.Linear(self.head.in_features, self.head.out_features)

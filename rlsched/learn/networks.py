@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
-from rlsched.learn.blocks import ILLEGAL, Blocks, context_size, masked
+from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, context_size, masked
 from rlsched.learn.config import Network
 from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
@@ -58,7 +59,7 @@ def mean_job(jobs: Tensor) -> Tensor:
     return jobs.sum(1) / jobs[..., 0].sum(1, keepdim=True).clamp(min=1)
 
 
-class FlatPolicy(nn.Module):
+class FlatPolicy(EncodedPolicy):
     """One MLP over the whole vector [H 5.3]; tied to its window and cluster."""
 
     def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
@@ -69,12 +70,22 @@ class FlatPolicy(nn.Module):
         inputs = context_size(layout, privileged=False) + (jobs.size if jobs is not None else 0)
         self.net = mlp([inputs, *hidden, layout.num_actions], last_gain=0.01)
 
-    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
-        """Masked logits (batch, actions)."""
+    def encode(self, vector: Tensor, mask: Tensor) -> Tensor:
+        """(batch, width) what the last layer is given."""
         inputs = self.blocks.context(vector, privileged=False)
         if self.jobs is not None:
             inputs = [self.blocks(vector, self.jobs).flatten(1), *inputs]
-        return masked(self.net(torch.cat(inputs, dim=1)), mask)
+        return self.net[:-1](torch.cat(inputs, dim=1))
+
+    def choose(self, encoded: Tensor, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        return masked(self.net[-1](encoded), mask)
+
+    def judge(self) -> nn.Module:
+        """What judges all actions by what is encoded: -> (batch, actions)."""
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        return mlp([last.in_features, last.out_features], last_gain=0.01)
 
 
 class JobEncoder(nn.Module):
@@ -98,7 +109,61 @@ class JobEncoder(nn.Module):
         return self.of_job(chosen).add_(around).relu_()
 
 
-class JobScorer(nn.Module):
+class Encoded(NamedTuple):
+    """The n jobs that may be chosen, and the states around them.
+
+    Attributes:
+        env: (n,) state of each.
+        slot: (n,) of the window that each is in.
+        jobs: (n, feature) as they are observed.
+        hidden: (n, width) what they mean in their states.
+        around: (batch, 2 width) what actions that are no job are judged by.
+        legal: (batch, window) 1 where a job may be chosen.
+    """
+
+    env: Tensor
+    slot: Tensor
+    jobs: Tensor
+    hidden: Tensor
+    around: Tensor
+    legal: Tensor
+
+    def detach(self) -> Encoded:
+        """The same, for who may not change how it is encoded."""
+        return self._replace(hidden=self.hidden.detach(), around=self.around.detach())
+
+
+class JobHeads(nn.Module):
+    """One score for each job, and one for every other action, by what is encoded.
+
+    Args:
+        hidden: units per layer; the first is what jobs are encoded in.
+        others: actions that are no job: the no-op, with a horizon suspending before it.
+    """
+
+    def __init__(self, hidden: Sequence[int], others: int) -> None:
+        super().__init__()
+        width = hidden[0]
+        self.hidden = tuple(hidden)
+        self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
+        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
+
+    def of_others(self, encoded: Encoded) -> list[Tensor]:
+        """(batch, 1) of each action that is no job."""
+        return [head(encoded.around) for head in self.others]
+
+
+class JobJudge(JobHeads):
+    """Judges all actions by what is encoded; a job that may not be chosen is worth 0."""
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(batch, actions)."""
+        scores = self.body(encoded.hidden).squeeze(-1)
+        jobs = torch.zeros_like(encoded.legal).index_put((encoded.env, encoded.slot), scores)
+        return torch.cat([jobs, *self.of_others(encoded)], dim=1)
+
+
+class JobScorer(JobHeads, EncodedPolicy):
     """Scores every legal job of the window alike, from its features and the state around it.
 
     Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster.
@@ -128,24 +193,19 @@ class JobScorer(nn.Module):
         gain: float,
         waiting: float,
     ) -> None:
-        super().__init__()
+        super().__init__(hidden, layout.num_actions - layout.window)
         self.sharpness = sharpness
         self.gain = gain
         self.waiting = waiting
         self.blocks = Blocks(layout)
         names = layout.job_features
-        width = hidden[0]
-        self.encoder = JobEncoder(layout, width, privileged=False)
-        self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
-        # One head for each action that is no job: the no-op, with a horizon suspending before it.
-        others = range(layout.num_actions - layout.window)
-        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in others)
+        self.encoder = JobEncoder(layout, hidden[0], privileged=False)
         self.linear = nn.Linear(len(names), 1, bias=False)
         with torch.no_grad():
             self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
 
-    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
-        """Masked logits (batch, actions)."""
+    def encode(self, vector: Tensor, mask: Tensor) -> Encoded:
+        """The jobs that may be chosen, and the states around them."""
         jobs = self.blocks(vector, "jobs")
         context = self.blocks.context(vector, privileged=False)
         state = self.encoder.of_state(torch.cat([*context, mean_job(jobs)], dim=1))
@@ -153,14 +213,22 @@ class JobScorer(nn.Module):
         env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
         hidden = self.encoder(chosen, state.index_select(0, env))
-        scores = torch.add(self.sharpness * self.linear(chosen), self.body(hidden), alpha=self.gain)
         pool = torch.zeros_like(state).index_add(0, env, hidden) / (legal.sum(1, keepdim=True) + 1)
-        logits = torch.full_like(legal, ILLEGAL).index_put((env, slot), scores.squeeze(-1))
+        return Encoded(env, slot, chosen, hidden, torch.cat([state, pool], dim=1), legal)
+
+    def choose(self, encoded: Encoded, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        linear, body = self.linear(encoded.jobs), self.body(encoded.hidden)
+        scores = torch.add(self.sharpness * linear, body, alpha=self.gain).squeeze(-1)
+        logits = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
         # Waiting, and suspending a running job, compete with the best job, whatever the level of the scores.
         level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6) + self.waiting
-        around = torch.cat([state, pool], dim=1)
-        others = [torch.add(level, head(around), alpha=self.gain) for head in self.others]
+        others = [torch.add(level, score, alpha=self.gain) for score in self.of_others(encoded)]
         return masked(torch.cat([logits, *others], dim=1), mask)
+
+    def judge(self) -> nn.Module:
+        """What judges all actions by what is encoded: -> (batch, actions)."""
+        return JobJudge(self.hidden, len(self.others))
 
 
 class Critic(nn.Module):
@@ -185,9 +253,24 @@ class Critic(nn.Module):
 
     def begin_with(self, value: float) -> None:
         """Expect about this everywhere, before anything is learned."""
-        last = self.net[-1]
-        assert isinstance(last, nn.Linear)
-        nn.init.constant_(last.bias, value)
+        nn.init.constant_(self.last(self.net).bias, value)
+
+    @torch.no_grad()
+    def rescale(self, factor: float, offset: float) -> None:
+        """Give factor times what it gave, and offset, from now on."""
+        parts = [self.net] if self.of_job is None else [self.net, self.of_job]
+        for part in parts:
+            last = self.last(part)
+            last.weight.mul_(factor)
+            last.bias.mul_(factor)
+        self.last(self.net).bias.add_(offset)
+
+    @staticmethod
+    def last(part: nn.Sequential) -> nn.Linear:
+        """Its last layer."""
+        layer = part[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer
 
     def forward(self, vector: Tensor) -> Tensor:
         """(batch,) values."""

@@ -17,6 +17,8 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rlsched.learn.memory import Memory
 
+REPLAY_STREAM = 0x7265706C  # of the transitions that are drawn
+
 
 class ReplayBuffer:
     """Transitions of single decisions, drawn evenly.

@@ -18,7 +18,7 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.config import OFFLINE, TrainConfig
+from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.imitation import check_teacher
@@ -295,7 +295,7 @@ class Run:
             else Score(standing.best_excess or 0.0, standing.best_value)
         )
         # What imitates is to be the same as what it imitates, not better: that grows with every iteration.
-        better = score < best or self.config.algo in OFFLINE
+        better = score < best or not self.config.plays
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,

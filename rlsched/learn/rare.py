@@ -1,0 +1,423 @@
+"""RARE: an actor and twin critics on one encoder, that learn from datasets and from play [Venkataswamy 2023].
+
+From a dataset: critic-regularised regression [Wang et al. 2020], the actor imitates what is better than what
+it would do itself. From play: soft actor-critic among actions [Haarnoja et al. 2018; Christodoulou 2019].
+Launchpad begins with the one and goes on with the other, and keeps drawing from the dataset [Ball et al.
+2023], which may be larger than any replay buffer.
+
+The critics' loss moves the encoder, the actor's does not, but for the first rows of a dataset, which are
+imitated as they are. Critics are normalised as targets are (`popart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.utils import make_target_network, update_target_network
+from ray.rllib.core.rl_module.apis import (
+    TARGET_NETWORK_ACTION_DIST_INPUTS,
+    InferenceOnlyAPI,
+    TargetNetworkAPI,
+)
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+from ray.rllib.utils.metrics import (
+    ENV_RUNNER_RESULTS,
+    LEARNER_RESULTS,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+)
+from ray.rllib.utils.schedules.scheduler import Scheduler
+from torch import Tensor, nn
+from torch.nn.functional import huber_loss
+
+from rlsched.learn.blocks import EncodedPolicy
+from rlsched.learn.cloning import ReadingLearner
+from rlsched.learn.config import Network
+from rlsched.learn.dataset import TRANSITIONS, learned_from
+from rlsched.learn.discounting import discounts
+from rlsched.learn.module import MaskedModule, Worth
+from rlsched.learn.networks import Critic
+from rlsched.learn.popart import PopArt
+from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.reader import Reader
+from rlsched.sim.layout import Layout
+
+WORTHS, NEXT_WORTHS = "worths", "next_worths"
+GREATEST_WEIGHT = 20.0
+"""Of an action that is imitated by the exponential of its advantage [Wang et al. 2020]."""
+
+
+class Judge(nn.Module):
+    """One critic: V(s), and what actions are worth beside each other, by what the policy encodes.
+
+    In units of the normalised returns.
+    """
+
+    def __init__(self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float) -> None:
+        super().__init__()
+        self.value = Critic(layout, network.critic_hidden)
+        self.advantage = advantage
+        self.worth = Worth(logit_value * network.gain)
+
+    def forward(self, vector: Tensor, mask: Tensor, encoded: Any) -> Tensor:
+        """(batch, actions) Q; of illegal actions as of the state."""
+        legal = mask > 0.5
+        scores = self.advantage(encoded).where(legal, 0.0)
+        mean = scores.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+        return self.value(vector).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
+
+    @torch.no_grad()
+    def rescale(self, factor: float, offset: float) -> None:
+        """Give factor times what it gave, and offset, from now on."""
+        self.value.rescale(factor, offset)
+        self.worth.log.add_(log(factor))
+
+
+class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
+    """The policy, its twin critics, and all of them as they were some updates ago.
+
+    `model_config` also holds `own`, the algorithm's settings.
+
+    Attributes:
+        imitates: the actor's loss moves the encoder, too.
+    """
+
+    imitates = False
+
+    def setup(self) -> None:
+        """Build the networks and the schedule of exploration."""
+        super().setup()
+        del self.critic
+        own, network = self.model_config["own"], Network.model_validate(self.model_config["network"])
+        policy = encoded(self.policy)
+        self.critics = nn.ModuleList(
+            Judge(self.layout, network, policy.judge(), own["logit_value"]) for _ in range(2)
+        )
+        self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"])
+        self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))
+        ends = [[0, own["epsilon"]], [own["epsilon_steps"], own["final_epsilon"]]]
+        self.epsilon_schedule = Scheduler(ends, framework=self.framework)
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """Names of what choosing actions can do without."""
+        return ["critics", "popart", "log_temperature", "target_policy", "target_critics"]
+
+    def make_target_networks(self) -> None:
+        """Copy the policy and its critics."""
+        self.target_policy = make_target_network(self.policy)
+        self.target_critics = make_target_network(self.critics)
+
+    def every_critic(self) -> list[Judge]:
+        """Those that learn and those that follow them."""
+        found = [*self.critics, *self.target_critics]
+        return [critic for critic in found if isinstance(critic, Judge)]
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        """What follows what."""
+        return [(self.policy, self.target_policy), (self.critics, self.target_critics)]
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """(batch, actions) of the older policy, and what the more careful of the older critics thinks."""
+        vector, mask = self._split(batch)
+        policy = encoded(self.target_policy)
+        means = policy.encode(vector, mask)
+        worths = [critic(vector, mask, means) for critic in self.target_critics]
+        return {
+            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask),
+            NEXT_WORTHS: self.popart.undo(torch.min(*worths)),
+        }
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+        """(batch,) of the states, by the first critic, in units of reward."""
+        first = self.critics[0]
+        assert isinstance(first, Judge)
+        return self.popart.undo(first.value(self._split(batch)[0]))
+
+    def _forward_exploration(
+        self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The policy's logits, mixed with any legal action by the chance of the schedule."""
+        _, mask = self._split(batch)
+        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS]
+        chance = float(self.epsilon_schedule.update(t or 0))
+        if chance > 0.0:
+            anything = mask / mask.sum(1, keepdim=True).clamp(min=1)
+            mixed = ((1 - chance) * torch.softmax(logits, dim=1) + chance * anything).log()
+            logits = torch.where(mask > 0.5, mixed, logits)
+        return {Columns.ACTION_DIST_INPUTS: logits}
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Of the states with gradients, of those that follow by what is older."""
+        vector, mask = self._split(batch)
+        policy = encoded(self.policy)
+        means = policy.encode(vector, mask)
+        with torch.no_grad():
+            following = self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
+        return {
+            Columns.ACTION_DIST_INPUTS: policy.choose(means if self.imitates else means.detach(), mask),
+            WORTHS: torch.stack([critic(vector, mask, means) for critic in self.critics]),
+            **following,
+        }
+
+
+def encoded(policy: nn.Module) -> EncodedPolicy:
+    """A policy that critics can judge by; settings name no other."""
+    if not isinstance(policy, EncodedPolicy):
+        raise TypeError(f"a {type(policy).__name__} encodes nothing")
+    return policy
+
+
+@dataclass(frozen=True)
+class Phases:
+    """What decisions of a run come from.
+
+    Attributes:
+        read: so many first from the dataset alone; infinite: all.
+        imitate: the first of those, as they are.
+        share: of a batch that comes from the dataset while playing.
+    """
+
+    read: float
+    imitate: int
+    share: float
+
+
+class RareConfig(AlgorithmConfig):
+    """RLlib's settings and, in `told`, what `Rare` wants to know beside.
+
+    These are `phases`, `dataset` (its folder, or None) with `read_before`, `rows` per iteration, and `every`,
+    `batch`, `capacity` and `learning_starts` of what is played.
+    """
+
+    def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
+        super().__init__(algo_class=algo_class or Rare)
+        self.told: dict[str, Any] = {}
+
+    def training(self, *, told: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
+        """Set what is known of training."""
+        super().training(**kwargs)
+        if told is not None:
+            self.told = dict(told)
+        return self
+
+    def get_default_learner_class(self) -> type[Any]:
+        """What learns."""
+        return RareLearner
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """What is learned."""
+        return RLModuleSpec(module_class=RareModule)
+
+
+class Rare(Algorithm):
+    """Reads, or plays and remembers, and learns."""
+
+    def setup(self, config: Any) -> None:
+        """Build as RLlib does; what is read is opened, what is played is not remembered yet."""
+        super().setup(config)
+        told = self.config.told
+        self.reader: Reader | None = None
+        if told["dataset"] is not None:
+            folder = Path(told["dataset"])
+            seed, before = self.config.seed or 0, told["read_before"]
+            self.reader = Reader(folder, read_manifest(folder), TRANSITIONS, seed=seed, read_before=before)
+        capacity = told["capacity"]
+        rows = capacity + -(-capacity // told["every"]) + 1
+        rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
+        self.replay = ReplayBuffer(rows, rng)
+        self.played = 0
+
+    def training_step(self) -> None:
+        """As much as an iteration is."""
+        phases: Phases = self.config.told["phases"]
+        known = self._decisions()
+        if known < phases.read:
+            self._read(int(min(self.config.told["rows"], phases.read - known)))
+        else:
+            self._play()
+
+    def cleanup(self) -> None:
+        """Let go of files and processes."""
+        if self.reader is not None:
+            self.reader.close()
+        super().cleanup()
+
+    def _decisions(self) -> int:
+        """Read or played since the run began."""
+        return int(self.metrics.peek(NUM_ENV_STEPS_SAMPLED_LIFETIME, default=0))
+
+    def _count(self, decisions: int) -> None:
+        self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, decisions, reduce="lifetime_sum")
+
+    def _read(self, rows: int) -> None:
+        """Learn from so many decisions of the dataset, once from each."""
+        columns = self._from_dataset(rows)
+        self._count(rows)
+        self._learn(columns, self.config.minibatch_size)
+
+    def _play(self) -> None:
+        """Play, and learn from some of what was played and read after every few decisions."""
+        told = self.config.told
+        over = self._decisions() + told["rows"]
+        while self._decisions() < over:
+            episodes, results = synchronous_parallel_sample(
+                worker_set=self.env_runner_group,
+                sample_timeout_s=self.config.sample_timeout_s,
+                _uses_new_env_runners=True,
+                _return_metrics=True,
+            )
+            self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
+            decisions = sum(len(episode) for episode in episodes)
+            if not decisions:
+                return  # every runner is away; they are looked after between training steps
+            self.replay.add(episodes)
+            self._count(decisions)
+            self.played += decisions
+            if self.played < told["learning_starts"] or not len(self.replay):
+                continue
+            self._learn(self._drawn(told["batch"]), None)
+            self.env_runner_group.sync_weights(
+                from_worker_or_learner_group=self.learner_group,
+                policies=[DEFAULT_MODULE_ID],
+                inference_only=True,
+            )
+
+    def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
+        """From what was played and, by its share, from the dataset."""
+        read = round(rows * self.config.told["phases"].share) if self.reader is not None else 0
+        drawn = self.replay.sample(rows - read)
+        if not read:
+            return drawn
+        columns = self._from_dataset(read)
+        return {name: np.concatenate([drawn[name], columns[name]]) for name in drawn}
+
+    def _from_dataset(self, rows: int) -> dict[str, NDArray[Any]]:
+        assert self.reader is not None
+        return learned_from(self.reader.take(rows), self.config.env_config["reward_scale"])
+
+    def _learn(self, columns: Mapping[str, NDArray[Any]], minibatch: int | None) -> None:
+        rows = len(columns[Columns.OBS])
+        batch = MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(dict(columns))}, env_steps=rows)
+        learned = self.learner_group.update(
+            batch=batch,
+            minibatch_size=minibatch,
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
+        )
+        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
+
+
+class RareLearner(ReadingLearner):
+    """The losses of the critics, the actor and the temperature, at once.
+
+    `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
+    """
+
+    decisions = 0
+
+    def build(self) -> None:
+        """Build what learns, and what follows it."""
+        super().build()
+        self.networks.make_target_networks()
+
+    @property
+    def networks(self) -> RareModule:
+        """What learns."""
+        module: RareModule = self.module[DEFAULT_MODULE_ID].unwrapped()
+        return module
+
+    def before_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
+        """See how far the run is."""
+        super().before_gradient_based_update(timesteps=timesteps)
+        self.decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
+        phases: Phases = self.config.told["phases"]
+        self.reads = self.decisions <= phases.read
+        self.networks.imitates = self.decisions <= phases.imitate
+
+    def compute_loss_for_module(
+        self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
+    ) -> Tensor:
+        """All of them, reported."""
+        own, networks = self.config.learner_config_dict["own"], self.networks
+        actions = batch[Columns.ACTIONS].long()
+        logits, worths = fwd_out[Columns.ACTION_DIST_INPUTS], fwd_out[WORTHS]
+        temperature = networks.log_temperature.exp()
+        self.targets = self._targets(batch, fwd_out, 0.0 if self.reads else float(temperature.detach()))
+        taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
+        critics = huber_loss(taken, networks.popart(self.targets).expand(2, -1))
+        logp = logits.log_softmax(dim=1)
+        chances = logp.exp()
+        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
+        entropy = -(chances * logp.where(legal, 0.0)).sum(1)
+        believed = networks.popart.undo(worths.detach().min(0).values)
+        expected = (chances.detach() * believed).sum(1)
+        advantages = believed.gather(1, actions.unsqueeze(1)).squeeze(1) - expected
+        chosen = logp.gather(1, actions.unsqueeze(1)).squeeze(1)
+        if networks.imitates:
+            actor = -chosen.mean()
+        elif self.reads:
+            actor = -(regression_weights(advantages, own["weights"], own["beta"]) * chosen).mean()
+        else:
+            actor = -((chances * believed).sum(1) + temperature.detach() * entropy).mean()
+        # By which share of the greatest entropy that a choice can have, whatever the number of actions.
+        excess = entropy.detach() - own["entropy"] * legal.sum(1).clamp(min=1).log()
+        cooling = (temperature * excess).mean() * float(not self.reads)
+        self.log_agreement(module_id, logits, actions)
+        told = {
+            "policy_loss": actor,
+            "critic_loss": critics,
+            "value_mean": expected.mean(),
+            "better_share": (advantages > 0).float().mean(),
+            "entropy": entropy.mean(),
+            "temperature": temperature,
+        }
+        self.metrics.log_dict({name: value.detach() for name, value in told.items()}, key=module_id, window=1)
+        return critics + actor + cooling
+
+    @torch.no_grad()
+    def _targets(self, batch: dict[str, Any], fwd_out: dict[str, Tensor], temperature: float) -> Tensor:
+        """(row,) what the critics should have said, in units of reward."""
+        logp = fwd_out[TARGET_NETWORK_ACTION_DIST_INPUTS].log_softmax(dim=1)
+        chances = logp.exp()
+        bonus = temperature * logp.where(chances > 0, 0.0)
+        following = (chances * (fwd_out[NEXT_WORTHS] - bonus)).sum(1)
+        ticks = batch[Columns.NEXT_OBS][:, -1] - batch[Columns.OBS][:, -1]
+        left = discounts(ticks, self.config.learner_config_dict["gamma"]) * following
+        return batch[Columns.REWARDS] + left.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
+
+    def apply_gradients(self, gradients_dict: Any) -> None:
+        """Move the networks, those that follow them after them, and the scale that critics think in."""
+        super().apply_gradients(gradients_dict)
+        networks = self.networks
+        for network, target in networks.get_target_network_pairs():
+            tau = self.config.learner_config_dict["own"]["target_share"]
+            update_target_network(main_net=network, target_net=target, tau=tau)
+        factor, offset = networks.popart.update(self.targets)
+        for critic in networks.every_critic():
+            critic.rescale(factor, offset)
+
+
+def regression_weights(advantages: Tensor, kind: str, beta: float) -> Tensor:
+    """How much each action is to be imitated [Wang et al. 2020, eq. 3 and 4].
+
+    Args:
+        advantages: (row,) of what was done over what the policy would do.
+        kind: `binary`, whether it was better; `exp`, the more so the better it was.
+        beta: of `exp`, in standard deviations of the advantages.
+    """
+    if kind == "binary":
+        return (advantages > 0).float()
+    spread = advantages.std(correction=0).clamp(min=1e-8)
+    return (advantages / (beta * spread)).exp().clamp(max=GREATEST_WEIGHT)
