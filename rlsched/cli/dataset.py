@@ -1,10 +1,11 @@
-"""`rlsched dataset`: describe, check, mix and split what was recorded."""
+"""`rlsched dataset`: describe, check, mix and split what was recorded, and judge policies by it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +15,16 @@ from rlsched.errors import BadInputError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from rlsched.evaluate.bootstrap import Interval
+    from rlsched.offline.estimate import Estimate, Judgement
     from rlsched.offline.manifest import Manifest
 
-app = typer.Typer(help="Describe, check, mix and split datasets.", no_args_is_help=True)
+UNLIKE_SHARE, FEW_EPISODES = 0.05, 10.0
+"""More of a policy's choices unlike anything recorded, or fewer episodes like its own, are to be said."""
+
+app = typer.Typer(
+    help="Describe, check, mix and split datasets, and judge policies by them.", no_args_is_help=True
+)
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a dataset.")]
 
@@ -73,6 +81,139 @@ def check(folder: FolderArgument, json: options.JsonOption = None) -> None:
     console.print(
         f"whole: {dataset.rows:,} decisions in {dataset.episodes:,} episodes and {len(dataset.shards)} shards"
     )
+
+
+@app.command("judge")
+def judge(
+    folder: FolderArgument,
+    policy: Annotated[
+        list[str], typer.Argument(metavar="POLICY...", help="Run folders, checkpoints, exported policies.")
+    ],
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            metavar="G",
+            min=0.0,
+            max=1.0,
+            help="Discount per tick; left out: that of the dataset's objective. With less, estimates are "
+            "surer and say less of what comes late.",
+        ),
+    ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Policies draw actions instead of taking the most likely one.")
+    ] = False,
+    seed: options.SeedOption = None,
+    json: options.JsonOption = None,
+) -> None:
+    """Estimate what policies would earn, from a dataset alone: before they ever decide anything.
+
+    fqe: fitted Q evaluation; wis: weighted importance sampling; both with 95 % intervals, of what is earned
+    from the beginning of an episode, discounted. Beside them how often a policy decides as those who were
+    recorded, and how far its choices are unlike anything recorded.
+
+    Example: rlsched dataset judge runs/mixed runs/clone runs/first
+    """
+    output.Targets(json=json).check()
+    from rlsched.cli.checkpoints import check_exists, loader
+    from rlsched.offline.behavior import check_trained
+    from rlsched.offline.estimate import judge as estimate
+    from rlsched.offline.manifest import read_manifest
+
+    for path in policy:
+        check_exists(path)
+    dataset = read_manifest(folder)
+    load = loader()
+    policies = {path.rstrip("/") or path: load(path) for path in policy}
+    scenario = dataset.scenario
+    for name, one in policies.items():
+        check_trained("POLICY", name, one, scenario, len(scenario.cluster.resources))
+    with output.progress("reading", dataset.rows) as shown:
+        found = estimate(
+            folder,
+            dataset,
+            policies,
+            gamma=scenario.objective.gamma if gamma is None else gamma,
+            sample=sample,
+            seed=seed or 0,
+            progress=shown,
+        )
+    if json is not None:
+        told = {"schema": 1, "folder": str(folder), "episodes": dataset.episodes, **judgement(found)}
+        output.write_json(json, told)
+    console = output.people(json)
+    console.print(judgement_table(found))
+    for name, estimated in found.policies.items():
+        for warning in warnings(estimated):
+            console.print(f"{name}: {warning}", style="yellow")
+
+
+def judgement(found: Judgement) -> dict[str, Any]:
+    """As plain values; what cannot be said is null."""
+
+    def told(value: Interval) -> dict[str, float | None]:
+        return {name: part if isfinite(part) else None for name, part in value._asdict().items()}
+
+    return {
+        "gamma": found.gamma,
+        "recorded": told(found.recorded),
+        "policies": {
+            name: {
+                "fqe": told(one.fqe),
+                "over": told(one.over),
+                "wis": told(one.wis),
+                "effective_episodes": one.effective,
+                "agreement": one.agreement,
+                "unlike": one.unlike,
+                "warnings": warnings(one),
+            }
+            for name, one in found.policies.items()
+        },
+    }
+
+
+def warnings(found: Estimate) -> list[str]:
+    """Where the dataset says too little about a policy, in words."""
+    said = []
+    if found.unlike > UNLIKE_SHARE:
+        said.append(
+            f"{found.unlike:.0%} of its choices are unlike anything recorded: fqe guesses what they are worth"
+        )
+    if not isfinite(found.wis.mean):
+        said.append("no recorded episode goes on as it would: wis cannot say anything")
+    elif found.effective < FEW_EPISODES:
+        said.append(f"wis rests upon {found.effective:.1f} episodes: hardly any goes on as it would")
+    return said
+
+
+def judgement_table(found: Judgement) -> Table:
+    """Policies, the best first by fqe, and who was recorded."""
+    from rlsched.cli.tables import plain_table
+
+    columns = ["policy", "fqe", "over recorded", "wis", "episodes", "does the same as", "unlike"]
+    table = plain_table(
+        f"earned from the beginning of an episode, discounted by {found.gamma:g} a tick",
+        columns,
+        right=("episodes", "unlike"),
+    )
+
+    def written(value: Interval) -> str:
+        if not isfinite(value.mean):
+            return "-"
+        return f"{value.mean:,.4g} [{value.low:,.4g}, {value.high:,.4g}]"
+
+    for name, one in sorted(found.policies.items(), key=lambda item: -item[1].fqe.mean):
+        same = ", ".join(f"{behavior} {share:.1%}" for behavior, share in one.agreement.items())
+        table.add_row(
+            name,
+            written(one.fqe),
+            written(one.over),
+            written(one.wis),
+            f"{one.effective:,.1f}",
+            same,
+            f"{one.unlike:.1%}",
+        )
+    table.add_row("(recorded)", written(found.recorded), "", "", "", "", "")
+    return table
 
 
 @app.command("mix")

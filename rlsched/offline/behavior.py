@@ -178,7 +178,7 @@ def check_behaviors(
                 where, f"{behavior.label!r} is given twice", "name each once, or give them names in a recipe"
             )
         if is_checkpoint(behavior.policy):
-            _check_trained(where, behavior.policy, load(behavior.policy), scenario, num_resources)
+            check_trained(where, behavior.policy, load(behavior.policy), scenario, num_resources)
             continue
         check_name(where, "policy", behavior.policy, PRIORITIES, "or the folder of a trained policy")
         if behavior.sample:
@@ -187,7 +187,7 @@ def check_behaviors(
             )
 
 
-def _check_trained(where: str, name: str, policy: Teacher, scenario: Scenario, num_resources: int) -> None:
+def check_trained(where: str, name: str, policy: Teacher, scenario: Scenario, num_resources: int) -> None:
     """A policy means by what it sees and does what it was trained with, to the last scale of time."""
     for part in ("observation", "decision"):
         if getattr(policy.scenario, part) != getattr(scenario, part):

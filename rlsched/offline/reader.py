@@ -136,7 +136,7 @@ class Reader:
         places = self._lot(lot)
         tables = [self._table(place) for place in places]
         rows: Rows = {
-            name: np.concatenate([_values(table, name) for table in tables]) for name in self.columns
+            name: np.concatenate([values_of(table, name) for table in tables]) for name in self.columns
         }
         if self.gamma is not None:
             rows[RETURN] = np.concatenate([self._returns_of(place) for place in places])
@@ -152,7 +152,7 @@ class Reader:
     def _table(self, place: Place) -> pa.Table:
         path = self.folder / self.manifest.shards[place.shard].file
         with open_shard(path) as file:
-            return _group(file, path, place.group, self.columns)
+            return read_group(file, path, place.group, self.columns)
 
     def _returns_of(self, place: Place) -> NDArray[np.float32]:
         if place.shard not in self._returns:
@@ -164,7 +164,7 @@ class Reader:
         names = ["eps_id", "t", "rewards", "elapsed"]
         with open_shard(path) as file:
             table = pa.concat_tables(
-                _group(file, path, group, names) for group in range(file.metadata.num_row_groups)
+                read_group(file, path, group, names) for group in range(file.metadata.num_row_groups)
             )
         episode = table.column("eps_id").combine_chunks().dictionary_encode().indices.to_numpy()
         t, rewards, elapsed = (table.column(name).to_numpy() for name in names[1:])
@@ -212,7 +212,12 @@ def _places(folder: Path, manifest: Manifest) -> list[Place]:
     return places
 
 
-def _group(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str]) -> pa.Table:
+def read_group(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str]) -> pa.Table:
+    """Columns of a row group.
+
+    Raises:
+        BadInputError: it is damaged.
+    """
     try:
         return file.read_row_group(group, columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
@@ -221,7 +226,8 @@ def _group(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str])
         ) from None
 
 
-def _values(table: pa.Table, name: str) -> NDArray[Any]:
+def values_of(table: pa.Table, name: str) -> NDArray[Any]:
+    """A column as (row,) or (row, width); not to be written to."""
     column = table.column(name)
     if pa.types.is_fixed_size_list(column.type):
         return matrix(column)

@@ -1,0 +1,62 @@
+"""`rlsched dataset judge`: what a policy would earn, without a simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import Network
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.sim.layout import Layout
+
+from .conftest import Run
+
+SHORT = "episode.max_ticks=100"
+
+
+def exported(folder: Path, prior: dict[str, float], waiting: float, *settings: str) -> Path:
+    """A policy that scores jobs so."""
+    chosen = EpisodeFeed(scenario.load("green-10", [SHORT, *settings])).scenario
+    layout = Layout.of(chosen.observation, chosen.decision, 2)
+    network = Network(kind="priority", prior=prior, waiting=waiting)
+    TrainedPolicy(chosen, network, build_policy(layout, network).eval(), 2, {}).save(folder)
+    return folder
+
+
+@pytest.fixture
+def recorded(rlsched: Run, tmp_path: Path) -> Path:
+    out = tmp_path / "recorded"
+    words = ("collect", "--scenario", "green-10", "--policy", "sjf", "--steps", 3000, "--set", SHORT)
+    assert rlsched(*words, "--noise", 0.2, "--out", out).code == 0
+    return out
+
+
+def test_policies_are_judged_and_what_is_unsure_is_said(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
+    short = exported(tmp_path / "short", {"duration": -1.0, "fits": 3.0}, 1.0)
+    lazy = exported(tmp_path / "lazy", {"duration": -1.0}, 9.0)
+    values = rlsched("dataset", "judge", recorded, short, lazy, "--json", "-").json
+    one, other = (values["policies"][str(path)] for path in (short, lazy))
+    assert values["gamma"] == 0.99
+    assert one["agreement"]["sjf~0.2"] > 0.8
+    assert other["agreement"]["sjf~0.2"] < 0.2
+    assert one["fqe"]["low"] <= one["fqe"]["mean"] <= one["fqe"]["high"]
+    assert values["recorded"]["low"] < values["recorded"]["mean"] < values["recorded"]["high"]
+    assert other["wis"]["mean"] is None
+    assert any("wis cannot say anything" in said for said in other["warnings"])
+    told = rlsched("dataset", "judge", recorded, short, lazy)
+    assert "(recorded)" in told.out
+    assert f"{lazy}: no recorded episode goes on as it would" in told.out.replace("\n", " ")
+
+
+def test_a_policy_of_something_else_is_refused(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
+    wide = exported(tmp_path / "wide", {"duration": -1.0}, 1.0, "decision.window=7")
+    found = rlsched("dataset", "judge", recorded, wide)
+    assert found.code == 2
+    assert "was trained with another decision than scenario 'green-10' has" in found.err
+    missing = rlsched("dataset", "judge", recorded, tmp_path / "none")
+    assert missing.code == 2
+    assert "no such folder" in missing.err

@@ -1,0 +1,267 @@
+"""RARE: its losses against formulas, whose gradients move what, and a run of both phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.learner import Learner
+
+from rlsched.cli.main import main
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.config import make_config
+from rlsched.learn.dataset import TRANSITIONS, learned_from
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.networks import Critic
+from rlsched.learn.popart import PopArt
+from rlsched.learn.rare import WORTHS, RareModule, regression_weights
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.reader import Reader
+from rlsched.scenario import Scenario
+
+pytestmark = pytest.mark.slow
+MODULE = "default_policy"
+GAMMA = 0.99
+LIFETIME = "num_env_steps_sampled_lifetime"
+
+
+@given(
+    st.lists(st.floats(-20, 20), min_size=1, max_size=8),
+    st.floats(-5, 5),
+    st.floats(0.01, 1),
+    st.floats(-3, 3),
+)
+def test_the_scale_changes_and_what_values_mean_does_not(
+    targets: list[float], mean: float, rate: float, value: float
+) -> None:
+    """Nor by how much it is off: that is in the new scale."""
+    popart, normalised = PopArt(mean, rate), torch.tensor(value)
+    before = popart.undo(normalised)
+    factor, offset = popart.update(torch.tensor(targets))
+    after = popart.undo(normalised * factor + offset)
+    assert float(after) == pytest.approx(float(before), rel=1e-3, abs=1e-3)
+    assert float(popart.mean) == pytest.approx((1 - rate) * mean + rate * np.mean(targets), abs=1e-3)
+    assert float(popart.undo(popart(before))) == pytest.approx(float(before), rel=1e-3, abs=1e-3)
+
+
+def test_weights_of_what_is_imitated() -> None:
+    """By hand: better than the policy or not; and e to the advantage in deviations, at most 20."""
+    advantages = torch.tensor([-1.0, 0.0, 2.0, 3.0])
+    assert regression_weights(advantages, "binary", 1.0).tolist() == [0, 0, 1, 1]
+    spread = np.std(advantages.numpy())
+    expected = np.minimum(np.exp(advantages.numpy() / (0.5 * spread)), 20.0)
+    assert expected.max() == 20
+    torch.testing.assert_close(regression_weights(advantages, "exp", 0.5), torch.tensor(expected))
+
+
+class Setting:
+    """A learner, and transitions for it."""
+
+    def __init__(self, simulated: Scenario, folder: Path, *settings: str) -> None:
+        feed = EpisodeFeed(simulated)
+        told = make_config(
+            {"algo": "launchpad", "dataset": str(folder)},
+            "test",
+            ["launchpad.rows=1000", "rare.imitate=500", *settings],
+        )
+        self.config = build_config(feed.scenario, told, len(feed.units))
+        reader = Reader(folder, read_manifest(folder), TRANSITIONS, seed=0)
+        columns = learned_from(reader.take(200), 1.0)
+        reader.close()
+        self.batch = {name: torch.from_numpy(np.ascontiguousarray(of)) for name, of in columns.items()}
+        self.batch[Columns.TERMINATEDS] = torch.arange(200) % 7 == 0
+        width = self.batch[Columns.OBS].shape[1]
+        spaces = {
+            MODULE: (
+                gym.spaces.Box(-np.inf, np.inf, (width,), np.float32),
+                gym.spaces.Discrete(feed.scenario.decision.window + 2),
+            )
+        }
+        self.learner: Learner = self.config.build_learner(env=None, spaces=spaces)
+        self.module: RareModule = self.learner.module[MODULE].unwrapped()
+        torch.manual_seed(0)
+        with torch.no_grad():
+            for value in self.module.parameters():
+                value.add_(0.05 * torch.randn_like(value))  # all networks differ
+
+    def loss(self, decisions: int) -> tuple[float, dict[str, Any]]:
+        """So far into a run; with gradients."""
+        self.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
+        self.module.zero_grad()
+        output = self.learner.module[MODULE].forward_train(self.batch)
+        loss = self.learner.compute_loss_for_module(
+            module_id=MODULE, config=self.config, batch=self.batch, fwd_out=output
+        )
+        loss.backward()
+        for name, value in self.module.named_parameters():
+            assert value.grad is None or torch.isfinite(value.grad).all(), name
+        return float(loss.detach()), output
+
+
+@pytest.fixture(scope="module")
+def setting(short: Scenario, shown: Path) -> Setting:
+    return Setting(short, shown)
+
+
+def pieces(setting: Setting, temperature: float) -> dict[str, torch.Tensor]:
+    """What the losses are made of, row by row, from the networks alone."""
+    module, batch = setting.module, setting.batch
+    with torch.no_grad():
+        (vector, mask), (vector2, mask2) = (
+            module._split({Columns.OBS: batch[name]}) for name in (Columns.OBS, Columns.NEXT_OBS)
+        )
+        legal, legal2 = mask > 0.5, mask2 > 0.5
+        pi = torch.softmax(module.policy(vector, mask), 1)
+        pi2 = torch.softmax(module.target_policy(vector2, mask2), 1)
+        means, means2 = module.policy.encode(vector, mask), module.target_policy.encode(vector2, mask2)
+        twins = torch.stack([critic(vector, mask, means) for critic in module.critics])
+        older = torch.stack([critic(vector2, mask2, means2) for critic in module.target_critics])
+        careful, careful2 = module.popart.undo(twins.min(0).values), module.popart.undo(older.min(0).values)
+        targets = []
+        for row in range(len(vector)):
+            choices = legal2[row]
+            p, q = pi2[row][choices], careful2[row][choices]
+            following = float((p * (q - temperature * p.log())).sum())
+            ticks = float(batch[Columns.NEXT_OBS][row, -1] - batch[Columns.OBS][row, -1])
+            over = bool(batch[Columns.TERMINATEDS][row])
+            targets.append(float(batch[Columns.REWARDS][row]) + (0 if over else GAMMA**ticks * following))
+        wanted = (torch.tensor(targets) - module.popart.mean) / module.popart.spread
+        actions = batch[Columns.ACTIONS].long()
+        error = (twins.gather(2, actions.expand(2, -1)[..., None])[..., 0] - wanted).abs()
+        huber = torch.where(error < 1, 0.5 * error**2, error - 0.5).mean()
+        entropy = torch.stack([-(p[ok] * p[ok].log()).sum() for p, ok in zip(pi, legal, strict=True)])
+        taken = actions[:, None]
+        advantages = (careful.gather(1, taken) - (pi * careful).sum(1, keepdim=True))[:, 0]
+        most = legal.sum(1).float().log()
+        chosen = pi.gather(1, taken)[:, 0].log()
+    return {
+        "critics": huber,
+        "chosen": chosen,
+        "advantages": advantages,
+        "entropy": entropy,
+        "most": most,
+        "worth": (pi * careful).sum(1),
+    }
+
+
+def test_what_was_shown_is_imitated_first(setting: Setting) -> None:
+    loss, _ = setting.loss(400)
+    made = pieces(setting, 0.0)
+    assert loss == pytest.approx(float(made["critics"] - made["chosen"].mean()), rel=1e-4)
+
+
+def test_then_what_is_better_than_the_policy(setting: Setting) -> None:
+    loss, _ = setting.loss(900)
+    made = pieces(setting, 0.0)
+    better = made["advantages"] > 0
+    assert 0 < better.float().mean() < 1
+    assert loss == pytest.approx(float(made["critics"] - (better * made["chosen"]).mean()), rel=1e-4)
+
+
+def test_then_entropy_counts_too_and_cools(setting: Setting) -> None:
+    loss, _ = setting.loss(2000)
+    temperature = float(setting.module.log_temperature.detach().exp())
+    made = pieces(setting, temperature)
+    actor = -(made["worth"] + temperature * made["entropy"]).mean()
+    cooling = temperature * (made["entropy"] - 0.1 * made["most"]).mean()
+    assert loss == pytest.approx(float(made["critics"] + actor + cooling), rel=1e-4)
+
+
+@pytest.mark.parametrize(("decisions", "moves"), [(400, True), (900, False), (2000, False)])
+def test_the_actors_loss_moves_the_encoder_only_while_it_imitates(
+    setting: Setting, decisions: int, moves: bool
+) -> None:
+    setting.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
+    setting.module.zero_grad()
+    output = setting.learner.module[MODULE].forward_train(setting.batch)
+    output[Columns.ACTION_DIST_INPUTS].log_softmax(1)[:, 0].clamp(min=-50).mean().backward(retain_graph=True)
+    policy: Any = setting.module.policy
+    assert (policy.encoder.of_job.weight.grad is not None) == moves
+    assert policy.linear.weight.grad is not None
+    setting.module.zero_grad()
+    output[WORTHS].square().mean().backward()
+    assert policy.encoder.of_job.weight.grad.abs().sum() > 0  # the critics' always does
+    assert policy.linear.weight.grad is None
+
+
+def test_critics_mean_the_same_after_their_scale_has_moved(setting: Setting) -> None:
+    module = setting.module
+    vector, mask = module._split(setting.batch)
+
+    def believed() -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [
+                module.popart.undo(critic(vector, mask, encoder.encode(vector, mask)))
+                for critics, encoder in (
+                    (module.critics, module.policy),
+                    (module.target_critics, module.target_policy),
+                )
+                for critic in critics
+            ]
+
+    before = believed()
+    factor, offset = module.popart.update(torch.linspace(-30, 90, 100))
+    assert abs(factor - 1) > 1e-3
+    for critic in module.every_critic():
+        critic.rescale(factor, offset)
+    for old, new in zip(before, believed(), strict=True):
+        torch.testing.assert_close(new, old, rtol=1e-3, atol=1e-3)
+
+
+def test_runners_hold_no_more_than_choosing_needs(setting: Setting) -> None:
+    kept = set(setting.module.get_non_inference_attributes())
+    names = {name.split(".")[0] for name, _ in setting.module.named_parameters()}
+    assert names - kept == {"policy"}
+    assert not any(isinstance(part, Critic) for part in setting.module.policy.modules())
+
+
+def test_launchpad_reads_then_plays_and_goes_on(shown: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    settings = [
+        "launchpad.rows=12000",
+        "rare.imitate=8000",
+        "rare.minibatch=256",
+        "rare.learning_starts=1000",
+        "sampling.fragment=64",
+        "validation.episodes=2",
+        "averaging=0",
+    ]
+    sets = [word for setting in settings for word in ("--set", setting)]
+    words = ["train", "--algo", "launchpad", "--dataset", str(shown), *sets, "--out", str(out)]
+    assert main([*words, "--steps", "20000"]) == 0
+    rows = RunFolder(out).rows()
+    steps = [int(row["steps"]) for row in rows]
+    assert steps == [0, 4096, 8192, 12000, 16096, 20192]
+    played = [row["episode_return_mean"] != "" for row in rows]
+    assert not any(played[:4])
+    assert float(rows[2]["agreement"]) > float(rows[1]["agreement"])
+    assert [float(row["temperature"]) == pytest.approx(0.01) for row in rows[1:]] == [True] * 3 + [False] * 2
+    assert main(["train", "--resume", "--steps", "24000", "--out", str(out)]) == 0
+    assert int(RunFolder(out).rows()[-1]["steps"]) == 24_288
+
+
+def test_rare_alone_reads_or_plays(shown: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--set", "sampling.fragment=32", "--set", "validation.episodes=2", "--steps", "4000"]
+    own = ["--set", "rare.learning_starts=1000", "--set", "rare.rows=2048", "--set", "rare.minibatch=256"]
+    played = ["train", "--algo", "rare", "--scenario", "green-10", "--set", "episode.max_ticks=100"]
+    assert main([*played, *small, *own, "--out", str(tmp_path / "played")]) == 0
+    assert [int(row["steps"]) for row in RunFolder(tmp_path / "played").rows()] == [0, 2048, 4096]
+    read = ["train", "--algo", "rare", "--dataset", str(shown)]
+    assert main([*read, *small, *own, "--out", str(tmp_path / "read")]) == 0
+    rows = RunFolder(tmp_path / "read").rows()
+    assert [int(row["steps"]) for row in rows] == [0, 2048, 4096]
+    assert rows[-1]["episode_return_mean"] == ""
+    capsys.readouterr()
+    assert main([*read, "--set", "sampling.runners=1", "--out", str(tmp_path / "no")]) == 2
+    assert "sampling.runners: mean nothing to rare" in capsys.readouterr().err
+    few = ["train", "--algo", "launchpad", "--dataset", str(shown), "--steps", "1000"]
+    assert main([*few, "--out", str(tmp_path / "no")]) == 2
+    assert "launchpad.rows: value 1000000 is no less than steps 1000" in capsys.readouterr().err

@@ -1,0 +1,154 @@
+"""What policies would earn, from datasets: against sums by hand, and against what they do earn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from rlsched.offline.columns import matrix
+from rlsched.offline.estimate import COVERED, Judgement, Weighing, chunks, judge
+from rlsched.offline.manifest import read_manifest
+from rlsched.scenario import Scenario
+from tests.offline.conftest import collected, recipe
+
+GAMMA = 0.95
+
+
+class Chances:
+    """A policy by the chances that a function of masks gives; all that estimates ask of one."""
+
+    fingerprint, num_resources = "", 2
+
+    def __init__(self, scenario: Scenario, sharpness: float) -> None:
+        self.scenario, self.sharpness = scenario, sharpness
+
+    def probabilities(
+        self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+    ) -> NDArray[np.float64]:
+        """The earlier in the window, the likelier."""
+        logits = np.where(mask > 0, -self.sharpness * np.arange(mask.shape[1]), -np.inf)
+        if not sample:
+            return (logits == logits.max(axis=1, keepdims=True)).astype(float)
+        chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+        found: NDArray[np.float64] = chances / chances.sum(axis=1, keepdims=True)
+        return found
+
+
+def judged(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA) -> Judgement:
+    manifest = read_manifest(folder)
+    return judge(
+        folder, manifest, {"it": policy}, gamma=gamma, sample=sample, seed=0, progress=lambda _: None
+    )
+
+
+@pytest.fixture(scope="module")
+def noisy(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Episodes in which anything legal may be done."""
+    folder = tmp_path_factory.mktemp("datasets") / "noisy"
+    collected(short, recipe("fcfs:1,random:1", 8000, noise=0.5), folder)
+    return folder
+
+
+def rows_of(folder: Path) -> dict[str, list[tuple[int, float, float, float, NDArray[np.int8], int]]]:
+    """Episode -> its decisions: t, reward, ticks, log probability, mask, action; in order."""
+    found = defaultdict(list)
+    for shard in read_manifest(folder).shards:
+        table = pq.read_table(folder / shard.file)
+        mask = matrix(table.column("action_mask"))
+        names = ["eps_id", "t", "rewards", "elapsed", "action_logp", "actions"]
+        columns = [table.column(name).to_pylist() for name in names]
+        for k, (name, t, reward, ticks, logp, action) in enumerate(zip(*columns, strict=True)):
+            found[name].append((t, reward, ticks, logp, mask[k], action))
+    return {name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()}
+
+
+def test_importance_sampling_is_what_a_loop_comes_to(short: Scenario, noisy: Path) -> None:
+    """Decision by decision; what has ended earns nothing and keeps its weight."""
+    policy = Chances(short, 0.05)
+    episodes = rows_of(noisy)
+    longest = max(map(len, episodes.values()))
+    earned, weights = np.zeros(longest), np.zeros(longest)
+    for rows in episodes.values():
+        ratio, discount = 1.0, 1.0
+        for t, reward, ticks, logp, mask, action in rows:
+            chance = policy.probabilities(np.zeros((1, 1), np.float32), mask[None], sample=True)[0, action]
+            ratio *= chance / np.exp(logp)
+            earned[t] += ratio * discount * reward
+            weights[t] += ratio
+            discount *= GAMMA**ticks
+        weights[len(rows) :] += ratio
+    found = judged(noisy, policy, sample=True).policies["it"]
+    assert found.wis.mean == pytest.approx((earned / weights).sum(), rel=1e-5)
+    assert found.wis.low <= found.wis.mean <= found.wis.high
+    assert 1 < found.effective < read_manifest(noisy).episodes
+
+
+def test_what_was_recorded_is_the_mean_of_its_returns(short: Scenario, noisy: Path) -> None:
+    returns = []
+    for rows in rows_of(noisy).values():
+        earned, discount = 0.0, 1.0
+        for _, reward, ticks, *_ in rows:
+            earned += discount * reward
+            discount *= GAMMA**ticks
+        returns.append(earned)
+    found = judged(noisy, Chances(short, 0.05), sample=True).recorded
+    assert found.mean == pytest.approx(np.mean(returns), rel=1e-6)
+
+
+def test_who_recorded_it_agrees_with_itself_and_is_judged_as_it_was(short: Scenario, tmp_path: Path) -> None:
+    """fcfs takes the first of the window that fits: so does this policy, and both estimates know it."""
+    collected(short, recipe("fcfs", 12000), tmp_path / "plain")
+    it = judged(tmp_path / "plain", Chances(short, 1.0), sample=False)
+    found = it.policies["it"]
+    assert found.agreement["fcfs"] > 0.999
+    assert found.wis.mean == pytest.approx(it.recorded.mean, rel=0.01)
+    assert found.fqe.mean == pytest.approx(it.recorded.mean, rel=0.01)
+    assert found.unlike < 0.03
+    assert found.effective > 0.9 * read_manifest(tmp_path / "plain").episodes
+
+
+def test_what_nobody_did_throughout_is_known_from_pieces(short: Scenario, tmp_path: Path) -> None:
+    """Half of the decisions of these episodes are random; what fcfs would earn is known all the same."""
+    collected(short, recipe("fcfs", 12000, seed=1), tmp_path / "plain")
+    collected(short, recipe("fcfs", 12000, noise=0.5), tmp_path / "noisy")
+    truth = judged(tmp_path / "plain", Chances(short, 1.0), sample=False).recorded
+    found = judged(tmp_path / "noisy", Chances(short, 1.0), sample=False).policies["it"]
+    assert found.fqe.low < truth.high
+    assert truth.low < found.fqe.high
+    assert abs(found.fqe.mean - truth.mean) < 0.1 * truth.mean
+
+
+def test_what_nobody_recorded_is_said_to_be_unlike(short: Scenario, tmp_path: Path) -> None:
+    """Who always waits, where nobody ever did."""
+
+    class Waits(Chances):
+        def probabilities(
+            self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+        ) -> NDArray[np.float64]:
+            chances = np.zeros(mask.shape)
+            chances[:, -1] = 1.0
+            return chances
+
+    collected(short, recipe("sjf", 8000), tmp_path / "sjf")
+    found = judged(tmp_path / "sjf", Waits(short, 0.0), sample=False).policies["it"]
+    assert found.unlike > 0.9
+    assert found.agreement["sjf"] < 0.01
+    assert np.isnan(found.wis.mean)
+
+
+def test_weights_of_what_is_never_done_are_nothing(noisy: Path) -> None:
+    """Then it cannot be said what it would earn; with episodes until nearly all is earned, it can."""
+    weighing, known = Weighing(), Weighing()
+    for chunk in chunks(noisy, read_manifest(noisy), lambda _: None):
+        weighing.add(chunk, np.zeros(len(chunk)), GAMMA)
+        known.add(chunk, np.exp(chunk["action_logp"].astype(float)), GAMMA)
+    counts = np.ones((1, 24))
+    assert np.isnan(weighing.estimates(counts)).all()
+    assert weighing.effective == 0
+    assert np.isfinite(known.estimates(counts)).all()
+    assert 0 < COVERED < 1
