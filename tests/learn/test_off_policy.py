@@ -169,8 +169,7 @@ def replayed(setting: Setting, number: int) -> dict[str, torch.Tensor]:
 def test_bellman_targets_by_their_formula(dqn: Setting) -> None:
     """Double Q: the online network chooses the next action, the target network says what it is worth."""
     batch = replayed(dqn, 64)
-    assert not batch[Columns.TERMINATEDS].any()  # this clock only cuts episodes off
-    batch[Columns.TERMINATEDS][::3] = True
+    batch[Columns.TERMINATEDS][::3] = True  # few end by themselves: the clock cuts most of them off
     with torch.no_grad():
         for value in dqn.module.policy.parameters():
             value.add_(0.1 * torch.randn_like(value))  # the networks that follow differ
