@@ -26,7 +26,8 @@ ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\
 # Less of everything a training does, and nothing else: the commands themselves stay as they are.
 SHORTER = (
     "--steps 64 --set sampling.envs_per_runner=4 --set sampling.fragment=16 --set ppo.minibatch=16 "
-    "--set dqn.learning_starts=0 --set validation.episodes=2"
+    "--set dqn.learning_starts=0 --set rare.learning_starts=0 --set launchpad.rows=32 "
+    "--set validation.episodes=2"
 )
 
 AHEAD = ("rlsched.learn.rllib", "rlsched.learn.run", "torch._dynamo", "matplotlib.pyplot")
