@@ -143,7 +143,10 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        (["dqn.buffer=300"], "dqn.buffer 300 is less than the 512 decisions that come between updates"),
+        (
+            ["dqn.buffer=300"],
+            "dqn.buffer: value 300 is less than the 512 decisions that come between updates",
+        ),
         (["steps=3000"], "dqn.learning_starts 10000 is no less than steps 3000: nothing would be learned"),
     ],
 )
