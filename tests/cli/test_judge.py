@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,9 @@ def recorded(rlsched: Run, tmp_path: Path) -> Path:
 def test_policies_are_judged_and_what_is_unsure_is_said(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
     short = exported(tmp_path / "short", {"duration": -1.0, "fits": 3.0}, 1.0)
     lazy = exported(tmp_path / "lazy", {"duration": -1.0}, 9.0)
-    values = rlsched("dataset", "judge", recorded, short, lazy, "--json", "-").json
+    file = tmp_path / "judged.json"
+    told = rlsched("dataset", "judge", recorded, short, lazy, "--json", file)
+    values = json.loads(file.read_text())
     one, other = (values["policies"][str(path)] for path in (short, lazy))
     assert values["gamma"] == 0.99
     assert one["agreement"]["sjf~0.2"] > 0.8
@@ -47,7 +50,6 @@ def test_policies_are_judged_and_what_is_unsure_is_said(rlsched: Run, recorded: 
     assert values["recorded"]["low"] < values["recorded"]["mean"] < values["recorded"]["high"]
     assert other["wis"]["mean"] is None
     assert any("wis cannot say anything" in said for said in other["warnings"])
-    told = rlsched("dataset", "judge", recorded, short, lazy)
     assert "(recorded)" in told.out
     assert f"{lazy}: no recorded episode goes on as it would" in told.out.replace("\n", " ")
 
