@@ -12,10 +12,7 @@ from rlsched.learn.memory import keep_freed
 
 
 class LeanLearner(TorchLearner):
-    """A learner whose weights move in one operation, and which keeps the memory that it frees.
-
-    The latter is for learners that learn in the main thread of a process, as all but APPO's do.
-    """
+    """A learner whose weights move in one operation, and which keeps the memory that it frees."""
 
     def build(self) -> None:
         """Build what learns."""

@@ -19,17 +19,18 @@ def _own() -> int:
 
 OWN = _own()
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 MMAP_BYTES, TRIM_BYTES = 32 << 20, 512 << 20
 """The most that glibc lets one set; and more than all results in between of a minibatch."""
 
 
 def keep_freed() -> bool:
-    """Let the main thread of this process keep what it frees instead of giving it back to the system.
+    """Let this process keep what it frees instead of giving it back to the system.
 
     PyTorch frees the results in between of every minibatch, glibc gives those of megabytes back, and the next
     minibatch touches fresh pages: up to a third of the time of a learner. Kept is what lies at the end of the
-    heap, up to half a gigabyte. Other threads have heaps of their own, which know no such setting.
+    heap, up to half a gigabyte. Threads that have no heap of their own yet share this one: others know no
+    such setting, and what APPO's learner takes and frees in its thread broke one up.
 
     Returns:
         Whether there is such a setting; with another C library than glibc there is none.
@@ -37,7 +38,7 @@ def keep_freed() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    settings = ((M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES))
+    settings = ((M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES), (M_ARENA_MAX, 1))
     taken = [bool(mallopt(which, value)) for which, value in settings]  # each, whatever the other came to
     return all(taken)
 
