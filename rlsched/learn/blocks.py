@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import Any
 
@@ -18,20 +19,20 @@ def masked(logits: Tensor, mask: Tensor) -> Tensor:
     return logits.masked_fill(mask < 0.5, ILLEGAL)
 
 
-class EncodedPolicy(nn.Module):
+class EncodedPolicy(nn.Module, ABC):
     """A policy in two parts, so that critics may judge by what it encodes."""
 
+    @abstractmethod
     def encode(self, vector: Tensor, mask: Tensor) -> Any:
         """What states and actions mean: a tensor, or a tuple of them that can be detached."""
-        raise NotImplementedError
 
+    @abstractmethod
     def choose(self, encoded: Any, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def judge(self) -> nn.Module:
         """Something new that judges all actions by what is encoded: -> (batch, actions)."""
-        raise NotImplementedError
 
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""

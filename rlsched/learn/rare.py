@@ -325,8 +325,6 @@ class RareLearner(ReadingLearner):
     `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
     """
 
-    decisions = 0
-
     def build(self) -> None:
         """Build what learns, and what follows it."""
         super().build()
@@ -341,10 +339,10 @@ class RareLearner(ReadingLearner):
     def before_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
         """See how far the run is."""
         super().before_gradient_based_update(timesteps=timesteps)
-        self.decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
+        decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
         phases: Phases = self.config.told["phases"]
-        self.reads = self.decisions <= phases.read
-        self.networks.imitates = self.decisions <= phases.imitate
+        self.reads = decisions <= phases.read
+        self.networks.imitates = self.reads and decisions <= phases.imitate
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any

@@ -175,6 +175,30 @@ def test_then_entropy_counts_too_and_cools(setting: Setting) -> None:
     assert loss == pytest.approx(float(made["critics"] + actor + cooling), rel=1e-4)
 
 
+def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
+    """However many decisions are to be imitated: nobody shows them."""
+    eager = Setting(short, shown, "rare.imitate=5000")
+    loss, _ = eager.loss(2000)
+    made = pieces(eager, float(eager.module.log_temperature.detach().exp()))
+    assert loss != pytest.approx(float(made["critics"] - made["chosen"].mean()), rel=1e-2)
+    eager.loss(900)
+    assert eager.module.imitates
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind: str) -> None:
+    """Losses are those of the formulas, and the actor's moves no encoder but while it imitates."""
+    setting = Setting(short, shown, f"network.kind={kind}")
+    loss, output = setting.loss(900)
+    made = pieces(setting, 0.0)
+    better = made["advantages"] > 0
+    assert loss == pytest.approx(float(made["critics"] - (better * made["chosen"]).mean()), rel=1e-4)
+    worths = output[WORTHS]
+    legal = setting.module._split(setting.batch)[1] > 0.5
+    assert worths.where(legal, 0.0).std() > 0
+    assert not torch.equal(*worths)
+
+
 @pytest.mark.parametrize(("decisions", "moves"), [(400, True), (900, False), (2000, False)])
 def test_the_actors_loss_moves_the_encoder_only_while_it_imitates(
     setting: Setting, decisions: int, moves: bool
