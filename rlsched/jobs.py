@@ -30,6 +30,7 @@ class JobTable:
         qos: (jobs,) in (0, 1]; 1 asks for the expected finish itself.
         user: (jobs,) user number, -1 unknown.
         queue: (jobs,) queue number, -1 unknown.
+        start: (jobs,) ticks, when the scheduler of the trace started it, -1 unknown; hidden from policies.
     """
 
     id: IntArray
@@ -40,6 +41,7 @@ class JobTable:
     qos: FloatArray
     user: IntArray
     queue: IntArray
+    start: IntArray
 
     @classmethod
     def build(
@@ -53,6 +55,7 @@ class JobTable:
         qos: object | None = None,
         user: object | None = None,
         queue: object | None = None,
+        start: object | None = None,
     ) -> JobTable:
         """Make a table from array-likes, filling what is left out, and check it.
 
@@ -65,6 +68,7 @@ class JobTable:
             qos: (jobs,) shares; 1 where left out.
             user: (jobs,) numbers; -1 where left out.
             queue: (jobs,) numbers; -1 where left out.
+            start: (jobs,) ticks; -1 where left out.
 
         Raises:
             BadInputError: a column has the wrong length or a value outside its range.
@@ -81,6 +85,7 @@ class JobTable:
             qos=np.ones(n) if qos is None else np.asarray(qos, dtype=np.float64),
             user=np.full(n, -1) if user is None else np.asarray(user, dtype=np.int64),
             queue=np.full(n, -1) if queue is None else np.asarray(queue, dtype=np.int64),
+            start=np.full(n, -1) if start is None else np.asarray(start, dtype=np.int64),
         )
         table._check()
         return table

@@ -14,8 +14,20 @@ from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.offline.folder import DatasetFolder
+    from rlsched.offline.manifest import Manifest
     from rlsched.offline.recipe import Recipe
     from rlsched.scenario import Scenario
+
+COUNTS = (
+    "recorded_jobs",
+    "unrecorded_jobs",
+    "started_as_recorded",
+    "started_earlier",
+    "started_later",
+    "later_unseen",
+    "not_started",
+)
+"""Of jobs, where a trace was replayed."""
 
 GROWING = {"steps"}
 """What a collection that goes on may change."""
@@ -28,6 +40,15 @@ def collect(
     ] = None,
     scenario: options.ScenarioOption = None,
     trace: options.TraceOption = None,
+    from_trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-trace",
+            metavar="FILE",
+            help="A job trace (SWF) whose own scheduler is to be learned from: its starts are replayed, once "
+            "through the part of it that training may see.",
+        ),
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,6 +94,7 @@ def collect(
     from rlsched.cli.checkpoints import loader
     from rlsched.offline.collect import collect as run
     from rlsched.offline.folder import DatasetFolder
+    from rlsched.offline.recorded import RECORDED
 
     output.Targets(json=json).check()
     names = options.items(policy)
@@ -88,6 +110,7 @@ def collect(
             ("RECIPE", recipe),
             ("--scenario", scenario),
             ("--trace", trace),
+            ("--from-trace", from_trace),
             ("--policy", policy),
             ("--noise", noise),
         )
@@ -98,7 +121,18 @@ def collect(
             raise BadInputError("--resume", "goes on with what it was told", f"leave out {', '.join(own)}")
         simulated, chosen = recipe_of_folder(folder, overrides)
     else:
+        if from_trace is not None:
+            check_from_trace(recipe, trace, policy, steps, overrides)
+            trace, names = from_trace, [RECORDED]
+            # A site may let units wait; under the other rule, waiting is always for somebody.
+            overrides = ["episode.jobs=null", "steps=1", "decision.action_rule=fit", *overrides]
         simulated, chosen = recipe_given(recipe, scenario, trace, names, noise, overrides)
+        if from_trace is not None and simulated.episode.max_ticks is not None:
+            raise BadInputError(
+                "--from-trace",
+                f"is replayed whole, but episodes of scenario {simulated.name!r} end by episode.max_ticks",
+                "leave --scenario out, or record its episodes: --trace FILE --policy recorded",
+            )
     output.check_folder("--out", out)
     console = output.people(json)
     go_on = f"go on        rlsched collect --resume --out {out}"
@@ -116,6 +150,8 @@ def collect(
     if json is not None:
         output.write_json(json, {"schema": 1, "folder": str(out), **dataset.model_dump(mode="json")})
     console.print(behaviors_table(dataset))
+    for line in kept_to_record(dataset):
+        console.print(line)
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
     console.print(f"check it     rlsched dataset check {out}")
 
@@ -160,6 +196,47 @@ def recipe_given(
         for one in parse_behaviors("--policy", policy or ["fcfs"])
     ]
     return simulated, validate(Recipe, {"behaviors": behaviors}, "--policy", for_recipe)
+
+
+def check_from_trace(
+    recipe: Path | None,
+    trace: Path | None,
+    policy: Sequence[str] | None,
+    steps: int | None,
+    overrides: Sequence[str],
+) -> None:
+    """Refuse what `--from-trace` says by itself.
+
+    Raises:
+        BadInputError: something else says it, too.
+    """
+    said = {"RECIPE": recipe, "--trace": trace, "--policy": policy, "--steps": steps}
+    both = [name for name, value in said.items() if value is not None]
+    both += [f"--set {one}" for one in overrides if one.partition("=")[0] in ("episode", "episode.jobs")]
+    if both:
+        raise BadInputError(
+            "--from-trace",
+            f"says what is played, by whom and how long; so does {both[0]}",
+            "leave one of them out",
+        )
+
+
+def kept_to_record(dataset: Manifest) -> list[str]:
+    """How far replays of what was recorded kept to it, in words."""
+    found = []
+    for one in dataset.behaviors:
+        if COUNTS[0] not in one.metrics:
+            continue
+        count = {name: one.metrics[name].mean * one.episodes for name in COUNTS}
+        by = one.metrics["later_s"].mean / 60
+        found.append(
+            f"{one.behavior}: of {count['recorded_jobs']:,.0f} jobs "
+            f"{count['started_as_recorded'] / max(1.0, count['recorded_jobs']):.1%} started as in the trace, "
+            f"{count['started_earlier']:,.0f} earlier, {count['started_later']:,.0f} later (by {by:,.0f} "
+            f"minutes; {count['later_unseen']:,.0f} of them stood too far back in the queue to be seen), "
+            f"{count['not_started']:,.0f} not at all; {count['unrecorded_jobs']:,.0f} more say nothing of it"
+        )
+    return found
 
 
 def recipe_of_folder(folder: DatasetFolder, overrides: Sequence[str]) -> tuple[Scenario, Recipe]:

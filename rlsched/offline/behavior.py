@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.contestants import check_name, is_checkpoint
 from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.offline.recorded import RECORDED, RecordedChooser
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
 from rlsched.sim.orders import OrderPolicy
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.source import TraceSource
 
 RANDOM = "random"
 
@@ -30,7 +33,9 @@ RANDOM = "random"
 class Behavior(Frozen):
     """Who decides in a share of the episodes."""
 
-    policy: str = Field(description="a queue order, or the folder of a trained policy")
+    policy: str = Field(
+        description="a queue order, the folder of a trained policy, or `recorded`: who decided in the trace"
+    )
     share: float = Field(1.0, gt=0, description="of the episodes, against the shares of the others")
     noise: float = Field(
         0.0, ge=0, le=1, description="chance that a decision is drawn from all legal actions alike instead"
@@ -163,13 +168,11 @@ def draw(chances: FloatArray, uniform: FloatArray) -> IntArray:
     return actions
 
 
-def check_behaviors(
-    where: str, behaviors: Sequence[Behavior], scenario: Scenario, num_resources: int, load: Loader
-) -> None:
-    """See whether all of them can play a scenario.
+def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed, load: Loader) -> None:
+    """See whether all of them can play the episodes.
 
     Raises:
-        BadInputError: one is unknown, named twice, or sees or does something else.
+        BadInputError: one is unknown, named twice, or sees or does something else, or nobody recorded one.
     """
     labels = [behavior.label for behavior in behaviors]
     for behavior in behaviors:
@@ -178,13 +181,36 @@ def check_behaviors(
                 where, f"{behavior.label!r} is given twice", "name each once, or give them names in a recipe"
             )
         if is_checkpoint(behavior.policy):
-            check_trained(where, behavior.policy, load(behavior.policy), scenario, num_resources)
+            check_trained(where, behavior.policy, load(behavior.policy), feed.scenario, len(feed.units))
+            continue
+        if behavior.policy == RECORDED:
+            check_recorded(where, feed)
             continue
         check_name(where, "policy", behavior.policy, PRIORITIES, "or the folder of a trained policy")
         if behavior.sample:
             raise BadInputError(
                 where, f"{behavior.policy!r} is a queue order: it has nothing to sample", "leave that out"
             )
+
+
+def check_recorded(where: str, feed: EpisodeFeed) -> None:
+    """Somebody must have decided.
+
+    Raises:
+        BadInputError: the jobs come from a model, or no start is known.
+    """
+    if not isinstance(feed.source, TraceSource):
+        raise BadInputError(
+            where,
+            f"{RECORDED!r} decided in a trace, but scenario {feed.scenario.name!r} has a model of jobs",
+            "name a trace",
+        )
+    if not (feed.source.trace.jobs.start >= 0).any():
+        raise BadInputError(
+            feed.source.name,
+            "says of no job how long it waited (field 3), so nobody knows what its scheduler did",
+            "give a trace that does, or let another policy play it",
+        )
 
 
 def check_trained(where: str, name: str, policy: Teacher, scenario: Scenario, num_resources: int) -> None:
@@ -211,4 +237,6 @@ def make_chooser(behavior: Behavior, sim: VectorSimulator, load: Loader) -> Choo
         return TrainedChooser(sim, load(behavior.policy), sample=behavior.sample)
     if behavior.policy == RANDOM:
         return RandomChooser(sim)
+    if behavior.policy == RECORDED:
+        return RecordedChooser(sim)
     return OrderChooser(sim, behavior.policy)

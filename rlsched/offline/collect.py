@@ -101,7 +101,7 @@ def collect(
         folder.check_free()
     scenario, recipe = rooted(scenario), recipe.rooted()
     feed = EpisodeFeed(scenario)
-    check_behaviors("--policy", recipe.behaviors, feed.scenario, len(feed.units), load)
+    check_behaviors("--policy", recipe.behaviors, feed, load)
     inputs = inputs_of(scenario, recipe, load)
     with folder.locked():
         standing, shards = Standing(), []

@@ -14,6 +14,7 @@ from rlsched.jobs import IntArray
 from rlsched.offline.behavior import Loader, draw, make_chooser, with_noise
 from rlsched.offline.columns import Names, Shape, table
 from rlsched.offline.recipe import Recipe
+from rlsched.offline.recorded import RecordedChooser
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
@@ -108,6 +109,9 @@ class Recording:
             block.clear()
         for env, episode in enumerate(self.played):
             metrics = self.sim.metrics(env, episode.jobs)
+            chooser = self.choosers[self.who[env]]
+            if isinstance(chooser, RecordedChooser):
+                metrics |= chooser.followed(env)
             self.episodes.append(
                 EpisodeEntry(
                     eps_id=self._name(env),

@@ -111,6 +111,7 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
         runtime=np.ceil(columns["runtime"]),
         requested=np.ceil(columns["requested"]),
         demand=demand,
+        start=np.where(columns["wait"] < 0, -1, np.floor(columns["submit"] + columns["wait"])),
         user=columns["user"],
         queue=columns["queue"],
     )

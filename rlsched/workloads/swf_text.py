@@ -23,6 +23,7 @@ FIELDS = 18
 USED = {
     "id": 0,
     "submit": 1,
+    "wait": 2,
     "runtime": 3,
     "allocated": 4,
     "processors": 7,
@@ -31,7 +32,7 @@ USED = {
     "queue": 14,
 }
 """The fields that a simulation needs, and where they stand in a line (from 0)."""
-OPTIONAL = ("user", "queue")
+OPTIONAL = ("wait", "user", "queue")
 """Used fields without which a job still is a job."""
 
 _JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
@@ -106,7 +107,7 @@ def _columns_by_line(body: bytes, dropped: Counter[str]) -> dict[str, FloatArray
             dropped["long_lines_dropped"] += 1
             continue
         row = [_number(tokens[field]) for field in USED.values()]
-        if np.isnan(row[: -len(OPTIONAL)]).any():
+        if np.isnan([row[k] for k, name in enumerate(USED) if name not in OPTIONAL]).any():
             dropped["not_numeric_dropped"] += 1
             continue
         rows.append(row)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from rlsched.jobs import JobTable
 
 
 def in_ticks(jobs: JobTable, tick_s: int) -> JobTable:
-    """The same jobs with times in ticks: submit rounded down, lengths rounded up, so never to 0.
+    """The same jobs with times in ticks: submit and start rounded down, lengths up, so never to 0.
 
     Args:
         jobs: times in seconds.
@@ -19,6 +21,7 @@ def in_ticks(jobs: JobTable, tick_s: int) -> JobTable:
     return replace(
         jobs,
         submit=jobs.submit // tick_s,
+        start=np.where(jobs.start < 0, -1, jobs.start // tick_s),
         runtime=-(-jobs.runtime // tick_s),
         requested=-(-jobs.requested // tick_s),
     )

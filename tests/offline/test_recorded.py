@@ -1,0 +1,171 @@
+"""Replaying what the scheduler of a trace did."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlsched.cli.main import main
+from rlsched.jobs import IntArray, JobTable
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.recorded import RecordedChooser
+from rlsched.scenario import Scenario
+from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads import swf
+from tests.strategies import random_jobs
+from tests.strategies import scenario as queued
+
+UNITS = (5,)
+
+
+def play(scenario: Scenario, jobs: JobTable, order: str | None) -> IntArray:
+    """Starts under an order; None: as the jobs themselves say."""
+    sim = VectorSimulator(scenario, UNITS, 1, len(jobs))
+    sim.load(0, jobs)
+    env = np.zeros(1, np.uint64)
+    policy = None if order is None else OrderPolicy(sim, order, "now")
+    chooser = RecordedChooser(sim)
+    for begun in (policy, chooser):
+        if begun is not None:
+            begun.begin(0, jobs, 0)
+    while not (sim.terminated[0] or sim.truncated[0]):
+        sim.step(chooser.chances(env).argmax(axis=1) if policy is None else policy.act(env))
+    return sim.starts(0)
+
+
+@pytest.mark.parametrize("time_rule", ["smdp", "tick"])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_scheduler_did_is_done_again(seed: int, time_rule: str) -> None:
+    """Whoever it was: every job starts when it did, known by its start alone."""
+    rng = random.Random(seed)
+    chosen = queued(action_rule="fit", time_rule=time_rule, window=30)
+    jobs = random_jobs(rng, UNITS, 30)
+    starts = play(chosen, jobs, rng.choice(["sjf", "fcfs", "wfp3", "area", "largest"]))
+    again = play(chosen, replace(jobs, start=starts), None)
+    np.testing.assert_array_equal(again, starts)
+
+
+def test_a_reservation_is_for_whom_started_next() -> None:
+    """B needs all 5 units and was started before C and D; D, short, went ahead of it."""
+    jobs = JobTable.build(
+        submit=[0, 1, 1, 1], runtime=[10, 5, 20, 3], demand=[3, 5, 2, 2], start=[0, 10, 15, 1]
+    )
+    assert play(queued(window=4), jobs, None).tolist() == [0, 10, 15, 1]
+    np.testing.assert_array_equal(play(queued(action_rule="fit", window=4), jobs, None), jobs.start)
+
+
+def test_a_job_that_was_held_back_is_held_back() -> None:
+    """There were units, and nobody took them: A ran before B was allowed to, at an event."""
+    jobs = JobTable.build(submit=[0, 0, 4], runtime=[10, 5, 1], demand=[1, 1, 1], start=[0, 6, 4])
+    found = play(queued(action_rule="fit", window=4), jobs, None)
+    assert found.tolist() == [0, 5, 4]  # at 5 C has ended; nothing else happens before 6
+    by_tick = play(queued(action_rule="fit", time_rule="tick", window=4), jobs, None)
+    assert by_tick.tolist() == [0, 6, 4]
+
+
+def test_what_cannot_be_followed_is_counted() -> None:
+    """Minutes; two jobs are seen at a time.
+
+    C would start at 1, but stands behind A and B, which are to start later: it is seen when A has gone, at 5,
+    and A holds all units until 6. D needs all units at 7, when B has some until 9. Of E nobody knows. F is to
+    start at 25, but waiting is illegal where nothing runs and nobody comes.
+    """
+    minutes = queued(action_rule="fit", time_rule="tick", window=2, tick_s=60)
+    jobs = JobTable.build(
+        submit=[0, 0, 0, 6, 19, 20],
+        runtime=[1, 3, 1, 1, 1, 1],
+        demand=[5, 1, 1, 5, 1, 1],
+        start=[5, 6, 1, 7, -1, 25],
+    )
+    sim = VectorSimulator(minutes, UNITS, 1, 6)
+    sim.load(0, jobs)
+    chooser = RecordedChooser(sim)
+    chooser.begin(0, jobs, 0)
+    while not sim.terminated[0]:
+        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
+    assert sim.starts(0).tolist() == [5, 6, 6, 9, 19, 20]
+    assert chooser.followed(0) == {
+        "recorded_jobs": 5,
+        "unrecorded_jobs": 1,
+        "started_as_recorded": 2,
+        "started_earlier": 1,
+        "started_later": 2,
+        "later_unseen": 1,
+        "not_started": 0,
+        "later_s": (300 + 120) / 2,
+    }
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """What the largest jobs first came to, as a trace."""
+    jobs = random_jobs(random.Random(0), UNITS, 100, span=300)
+    jobs = replace(jobs, user=np.full(100, -1), queue=np.full(100, -1), qos=np.ones(100))
+    chosen = queued(action_rule="fit", window=100)
+    starts = play(chosen, jobs, "largest")
+    swf.write(tmp_path / "site.swf", jobs, processors=5, starts=starts, tick_s=600)
+    return tmp_path / "site.swf"
+
+
+def test_a_trace_is_replayed_by_the_command(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "site"
+    settings = ["--set", "workload.training_jobs=[0,null]"]
+    assert main(["collect", "--from-trace", str(trace), *settings, "--out", str(out)]) == 0
+    told = capsys.readouterr().out.replace("\n", " ")
+    assert "of 100 jobs 100.0% started as in the trace, 0 earlier, 0 later" in told
+    dataset = read_manifest(out)
+    assert (dataset.episodes, dataset.behaviors[0].behavior) == (1, "recorded")
+    assert dataset.behaviors[0].metrics["started_as_recorded"].mean == 100
+    assert main(["dataset", "check", str(out)]) == 0
+
+
+def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
+    jobs = swf.read(trace).jobs
+    assert (jobs.start >= jobs.submit).all()
+    assert (swf.read(trace, tick_s=600).jobs.start == jobs.start // 600).all()
+    lines = trace.read_text("utf-8").splitlines()
+    first = next(k for k, line in enumerate(lines) if not line.startswith(";"))
+    fields = lines[first].split()
+    for wait in ("-1", "?"):
+        other = tmp_path / "other.swf"
+        other.write_text(
+            "\n".join([" ".join([*fields[:2], wait, *fields[3:]]), *lines[first + 1 :]]), "utf-8"
+        )
+        found = swf.read(other).jobs
+        assert found.start[found.id == int(fields[0])].tolist() == [-1]
+        assert (found.start >= 0).sum() == len(jobs) - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policy", "sjf"], "--from-trace: says what is played, by whom and how long; so does --policy"),
+        (["--steps", "5"], "so does --steps"),
+        (["--set", "episode.jobs=5"], "so does --set episode.jobs=5"),
+        (["--scenario", "green-hpc2n"], "episodes of scenario 'green-hpc2n' end by episode.max_ticks"),
+    ],
+)
+def test_contradictions_are_refused(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    out = tmp_path / "no"
+    assert main(["collect", "--from-trace", str(trace), *words, "--out", str(out)]) == 2
+    assert said in capsys.readouterr().err.replace("\n", " ")
+    assert not out.exists()
+
+
+def test_nobody_recorded_it(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = swf.read(trace).jobs
+    swf.write(tmp_path / "silent.swf", jobs, processors=5)
+    silent, out = str(tmp_path / "silent.swf"), str(tmp_path / "no")
+    assert main(["collect", "--from-trace", silent, "--out", out]) == 2
+    assert "silent.swf: says of no job how long it waited" in capsys.readouterr().err.replace("\n", " ")
+    assert main(["collect", "--scenario", "green-10", "--policy", "recorded", "--out", out]) == 2
+    assert "but scenario 'green-10' has a model of jobs" in capsys.readouterr().err.replace("\n", " ")
