@@ -43,6 +43,12 @@ TERM_NOTES: dict[str, Note] = {
         "Zhang et al. 2020",
     ),
     "finished_value": Note("+value when a job finishes", "value", _G5, True),
+    "started_value": Note(
+        "+value, discounted to the expected end, when a job is started or planned; less when that fails",
+        "value",
+        "finished_value, shaped: Ng et al. 1999",
+        True,
+    ),
     "on_time_value": Note("+value when a job finishes by its qos violation time", "value", _G5, True),
     "running_value": Note("+value / runtime of every running job", "value", "dense finished_value", True),
     "qos_violation": Note("-unfinished jobs past their qos violation time", "job ticks", _G5, True),

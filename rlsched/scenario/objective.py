@@ -17,6 +17,7 @@ Term = Literal[
     "throughput",
     "terminal_bsld",
     "finished_value",
+    "started_value",
     "on_time_value",
     "running_value",
     "qos_violation",
@@ -57,6 +58,7 @@ OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
     "utilization": {"reward": {"utilization": 1.0}},
     "makespan": {"reward": {"makespan": 1.0}},
     "total_value": {"reward": {"finished_value": 1.0}},
+    "total_value_at_start": {"reward": {"started_value": 1.0}},
     "total_value_dense": {"reward": {"running_value": 1.0}},
     "value_under_delay": {"reward": {"finished_value": 1.0}, "costs": {"delayed_jobs": None}},
     "value_under_delay_and_carbon": {

@@ -27,6 +27,7 @@ from rlsched.sim.grid import hold, overfull, shift
 from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, book
 from rlsched.sim.pools import (
     arrive,
+    book_change,
     leave_pools,
     refill,
     start_planned,
@@ -56,7 +57,6 @@ from rlsched.sim.rules import (
     REJECTED,
     RUNNING_VALUE,
     SLOWDOWN,
-    SUSPENSION,
     TERMINAL_BSLD,
     THROUGHPUT,
     UTILIZATION,
@@ -91,19 +91,19 @@ def pass_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     e.discount *= rules.gamma
     e.actions_now = 0
     shift(s, i)
-    complete(s, o, i)
+    complete(s, o, rules, i)
     # A running job at or beyond its expected end is expected to end at the next tick.
-    overdue = hold_overdue(s, i)
+    overdue = hold_overdue(s, o, rules, i)
     for r in range(len(s.resources)):
         s.free[i, r] -= s.on[i, r, 0]
     changed = forecast_next(s, rules, i)
     for r in range(len(s.resources)):
         s.free[i, r] += s.on[i, r, 0]
-    meet_shortfall(s, o, i)
+    meet_shortfall(s, o, rules, i)
     if changed:
         e.freed += 1
     if changed or overdue:
-        undo_plans(s, rules, i)
+        undo_plans(s, o, rules, i)
     refill(s, rules, i)
     start_planned(s, i)
     enter_tick(s, o, rules, i)
@@ -142,24 +142,26 @@ def mean_bounded_slowdown(s: State, i: int) -> float:
 
 
 @step
-def complete(s: State, o: Outcome, i: int) -> None:
+def complete(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Let the jobs that have run for their runtime end."""
     e = s.episodes[i]
     while e.num_running > 0 and s.ends[i, 0] >> JOB_BITS <= e.now:
         row = complete_one(s, i, True)
         lot = s.lots[i, row]
-        if s.jobs[i, row].expected_end > e.now:
-            hold(s, i, row, 0, s.jobs[i, row].expected_end - e.now, -1)
+        early = s.jobs[i, row].expected_end - e.now
+        if early > 0:
+            hold(s, i, row, 0, early, -1)
             e.freed += 1
         e.running_price = e.running_price - lot.price if e.num_running > 0 else 0.0
         book(s, o, i, THROUGHPUT, 1.0)
         book(s, o, i, FINISHED_VALUE, lot.value)
+        book_change(s, o, rules, i, row, max(0, early), 0)
         if e.now <= lot.due:
             book(s, o, i, ON_TIME_VALUE, lot.value)
 
 
 @step
-def hold_overdue(s: State, i: int) -> bool:
+def hold_overdue(s: State, o: Outcome, rules: Rules, i: int) -> bool:
     """Put the running jobs at or beyond their expected end into row 0; whether there are any."""
     e = s.episodes[i]
     place, at = 0, 0
@@ -171,13 +173,14 @@ def hold_overdue(s: State, i: int) -> bool:
         if code >> JOB_BITS > e.now:
             break
         hold(s, i, code & JOB_MASK, 0, 1, 1)
+        book_change(s, o, rules, i, code & JOB_MASK, 0, 1)
         found = True
         at += 1
     return found
 
 
 @step
-def meet_shortfall(s: State, o: Outcome, i: int) -> None:
+def meet_shortfall(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Suspend running jobs until the rest fits what is on."""
     while True:
         short = False
@@ -185,18 +188,17 @@ def meet_shortfall(s: State, o: Outcome, i: int) -> None:
             short |= s.free[i, r] < 0
         if not short:
             return
-        suspend(s, i, weakest(s, i, True))
-        book(s, o, i, SUSPENSION, -1.0)
+        suspend(s, o, rules, i, weakest(s, i, True))
 
 
 @shared
-def undo_plans(s: State, rules: Rules, i: int) -> None:
+def undo_plans(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Take planned jobs back until no row is overfull, or no planned job is to blame."""
     first = 0
     while first < s.used.shape[2]:
         if not overfull(s, i, first):
             first += 1
-        elif s.episodes[i].num_planned == 0 or not undo_one_plan(s, rules, i):
+        elif s.episodes[i].num_planned == 0 or not undo_one_plan(s, o, rules, i):
             return
 
 

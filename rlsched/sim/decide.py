@@ -11,7 +11,7 @@ from rlsched.sim.clock import mean_bounded_slowdown
 from rlsched.sim.compiled import step
 from rlsched.sim.events import admissible, fits, happen, next_event, reserve, start, start_behind
 from rlsched.sim.grid import NOWHERE, first_fit, fits_now
-from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, book
+from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome
 from rlsched.sim.pools import refill, schedule, suspend, weakest
 from rlsched.sim.rules import (
     BOUNDED_SLOWDOWN,
@@ -19,7 +19,6 @@ from rlsched.sim.rules import (
     MAX_TICKS,
     NO_NEW_JOB,
     SLOWDOWN,
-    SUSPENSION,
     TERMINAL_BSLD,
     THROUGHPUT,
     UTILIZATION,
@@ -120,10 +119,9 @@ def act_grid(s: State, o: Outcome, rules: Rules, i: int, action: int) -> None:
     """Do what a legal action does that is not the no-op, with a horizon."""
     s.episodes[i].actions_now += 1
     if action < rules.window:
-        schedule(s, i, action, o.first[i, action])
+        schedule(s, o, rules, i, action, o.first[i, action])
     else:
-        suspend(s, i, weakest(s, i, False))
-        book(s, o, i, SUSPENSION, -1.0)
+        suspend(s, o, rules, i, weakest(s, i, False))
     refill(s, rules, i)
 
 

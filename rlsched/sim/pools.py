@@ -17,7 +17,8 @@ from rlsched.sim.events import (
     uncount_waiting,
 )
 from rlsched.sim.grid import hold, strains
-from rlsched.sim.rules import FCFS, HVF, QOS, SJF, Rules
+from rlsched.sim.outcome import Outcome, book
+from rlsched.sim.rules import FCFS, HVF, QOS, SJF, STARTED_VALUE, SUSPENSION, Rules
 from rlsched.sim.state import JOB_MASK, State
 
 
@@ -134,11 +135,24 @@ def run_now(s: State, i: int, row: int) -> None:
 
 
 @step
-def schedule(s: State, i: int, position: int, first: int) -> None:
+def book_start(s: State, o: Outcome, rules: Rules, i: int, row: int, ticks: int, sign: float) -> None:
+    """Book that a job is expected to end in so many ticks; sign -1: that it is not."""
+    book(s, o, i, STARTED_VALUE, sign * s.lots[i, row].value * rules.left[ticks])
+
+
+@step
+def book_change(s: State, o: Outcome, rules: Rules, i: int, row: int, before: int, now: int) -> None:
+    """Book that a running job ends in `now` ticks where `before` were expected."""
+    book(s, o, i, STARTED_VALUE, s.lots[i, row].value * (rules.left[now] - rules.left[before]))
+
+
+@step
+def schedule(s: State, o: Outcome, rules: Rules, i: int, position: int, first: int) -> None:
     """Plan the ready job at this position for a row; row 0 is a start."""
     e = s.episodes[i]
     row = s.queue[i, e.queue_lo + position]
     hold(s, i, row, first, first + s.jobs[i, row].requested, 1)
+    book_start(s, o, rules, i, row, first + s.jobs[i, row].requested, 1.0)
     leave_pools(s, i, position)
     if first == 0:
         run_now(s, i, row)
@@ -178,7 +192,7 @@ def worth_less(s: State, i: int, row: int, begin: int, other: int, other_begin: 
 
 
 @shared
-def undo_one_plan(s: State, rules: Rules, i: int) -> bool:
+def undo_one_plan(s: State, o: Outcome, rules: Rules, i: int) -> bool:
     """Take back the least valuable planned job that strains a row; whether there was one."""
     e = s.episodes[i]
     found, planned = -1, 0
@@ -197,6 +211,7 @@ def undo_one_plan(s: State, rules: Rules, i: int) -> bool:
     s.planned[i, found] = s.planned[i, e.num_planned]
     first = s.lots[i, row].planned - e.now
     hold(s, i, row, first, first + s.jobs[i, row].requested, -1)
+    book_start(s, o, rules, i, row, first + s.jobs[i, row].requested, -1.0)
     e.freed += 1
     insert_in_queue(s, i, row, e.num_ready)
     if e.num_ready < rules.window:
@@ -234,14 +249,17 @@ def weakest(s: State, i: int, only_short: bool) -> int:
 
 
 @shared
-def suspend(s: State, i: int, place: int) -> None:
+def suspend(s: State, o: Outcome, rules: Rules, i: int, place: int) -> None:
     """Suspend the running job at this place of the heap; what it has done is kept."""
     e = s.episodes[i]
     row = s.started[i, s.ends[i, place] & JOB_MASK]
     job = s.jobs[i, row]
     lot = s.lots[i, row]
     remove_from_heap(s, i, place)
-    hold(s, i, row, 0, max(1, job.expected_end - e.now), -1)
+    ticks = max(1, job.expected_end - e.now)
+    hold(s, i, row, 0, ticks, -1)
+    book(s, o, i, SUSPENSION, -1.0)
+    book_start(s, o, rules, i, row, ticks, -1.0)
     e.freed += 1
     stop_job(s, i, row, True)
     e.running_price = e.running_price - lot.price if e.num_running > 0 else 0.0

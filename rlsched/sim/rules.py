@@ -22,6 +22,7 @@ TERMS: tuple[str, ...] = get_args(Term)
     THROUGHPUT,
     TERMINAL_BSLD,
     FINISHED_VALUE,
+    STARTED_VALUE,
     ON_TIME_VALUE,
     RUNNING_VALUE,
     QOS_VIOLATION,
@@ -99,6 +100,7 @@ class Rules(NamedTuple):
     sparse: bool  # rates are earned for the first tick of a transition only
     skip_forced: bool  # no question where one action is legal
     gamma: float  # discount per tick within a transition
+    left: FloatArray  # (ticks,) of a value that comes so many ticks later, at most a horizon
     window_scope: bool  # only visible jobs count as waiting
     end: int
     max_ticks: int
@@ -133,6 +135,7 @@ class Rules(NamedTuple):
             sparse=decision.time_rule == "sparse",
             skip_forced=decision.skip_forced,
             gamma=objective.gamma,
+            left=objective.gamma ** np.arange((decision.horizon or 0) + 1.0),
             window_scope=objective.scope == "window",
             end=ENDS[episode.end],
             max_ticks=episode.max_ticks or 0,

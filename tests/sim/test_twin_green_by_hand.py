@@ -6,6 +6,7 @@ and is worth 0.5 per tick; the agent is asked at every tick.
 
 from __future__ import annotations
 
+import random
 from math import sqrt
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from rlsched.scenario import Scenario, Term
 from rlsched.sim import noise
 from rlsched.sim.compiled import kernel
 from rlsched.sim.noise import QUANTILES
+from tests.strategies import random_jobs
 from tests.twin.green import TwinGreen
 from tests.twin.jobs import Job
 from tests.twin.power import Flow, Plant, quantile_number
@@ -667,7 +669,7 @@ def test_terms_by_hand() -> None:
         "waiting_value": -(0.25 + 1),
     }
     none = dict.fromkeys(get_args(Term), 0.0)
-    events = {"throughput": 1 / 4, "finished_value": 2 / 4, "on_time_value": 2 / 4}
+    events = {"throughput": 1 / 4, "finished_value": 2 / 4, "started_value": 2 / 4, "on_time_value": 2 / 4}
     assert twin.terms == pytest.approx(
         {**none, **{name: 1.5 * rate for name, rate in twice.items()}, **events}
     )
@@ -691,6 +693,7 @@ def test_terms_by_hand() -> None:
             "job_starvation": -1,
             "throughput": 1 / 2,
             "finished_value": 0.25 / 2,
+            "started_value": 0.25 / 2,
         }
     )
 
@@ -708,6 +711,7 @@ def test_terms_by_hand() -> None:
             "long_running": -four,
             "throughput": 1 / 16,
             "finished_value": 1 / 16,
+            "started_value": 1 / 16,
             "on_time_value": 1 / 16,
             "terminal_bsld": -(1 + 3 + 7 / 4) / 3 / 16,
         }
@@ -729,6 +733,7 @@ def test_terms_by_hand() -> None:
             "job_starvation": -1,
             "throughput": 3,
             "finished_value": 3.25,
+            "started_value": 2 / 4 + 0.25 / 2 + 1 / 16,
             "on_time_value": 3,
             "terminal_bsld": -(1 + 3 + 7 / 4) / 3,
         }
@@ -739,6 +744,77 @@ def test_sparse_books_the_first_tick_and_every_event_but_totals_are_of_all_ticks
     twin = with_terms("sparse")
     assert (twin.terms["wait_time"], twin.terms["running_value"], twin.terms["throughput"]) == (-2, 1, 1 / 4)
     assert (twin.totals["wait_time"], twin.totals["running_value"]) == (-4, 2)
+
+
+def started(twin: TwinGreen) -> float:
+    """What the last transition, all in one tick or into the next, booked."""
+    return twin.terms["started_value"]
+
+
+HALF = {"reward": {"started_value": 1}, "gamma": 0.5}
+
+
+def test_value_at_the_start_is_put_right_where_a_job_ends_early_or_late() -> None:
+    """A is worth 0.5 and asks for 3 ticks, of which it takes 1; B is worth 1.5, asks for 1 and takes 3."""
+    both = jobs(runtime=[1, 3], requested=[3, 1], demand=[1, 1])
+    twin = TwinGreen(green(objective=HALF), [2], both, None)
+    twin.step(0)
+    assert started(twin) == 0.5 / 8
+    twin.step(0)
+    assert started(twin) == 1.5 / 2
+    wait(twin, 1)  # A ends two ticks early, B is expected to end at 2 instead of 1
+    assert started(twin) == 0.5 * (0.5 * (1 - 1 / 4) + 1.5 * (1 / 2 - 1))
+    wait(twin, 2)
+    assert started(twin) == 0.5 * 1.5 * (1 / 2 - 1)
+    wait(twin, 3)
+    assert (twin.terminated, started(twin)) == (True, 0)
+
+
+def test_value_at_the_start_is_taken_back_where_a_job_is_suspended_or_its_plan_undone() -> None:
+    """A, worth 1, is suspended after one of its two ticks; what is left is worth as much and comes sooner."""
+    twin = TwinGreen(green(objective=HALF, suspend=True), [1], jobs(runtime=[2], demand=[1]), None)
+    twin.step(0)
+    assert started(twin) == 1 / 4
+    wait(twin, 1)
+    assert started(twin) == 0
+    twin.step(2)
+    assert started(twin) == -1 / 2
+    twin.step(0)
+    assert started(twin) == 1 / 2
+
+    # B, worth 0.5, is planned behind A, worth 1, which then runs for longer than it asked for
+    two = jobs(runtime=[2, 1], requested=[1, 1], demand=[1, 1])
+    twin = TwinGreen(green(objective=HALF, placement="horizon"), [1], two, None)
+    twin.step(0)
+    twin.step(0)
+    assert (twin.planned, started(twin)) == ([1], 0.5 / 4)
+    wait(twin, 1)
+    assert (twin.planned, started(twin)) == ([], 0.5 * (1 * (1 / 2 - 1) - 0.5 / 2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_value_at_the_start_is_the_finished_value_and_what_is_to_come(seed: int) -> None:
+    """Discounted from the beginning of an episode, whatever is decided."""
+    rng = random.Random(seed)
+    many = random_jobs(rng, (3,), 12, span=10, longest=4)
+    objective = {"reward": {"started_value": 1, "finished_value": 1}, "gamma": 0.9}
+    scenario = green(
+        objective=objective,
+        placement=rng.choice(["now", "horizon"]),
+        suspend=True,
+        max_ticks=60,
+        power={"forecast_error": 0.2},
+    )
+    twin = TwinGreen(scenario, [3], many, series(*[rng.choice([300.0, 600.0, 600.0]) for _ in range(10)]))
+    sums, began = {"started_value": 0.0, "finished_value": 0.0}, twin.now
+    while not twin.over:
+        at = twin.now
+        twin.step(rng.choice([k for k, legal in enumerate(twin.mask) if legal]))
+        for name in sums:
+            sums[name] += 0.9 ** (at - began) * twin.terms[name]
+    to_come = 0.9 ** (twin.now - began) * twin.expected_value
+    assert max(twin.starts) >= 0
+    assert sums["started_value"] == pytest.approx(sums["finished_value"] + to_come)
 
 
 def test_scope_window_is_the_ready_pool() -> None:

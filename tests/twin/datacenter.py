@@ -16,7 +16,7 @@ from .jobs import in_arrival_order
 from .ledger import Ledger
 from .pools import Places, arrive, refill, suspend, take_back
 from .power import Energy, Plant
-from .task import Task, least_worth, worth
+from .task import Task, added, least_worth, worth
 from .terms import Tick, mean_bounded_slowdown, units_of
 
 
@@ -79,6 +79,14 @@ class Datacenter:
         return used_by(holding, self.now, self.horizon, len(self.units))
 
     @property
+    def expected_value(self) -> float:
+        """What runs and what is planned is expected to bring, discounted from now on."""
+        return added(
+            task.value * self.ledger.gamma ** (task.expected_end(self.now) - self.now)
+            for task in self.places.running + self.places.planned
+        )
+
+    @property
     def battery_wh(self) -> float:
         return self.plant.level if self.plant else 0.0
 
@@ -104,8 +112,12 @@ class Datacenter:
     def pass_tick(self) -> None:
         """9. The tick is booked, the clock moves."""
         self._book_tick()
+        nearer = self.expected_value / self.ledger.gamma
+        done = len(self.places.finished)
         self.now += 1
         self.enter_tick()
+        finished = added(task.value for task in self.places.finished[done:])
+        self._book("started_value", self.expected_value + finished - nearer)
 
     def _complete(self) -> None:
         """1. Running jobs end by what they really take."""

@@ -117,10 +117,12 @@ class TwinGreen(Datacenter):
             self.pass_tick()
             self.actions_since_clock = 0
             return
+        before = self.expected_value
         if action == self.window:
             self.suspend(least_worth(self.may_be_suspended()))
         else:
             self._place(self.places.ready[action])
+        self._book("started_value", self.expected_value - before)
         refill(self.places, self.decision.admission)
         self.actions_since_clock += 1
 

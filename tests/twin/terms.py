@@ -128,6 +128,7 @@ RATES: dict[str, Callable[[Tick], float]] = {
 EVENTS = (
     "throughput",
     "finished_value",
+    "started_value",
     "on_time_value",
     "suspension",
     "rejected",
