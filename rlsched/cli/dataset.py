@@ -93,8 +93,7 @@ def judge(
         float | None,
         typer.Option(
             metavar="G",
-            min=0.0,
-            max=1.0,
+            parser=options.discount,
             help="Discount per tick; left out: that of the dataset's objective. With less, estimates are "
             "surer and say less of what comes late.",
         ),

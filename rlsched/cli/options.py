@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,17 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def discount(text: str) -> float:
+    """A parser of what is left of a value after a tick."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not 0.0 < value <= 1.0:
+        raise typer.BadParameter(f"value {text!r}; use a number above 0, at most 1")
+    return value
 
 
 class Protocol(StrEnum):

@@ -15,27 +15,22 @@ Intervals are of the dataset: its episodes are drawn anew in groups [Hao et al. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from rlsched.evaluate.bootstrap import Interval
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.offline.behavior import Teacher, draw
+from rlsched.offline.episodes import GROUPS, Chunk, chunks
 from rlsched.offline.features import SEEN, WIDTH, Features, Parts
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.reader import Reader, read_group, values_of
-from rlsched.offline.shards import open_shard
+from rlsched.offline.reader import Reader
+from rlsched.offline.weighing import Weighing
 from rlsched.sim.layout import Layout
-
-GROUPS = 24
-"""Of episodes, that are drawn anew for the intervals."""
 
 RESAMPLES = 200
 RIDGE = 1e-4
@@ -50,29 +45,8 @@ LOOKED_AT = 20_000
 UNLIKE_PERCENT = 1.0
 """Of what was recorded counts as unlike the rest of it."""
 
-GREATEST_LOG = 300.0
-"""Of a weight, whose square is still a number."""
-
 SPARSE = 8
 """Every so many choices are held against what was recorded."""
-
-COVERED = 0.95
-"""Of what the dataset earned, by a time at which some of its episodes still go on as a policy would."""
-
-COLUMNS = (
-    "t",
-    "obs",
-    "action_mask",
-    "actions",
-    "rewards",
-    "new_obs",
-    "new_action_mask",
-    "elapsed",
-    "terminateds",
-    "truncateds",
-    "action_logp",
-)
-"""Beside the names of episodes and behaviours."""
 
 
 @dataclass(frozen=True)
@@ -109,172 +83,6 @@ class Judgement:
     gamma: float
     recorded: Interval
     policies: dict[str, Estimate]
-
-
-@dataclass(eq=False)
-class Chunk:
-    """Some rows in the order of their episodes, as arrays.
-
-    Attributes:
-        names: of the episodes.
-        episode: (row,) which of them.
-        age: (row,) ticks since it began.
-        group: (row,) of episodes.
-        others: the columns by name; (row,) or (row, width).
-        behaviors: who decided.
-        behavior: (row,) which of them.
-    """
-
-    names: list[str]
-    episode: IntArray
-    age: IntArray
-    group: IntArray
-    others: dict[str, NDArray[Any]]
-    behaviors: list[str]
-    behavior: IntArray
-
-    @classmethod
-    def of(cls, table: pa.Table, ticks: dict[str, float]) -> Chunk:
-        """A row group.
-
-        Args:
-            table: of it.
-            ticks: that each episode took before; brought up to date.
-        """
-        names, episode = _coded(table, "eps_id")
-        order = np.lexsort((table.column("t").to_numpy(), episode))
-        behaviors, behavior = _coded(table, "behavior")
-        groups = np.array([crc32(name.encode()) % GROUPS for name in names])
-        others = {name: values_of(table, name)[order] for name in COLUMNS}
-        age = np.zeros(len(order), np.int64)
-        found = cls(names, episode[order], age, groups[episode[order]], others, behaviors, behavior[order])
-        sums = found.running(found["elapsed"].astype(float), ticks)
-        ticks |= found.last(sums)
-        found.age = np.rint(sums).astype(np.int64) - found["elapsed"]
-        return found
-
-    def __len__(self) -> int:
-        return len(self.episode)
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.others[name]
-
-    def running(self, values: FloatArray, before: Mapping[str, float]) -> FloatArray:
-        """(row,) sums of values over the rows of an episode so far, each row's own among them.
-
-        Args:
-            values: (row,)
-            before: sum of each episode before these rows; 0 where nothing is known.
-        """
-        sums = np.cumsum(values)
-        first = np.flatnonzero(np.diff(self.episode, prepend=-1))
-        started = sums[first] - values[first]
-        told = np.array([before.get(self.names[k], 0.0) for k in self.episode[first]])
-        lengths = np.diff(first, append=len(values))
-        found: FloatArray = sums + np.repeat(told - started, lengths)
-        return found
-
-    def last(self, sums: FloatArray) -> dict[str, float]:
-        """What `running` came to, by episode."""
-        ends = np.flatnonzero(np.diff(self.episode, append=-1))
-        return {self.names[self.episode[k]]: float(sums[k]) for k in ends}
-
-
-def _coded(table: pa.Table, name: str) -> tuple[list[str], IntArray]:
-    column = table.column(name).combine_chunks().dictionary_encode()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
-
-
-def chunks(folder: Path, manifest: Manifest, progress: Callable[[int], None]) -> Iterator[Chunk]:
-    """All rows of a dataset, a row group at a time; those of an episode come in their order.
-
-    Raises:
-        BadInputError: a shard is damaged.
-    """
-    for shard in manifest.shards:
-        path, ticks = folder / shard.file, dict[str, float]()  # no episode is in two shards
-        with open_shard(path) as file:
-            for group in range(file.metadata.num_row_groups):
-                table = read_group(file, path, group, [*COLUMNS, "eps_id", "behavior"])
-                yield Chunk.of(table, ticks)
-                progress(file.metadata.row_group(group).num_rows)
-
-
-class Weighing:
-    """Weighted importance sampling per decision, of a policy or of who decided.
-
-    An episode that has ended earns nothing more, and still counts.
-    """
-
-    def __init__(self) -> None:
-        # By decision and group: earned, weight, its square; by the dataset: earned, 1.
-        self._sums = np.zeros((5, 0, GROUPS))
-        self._ended = np.zeros((5, 0, GROUPS))  # from here on
-        self._ratio: dict[str, float] = {}
-        self._never: dict[str, float] = {}
-
-    def add(self, chunk: Chunk, chances: FloatArray, gamma: float) -> None:
-        """More rows, in order.
-
-        Args:
-            chunk: the rows.
-            chances: (row,) of the policy, to do what was done.
-            gamma: discount per tick.
-        """
-        never = chances <= 0.0
-        ratios = np.log(np.where(never, 1.0, chances)) - chunk["action_logp"]
-        ratio = chunk.running(ratios, self._ratio)
-        gone = chunk.running(never.astype(float), self._never)
-        self._ratio |= chunk.last(ratio)
-        self._never |= chunk.last(gone)
-        weight = np.where(gone > 0, 0.0, np.exp(np.minimum(ratio, GREATEST_LOG)))
-        earned = gamma**chunk.age * chunk["rewards"]
-        t = chunk["t"].astype(np.int64)
-        self._reserve(int(t.max()) + 2)
-        columns = np.stack([weight * earned, weight, weight**2, earned, np.ones(len(chunk))])
-        _sum_up(self._sums, t, chunk.group, columns)
-        over = chunk["terminateds"] | chunk["truncateds"]
-        columns[[0, 3]] = 0.0
-        _sum_up(self._ended, t[over] + 1, chunk.group[over], columns[:, over])
-
-    def estimates(self, counts: FloatArray) -> FloatArray:
-        """(resample,) earned, with so many of each group (resample, group); NaN where it cannot be said.
-
-        That is where no episode is left, at a time by which the dataset's have not earned nearly all.
-        """
-        totals = self._totals()
-        earned, weight, by_dataset, episodes = (totals[k] @ counts.T for k in (0, 1, 3, 4))
-        found = np.divide(earned, weight, out=np.zeros_like(earned), where=weight > 0)
-        usual = np.divide(by_dataset, episodes, out=np.zeros_like(earned), where=episodes > 0)
-        covered = np.where(weight > 0, usual, 0.0).sum(0) / usual.sum(0)
-        result: FloatArray = np.where(covered >= COVERED, found.sum(0), np.nan)
-        return result
-
-    @property
-    def effective(self) -> float:
-        """Episodes that it rests upon, on average over what the dataset earned."""
-        weight, square, earned = self._totals()[1:4].sum(axis=2)
-        resting = np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
-        return float((resting * earned).sum() / earned.sum())
-
-    def _totals(self) -> FloatArray:
-        found: FloatArray = self._sums + self._ended.cumsum(axis=1)
-        return found
-
-    def _reserve(self, steps: int) -> None:
-        there = self._sums.shape[1]
-        if steps > there:
-            more = np.zeros((5, max(steps, 2 * there) - there, GROUPS))
-            self._sums, self._ended = (np.concatenate([old, more], 1) for old in (self._sums, self._ended))
-
-
-def _sum_up(sums: FloatArray, t: IntArray, group: IntArray, columns: FloatArray) -> None:
-    """Add columns (column, row) to sums (column, decision, group)."""
-    at = t * GROUPS + group
-    for total, values in zip(sums, columns, strict=True):
-        total += np.bincount(at, values, minlength=total.size).reshape(total.shape)
 
 
 class Judged:
@@ -318,8 +126,7 @@ class Judged:
         self.unlike += [fitting.is_unlike(seen).sum(), len(seen)]
         then = self._draw(self._chances(chunk["new_obs"], chunk["new_action_mask"]))
         # Where an episode was cut nothing counts any more, as it does not where returns are summed up.
-        goes_on = ~(chunk["terminateds"] | chunk["truncateds"])
-        left = gamma ** chunk["elapsed"].astype(float) * goes_on
+        left = gamma ** chunk["elapsed"].astype(float) * ~chunk.over
         following = fitting.parts(features(chunk["new_obs"], then), chunk.age + chunk["elapsed"])
         by_group(self.following, chunk.group, of_rows, following * left[:, None].astype(np.float32))
 
@@ -428,7 +235,7 @@ def judge(
         progress: told of rows that were read.
 
     Raises:
-        BadInputError: a shard is damaged, or no episode begins in the dataset.
+        BadInputError: a shard is damaged.
     """
     layout = Layout.of(
         manifest.scenario.observation, manifest.scenario.decision, len(manifest.scenario.cluster.resources)

@@ -62,3 +62,7 @@ def test_a_policy_of_something_else_is_refused(rlsched: Run, recorded: Path, tmp
     missing = rlsched("dataset", "judge", recorded, tmp_path / "none")
     assert missing.code == 2
     assert "no such folder" in missing.err
+    for gamma in ("0", "1.01", "nan", "much"):
+        refused = rlsched("dataset", "judge", recorded, wide, "--gamma", gamma)
+        assert refused.code == 2
+        assert f"value '{gamma}'; use a number above 0, at most 1" in refused.err

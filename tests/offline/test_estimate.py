@@ -11,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from rlsched.offline.columns import matrix
-from rlsched.offline.estimate import COVERED, Judgement, Weighing, chunks, judge
+from rlsched.offline.episodes import chunks
+from rlsched.offline.estimate import Judgement, judge
 from rlsched.offline.manifest import read_manifest
+from rlsched.offline.weighing import Weighing
 from rlsched.scenario import Scenario
 from tests.offline.conftest import collected, recipe
 
@@ -151,4 +153,27 @@ def test_weights_of_what_is_never_done_are_nothing(noisy: Path) -> None:
     assert np.isnan(weighing.estimates(counts)).all()
     assert weighing.effective == 0
     assert np.isfinite(known.estimates(counts)).all()
-    assert 0 < COVERED < 1
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0])
+def test_what_is_lost_counts_like_what_is_earned(noisy: Path, factor: float) -> None:
+    """It rests upon as many episodes; where nothing is earned it is known, and rests upon none."""
+    as_it_is, other = Weighing(), Weighing()
+    for chunk in chunks(noisy, read_manifest(noisy), lambda _: None):
+        chances = np.exp(chunk["action_logp"].astype(float)) ** 0.9
+        as_it_is.add(chunk, chances, GAMMA)
+        chunk.others["rewards"] = factor * chunk["rewards"]
+        other.add(chunk, chances, GAMMA)
+    counts = np.ones((1, 24))
+    assert as_it_is.estimates(counts)[0] > 0
+    np.testing.assert_allclose(other.estimates(counts), factor * as_it_is.estimates(counts))
+    assert other.effective == pytest.approx(abs(factor) * as_it_is.effective)
+
+
+def test_nothing_is_kept_of_episodes_that_are_over(noisy: Path) -> None:
+    weighing, going_on = Weighing(), set()
+    for chunk in chunks(noisy, read_manifest(noisy), lambda _: None):
+        weighing.add(chunk, np.ones(len(chunk)), GAMMA)
+        names = np.array(chunk.names)[chunk.episode]
+        going_on = (going_on | set(names)) - set(names[chunk.over])
+    assert set(weighing._ratio) == set(weighing._never) == going_on

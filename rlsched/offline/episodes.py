@@ -1,0 +1,138 @@
+"""Datasets read in the order of their episodes, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.offline.manifest import Manifest
+from rlsched.offline.reader import read_group, values_of
+from rlsched.offline.shards import open_shard
+
+GROUPS = 24
+"""Of episodes, that are drawn anew for the intervals."""
+
+
+COLUMNS = (
+    "t",
+    "obs",
+    "action_mask",
+    "actions",
+    "rewards",
+    "new_obs",
+    "new_action_mask",
+    "elapsed",
+    "terminateds",
+    "truncateds",
+    "action_logp",
+)
+"""Beside the names of episodes and behaviours."""
+
+
+@dataclass(eq=False)
+class Chunk:
+    """Some rows in the order of their episodes, as arrays.
+
+    Attributes:
+        names: of the episodes.
+        episode: (row,) which of them.
+        age: (row,) ticks since it began.
+        group: (row,) of episodes.
+        others: the columns by name; (row,) or (row, width).
+        behaviors: who decided.
+        behavior: (row,) which of them.
+    """
+
+    names: list[str]
+    episode: IntArray
+    age: IntArray
+    group: IntArray
+    others: dict[str, NDArray[Any]]
+    behaviors: list[str]
+    behavior: IntArray
+
+    @classmethod
+    def of(cls, table: pa.Table, ticks: dict[str, float]) -> Chunk:
+        """A row group.
+
+        Args:
+            table: of it.
+            ticks: that each episode took before; brought up to date.
+        """
+        names, episode = _coded(table, "eps_id")
+        order = np.lexsort((table.column("t").to_numpy(), episode))
+        behaviors, behavior = _coded(table, "behavior")
+        groups = np.array([crc32(name.encode()) % GROUPS for name in names])
+        others = {name: values_of(table, name)[order] for name in COLUMNS}
+        age = np.zeros(len(order), np.int64)
+        found = cls(names, episode[order], age, groups[episode[order]], others, behaviors, behavior[order])
+        sums = found.running(found["elapsed"].astype(float), ticks)
+        found.carry_on(sums, ticks)
+        found.age = np.rint(sums).astype(np.int64) - found["elapsed"]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.others[name]
+
+    @property
+    def over(self) -> NDArray[np.bool_]:
+        """(row,) whether the episode ends with it."""
+        found: NDArray[np.bool_] = self["terminateds"] | self["truncateds"]
+        return found
+
+    def running(self, values: FloatArray, before: Mapping[str, float]) -> FloatArray:
+        """(row,) sums of values over the rows of an episode so far, each row's own among them.
+
+        Args:
+            values: (row,)
+            before: sum of each episode before these rows; 0 where nothing is known.
+        """
+        sums = np.cumsum(values)
+        first = np.flatnonzero(np.diff(self.episode, prepend=-1))
+        started = sums[first] - values[first]
+        told = np.array([before.get(self.names[k], 0.0) for k in self.episode[first]])
+        lengths = np.diff(first, append=len(values))
+        found: FloatArray = sums + np.repeat(told - started, lengths)
+        return found
+
+    def carry_on(self, sums: FloatArray, before: dict[str, float]) -> None:
+        """Note what `running` came to, for rows still to come; drop the episodes that are over."""
+        for k in np.flatnonzero(np.diff(self.episode, append=-1)):
+            name = self.names[self.episode[k]]
+            if self.over[k]:
+                before.pop(name, None)
+            else:
+                before[name] = float(sums[k])
+
+
+def _coded(table: pa.Table, name: str) -> tuple[list[str], IntArray]:
+    column = table.column(name).combine_chunks().dictionary_encode()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
+
+
+def chunks(folder: Path, manifest: Manifest, progress: Callable[[int], None]) -> Iterator[Chunk]:
+    """All rows of a dataset, a row group at a time; those of an episode come in their order.
+
+    Raises:
+        BadInputError: a shard is damaged.
+    """
+    for shard in manifest.shards:
+        path, ticks = folder / shard.file, dict[str, float]()  # no episode is in two shards
+        with open_shard(path) as file:
+            for group in range(file.metadata.num_row_groups):
+                table = read_group(file, path, group, [*COLUMNS, "eps_id", "behavior"])
+                yield Chunk.of(table, ticks)
+                progress(file.metadata.row_group(group).num_rows)

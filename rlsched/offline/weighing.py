@@ -1,0 +1,95 @@
+"""Weighted importance sampling: what a policy would earn, by how much likelier it does what was done.
+
+Per decision [Precup et al. 2000; Thomas 2015].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.offline.episodes import GROUPS, Chunk
+
+GREATEST_LOG = 300.0
+"""Of a weight, whose square is still a number."""
+
+COVERED = 0.95
+"""Of what the dataset earned, by a time at which some of its episodes still go on as a policy would."""
+
+LEAST_EARNED = 1e-300
+"""Where nobody earned anything, nothing rests upon any episode."""
+
+
+class Weighing:
+    """Weighted importance sampling per decision, of a policy or of who decided.
+
+    An episode that has ended earns nothing more, and still counts.
+    """
+
+    def __init__(self) -> None:
+        # By decision and group: earned, weight, its square; by the dataset: earned or lost, 1.
+        self._sums = np.zeros((5, 0, GROUPS))
+        self._ended = np.zeros((5, 0, GROUPS))  # from here on
+        self._ratio: dict[str, float] = {}
+        self._never: dict[str, float] = {}
+
+    def add(self, chunk: Chunk, chances: FloatArray, gamma: float) -> None:
+        """More rows, in order.
+
+        Args:
+            chunk: the rows.
+            chances: (row,) of the policy, to do what was done.
+            gamma: discount per tick.
+        """
+        never = chances <= 0.0
+        ratios = np.log(np.where(never, 1.0, chances)) - chunk["action_logp"]
+        ratio = chunk.running(ratios, self._ratio)
+        gone = chunk.running(never.astype(float), self._never)
+        chunk.carry_on(ratio, self._ratio)
+        chunk.carry_on(gone, self._never)
+        weight = np.where(gone > 0, 0.0, np.exp(np.minimum(ratio, GREATEST_LOG)))
+        earned = gamma**chunk.age * chunk["rewards"]
+        t = chunk["t"].astype(np.int64)
+        self._reserve(int(t.max()) + 2)
+        columns = np.stack([weight * earned, weight, weight**2, abs(earned), np.ones(len(chunk))])
+        _sum_up(self._sums, t, chunk.group, columns)
+        over = chunk.over
+        columns[[0, 3]] = 0.0
+        _sum_up(self._ended, t[over] + 1, chunk.group[over], columns[:, over])
+
+    def estimates(self, counts: FloatArray) -> FloatArray:
+        """(resample,) earned, with so many of each group (resample, group); NaN where it cannot be said.
+
+        That is where no episode is left, at a time by which the dataset's have not earned nearly all.
+        """
+        totals = self._totals()
+        earned, weight, by_dataset, episodes = (totals[k] @ counts.T for k in (0, 1, 3, 4))
+        found = np.divide(earned, weight, out=np.zeros_like(earned), where=weight > 0)
+        usual = np.divide(by_dataset, episodes, out=np.zeros_like(earned), where=episodes > 0)
+        covered = np.where(weight > 0, usual, 0.0).sum(0) >= COVERED * usual.sum(0)
+        result: FloatArray = np.where(covered, found.sum(0), np.nan)
+        return result
+
+    @property
+    def effective(self) -> float:
+        """Episodes that it rests upon, on average over what the dataset earned."""
+        weight, square, earned = self._totals()[1:4].sum(axis=2)
+        resting = np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
+        return float((resting * earned).sum() / max(float(earned.sum()), LEAST_EARNED))
+
+    def _totals(self) -> FloatArray:
+        found: FloatArray = self._sums + self._ended.cumsum(axis=1)
+        return found
+
+    def _reserve(self, steps: int) -> None:
+        there = self._sums.shape[1]
+        if steps > there:
+            more = np.zeros((5, max(steps, 2 * there) - there, GROUPS))
+            self._sums, self._ended = (np.concatenate([old, more], 1) for old in (self._sums, self._ended))
+
+
+def _sum_up(sums: FloatArray, t: IntArray, group: IntArray, columns: FloatArray) -> None:
+    """Add columns (column, row) to sums (column, decision, group)."""
+    at = t * GROUPS + group
+    for total, values in zip(sums, columns, strict=True):
+        total += np.bincount(at, values, minlength=total.size).reshape(total.shape)
