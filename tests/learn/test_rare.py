@@ -188,7 +188,7 @@ def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind: str) -> None:
     """Losses are those of the formulas, and the actor's moves no encoder but while it imitates."""
-    setting = Setting(short, shown, f"network.kind={kind}")
+    setting = Setting(short, shown, f"network.kind={kind}", "network.units=[10,10]")
     loss, output = setting.loss(900)
     made = pieces(setting, 0.0)
     better = made["advantages"] > 0
