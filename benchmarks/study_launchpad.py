@@ -1,0 +1,195 @@
+"""What is learned from datasets of different quality, and what it is worth to go on from there by playing.
+
+For green datacenters of 10, 20 and 50 units and what different orders recorded there: cloning (bc), and what
+tells better decisions from worse (cql, with and without its conservative term, and rare, which is
+critic-regularised regression there). Beside them rare that only plays, and launchpad, which begins with the
+dataset and goes on by playing. All networks begin without any order that somebody knew to be good. Every
+policy plays the same 24 episodes that no training saw; what is told are means of all seeds, and differences
+to bc and to the best order, paired by episode.
+After Venkataswamy 2023, 7.5, and RARE, table 1.
+Run: `make study-launchpad`, or with `--seeds 1 --scale 0.1 --cases 10-combo` for a look; what was done is not
+done again.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from studies import Asked, asked, evaluate, rlsched, train
+
+from rlsched.evaluate.bootstrap import bootstrap_columns
+from rlsched.evaluate.statistics import EpisodeResult
+from rlsched.files import write_whole
+from rlsched.report.style import house_style, new_figure, quiet_axes, to_png
+
+ROWS, READ, PLAYED = 300_000, 600_000, 600_000
+"""Decisions of a dataset, that are learned from in it, and that are played."""
+
+UNITS = (10, 20, 50)
+DATA = {
+    "qos": "qos",
+    "sjf": "sjf",
+    "qos_sjf": "qos,sjf",
+    "combo": "qos,sjf,fcfs,hvf",
+    "combo_random": "qos,sjf,fcfs,hvf,random",
+}
+"""Who recorded, each as many episodes [G 7.5]; random decisions are ours: they show what is bad."""
+
+CASES = [f"{units}-{data}" for units in UNITS for data in DATA]
+
+IMITATED = 1 / 6
+"""Of what rare reads, as it is."""
+
+OFFLINE = {
+    "bc": ["--algo", "bc"],
+    "cql": ["--algo", "cql"],
+    "cql-not-conservative": ["--algo", "cql", "--set", "cql.conservative=0"],
+    "rare": ["--algo", "rare"],
+}
+"""Methods that only read."""
+
+PLAIN = ["--set", "network.prior={}", "--set", "network.waiting=0"]
+ONLINE, LAUNCHPAD = "online", "launchpad"
+METRIC = "job_value_ratio"
+
+
+def scenario_of(case: str) -> str:
+    """The datacenter of a case."""
+    return f"green-{case.partition('-')[0]}"
+
+
+def dataset_of(study: Asked, case: str) -> Path:
+    """The folder of what was recorded."""
+    return study.folder / f"{case}-data"
+
+
+def record(study: Asked, case: str) -> None:
+    """Collect the dataset of a case, or the rest of it."""
+    out = dataset_of(study, case)
+    if (out / "dataset.json").exists():
+        return
+    words = ["--scenario", scenario_of(case), "--policy", DATA[case.partition("-")[2]]]
+    words += ["--steps", str(round(study.scale * ROWS))]
+    chosen = ["--resume"] if (out / "recipe.yaml").exists() else words
+    log = study.folder / f"{case}-data.log"
+    rlsched("collect", *chosen, "--out", str(out), log=log, threads=study.threads)
+
+
+def run_of(study: Asked, case: str, kind: str, seed: int) -> Path:
+    """The folder of a run; who only plays needs no dataset."""
+    name = case.partition("-")[0] if kind == ONLINE else case
+    return study.folder / f"{name}-{kind}-{seed}"
+
+
+def learn(study: Asked, case: str, seed: int) -> None:
+    """All methods, one after the other."""
+    read, played = round(study.scale * READ), round(study.scale * PLAYED)
+    dataset = ["--dataset", str(dataset_of(study, case))]
+    imitate = ["--set", f"rare.imitate={round(read * IMITATED)}"]
+    for kind, words in OFFLINE.items():
+        chosen = [*words, *(imitate if kind == "rare" else []), *PLAIN, *dataset, "--steps", str(read)]
+        train(run_of(study, case, kind, seed), chosen, seed=seed, threads=study.threads)
+    words = ["--algo", "launchpad", *dataset, "--set", f"launchpad.rows={read}", *imitate, *PLAIN]
+    steps = ["--steps", str(read + played)]
+    train(run_of(study, case, LAUNCHPAD, seed), [*words, *steps], seed=seed, threads=study.threads)
+
+
+def play(study: Asked, units: str, seed: int) -> None:
+    """Only play."""
+    words = ["--algo", "rare", "--scenario", f"green-{units}", *PLAIN]
+    steps = ["--steps", str(round(study.scale * PLAYED))]
+    train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
+
+
+Values = Mapping[str, NDArray[np.float64]]
+
+
+def values_of(results: list[EpisodeResult], kinds: Mapping[str, str]) -> Values:
+    """(episode,) share of the value that each order earned and, on average of its seeds, each method.
+
+    Args:
+        results: of all policies.
+        kinds: run -> method.
+    """
+    found: dict[str, dict[int, list[float]]] = {}
+    for result in results:
+        episodes = found.setdefault(kinds.get(result.policy, result.policy), {})
+        episodes.setdefault(result.episode, []).append(100 * result.metrics[METRIC])
+    return {
+        name: np.array([np.mean(episodes[number]) for number in sorted(episodes)])
+        for name, episodes in found.items()
+    }
+
+
+def told(case: str, values: Values, methods: Sequence[str]) -> str:
+    """A line for each method."""
+    best = max((name for name in values if name not in methods), key=lambda name: values[name].mean())
+    lines = [f"{case}: best order {best} {values[best].mean():.1f} % of the value"]
+    for name in methods:
+        over = bootstrap_columns([values[name] - values[other] for other in ("bc", best)])
+        words = ", ".join(
+            f"{each.mean:+.2f} [{each.low:+.2f}, {each.high:+.2f}] to {other}"
+            for each, other in zip(over, ("bc", best), strict=True)
+        )
+        lines.append(f"  {name:<22} {values[name].mean():5.1f} %  {words}")
+    return "\n".join(lines)
+
+
+def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
+    """Decisions played, and the share of the value that validation earned."""
+    with (run / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row[f"validation_{METRIC}"]]
+    after = [row for row in rows if int(row["steps"]) >= begun]
+    values = [100 * float(row[f"validation_{METRIC}"]) for row in after]
+    return [int(row["steps"]) - begun for row in after], values
+
+
+def draw(study: Asked, units: str, cases: list[str]) -> Path:
+    """What playing adds: online from nothing, launchpad from each dataset."""
+    read = round(study.scale * READ)
+    target = study.folder / f"launchpad-{units}.png"
+    with house_style():
+        figure = new_figure(7.0, 4.2)
+        axes = figure.subplots()
+        lines = {ONLINE: (units, ONLINE, 0)} | {
+            f"launchpad, {case.partition('-')[2]}": (case, LAUNCHPAD, read) for case in cases
+        }
+        for k, (label, (case, kind, begun)) in enumerate(lines.items()):
+            for seed in range(study.seeds):
+                x, y = curve(run_of(study, case, kind, seed), begun)
+                axes.plot(x, y, color=f"C{k}", linewidth=1.2, label=label if seed == 0 else None)
+        quiet_axes(axes, "y")
+        axes.set_xlabel("decisions played")
+        axes.set_ylabel("share of the submitted value (%)")
+        axes.legend(frameon=False)
+        write_whole(target, to_png(figure))
+    return target
+
+
+def main() -> None:
+    """Record, learn, evaluate, tell."""
+    study = asked(__doc__, CASES, "runs/study-launchpad")
+    for case in study.cases:
+        record(study, case)
+    of_units = {units: [c for c in study.cases if c.startswith(f"{units}-")] for units in map(str, UNITS)}
+    for units in [units for units, cases in of_units.items() if cases]:
+        study.for_seeds(partial(play, study, units))
+    study.learn(partial(learn, study))
+    for case in study.cases:
+        kinds = [*OFFLINE, LAUNCHPAD, ONLINE]
+        runs = {run_of(study, case, kind, seed): kind for kind in kinds for seed in range(study.seeds)}
+        words = ["--scenario", scenario_of(case), "--against", "packing,fcfs,sjf,qos,hvf,random"]
+        results = evaluate(list(runs), words, study.folder / f"{case}.json")
+        print(told(case, values_of(results, {str(run): kind for run, kind in runs.items()}), kinds))
+    for units, cases in of_units.items():
+        if cases:
+            print(f"picture: {draw(study, units, cases)}")
+
+
+if __name__ == "__main__":
+    main()
