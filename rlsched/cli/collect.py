@@ -22,6 +22,7 @@ COUNTS = (
     "recorded_jobs",
     "unrecorded_jobs",
     "started_as_recorded",
+    "started_by_event",
     "started_earlier",
     "started_later",
     "later_unseen",
@@ -212,7 +213,8 @@ def check_from_trace(
     """
     said = {"RECIPE": recipe, "--trace": trace, "--policy": policy, "--steps": steps}
     both = [name for name, value in said.items() if value is not None]
-    both += [f"--set {one}" for one in overrides if one.partition("=")[0] in ("episode", "episode.jobs")]
+    own = ("episode", "episode.jobs", "steps")
+    both += [f"--set {one}" for one in overrides if one.partition("=")[0] in own]
     if both:
         raise BadInputError(
             "--from-trace",
@@ -228,10 +230,11 @@ def kept_to_record(dataset: Manifest) -> list[str]:
         if COUNTS[0] not in one.metrics:
             continue
         count = {name: one.metrics[name].mean * one.episodes for name in COUNTS}
-        by = one.metrics["later_s"].mean / 60
+        by = one.metrics["later_s"].mean * one.episodes / max(1.0, count["started_later"]) / 60
+        share = {name: value / max(1.0, count["recorded_jobs"]) for name, value in count.items()}
         found.append(
-            f"{one.behavior}: of {count['recorded_jobs']:,.0f} jobs "
-            f"{count['started_as_recorded'] / max(1.0, count['recorded_jobs']):.1%} started as in the trace, "
+            f"{one.behavior}: of {count['recorded_jobs']:,.0f} jobs {share['started_as_recorded']:.1%} "
+            f"started as in the trace, {share['started_by_event']:.1%} at the last event before, "
             f"{count['started_earlier']:,.0f} earlier, {count['started_later']:,.0f} later (by {by:,.0f} "
             f"minutes; {count['later_unseen']:,.0f} of them stood too far back in the queue to be seen), "
             f"{count['not_started']:,.0f} not at all; {count['unrecorded_jobs']:,.0f} more say nothing of it"
@@ -246,6 +249,7 @@ def recipe_of_folder(folder: DatasetFolder, overrides: Sequence[str]) -> tuple[S
         BadInputError: there is none, or something else than its length is to change.
     """
     from rlsched.offline.recipe import Recipe
+    from rlsched.offline.recorded import RECORDED
     from rlsched.settings import validate
 
     simulated, recipe = folder.read()
@@ -253,5 +257,10 @@ def recipe_of_folder(folder: DatasetFolder, overrides: Sequence[str]) -> tuple[S
     if changed:
         raise BadInputError(
             "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps may change"
+        )
+    whole = not (simulated.episode.jobs or simulated.episode.max_ticks)
+    if overrides and whole and any(one.policy == RECORDED for one in recipe.behaviors):
+        raise BadInputError(
+            "--resume", "a whole trace is played once: there is no more of it", "leave out steps"
         )
     return simulated, validate(Recipe, recipe.model_dump(mode="json"), "--resume", overrides)

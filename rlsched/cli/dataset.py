@@ -124,6 +124,13 @@ def judge(
     load = loader()
     policies = {path.rstrip("/") or path: load(path) for path in policy}
     scenario = dataset.scenario
+    own = scenario.objective.gamma
+    if gamma not in (None, own) and "started_value" in scenario.objective.reward:
+        raise BadInputError(
+            "--gamma",
+            f"value {gamma:g} is not the {own:g} by which started_value was recorded",
+            "leave it out, or record with --set objective.gamma=G",
+        )
     for name, one in policies.items():
         check_trained("POLICY", name, one, scenario, len(scenario.cluster.resources))
     with output.progress("reading", dataset.rows) as shown:
@@ -131,7 +138,7 @@ def judge(
             folder,
             dataset,
             policies,
-            gamma=scenario.objective.gamma if gamma is None else gamma,
+            gamma=own if gamma is None else gamma,
             sample=sample,
             seed=seed or 0,
             progress=shown,

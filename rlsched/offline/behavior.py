@@ -205,10 +205,11 @@ def check_recorded(where: str, feed: EpisodeFeed) -> None:
             f"{RECORDED!r} decided in a trace, but scenario {feed.scenario.name!r} has a model of jobs",
             "name a trace",
         )
-    if not (feed.source.trace.jobs.start >= 0).any():
+    first, end = feed.source.training_rows
+    if not (feed.source.trace.jobs.start[first:end] >= 0).any():
         raise BadInputError(
             feed.source.name,
-            "says of no job how long it waited (field 3), so nobody knows what its scheduler did",
+            "says of no job for training how long it waited (field 3): nobody knows what its scheduler did",
             "give a trace that does, or let another policy play it",
         )
 

@@ -31,14 +31,12 @@ class Record:
     Attributes:
         jobs: of it.
         starts: (jobs,) ticks; a job of which none is known is to start as soon as it can.
-        due: (jobs,) whether it was taken because its start was next.
-        seen: (jobs,) ticks at which it was first among those that may be chosen, -1 never.
+        due: (jobs,) whether it was taken because its start came before the next question.
     """
 
     jobs: JobTable
     starts: IntArray
     due: NDArray[np.bool_]
-    seen: IntArray
 
 
 class RecordedChooser:
@@ -52,7 +50,7 @@ class RecordedChooser:
         """Look up the starts."""
         starts = np.where(jobs.start < 0, jobs.submit, jobs.start)
         none = np.zeros(len(jobs), np.bool_)
-        self._records[env] = Record(jobs, starts, none, np.full(len(jobs), -1))
+        self._records[env] = Record(jobs, starts, none)
 
     def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
         """(envs, action) 1 for what it does."""
@@ -62,9 +60,9 @@ class RecordedChooser:
         return chances
 
     def followed(self, env: int) -> dict[str, float]:
-        """How far the replay kept to the record: counts of jobs, and how late they were.
+        """How far the replay kept to the record: counts of jobs, and the seconds that they were late in all.
 
-        A start that is taken at the last question before it is the one of the trace.
+        A job that starts earlier may have done so at the last question before its start (`by_event`).
         """
         record, tick_s = self._records[env], self._sim.scenario.cluster.tick_s
         began = self._sim.starts(env)
@@ -72,18 +70,17 @@ class RecordedChooser:
         ran = known & (began >= 0)
         late = np.where(ran, began - record.starts, 0) * tick_s
         within = max(SAME_S, tick_s)
-        later = late > within
-        earlier = (late < -within) & ~record.due
-        unseen = later & ((record.seen < 0) | ((record.seen - record.starts) * tick_s > within))
+        later, earlier = late > within, late < -within
         return {
             "recorded_jobs": float(known.sum()),
             "unrecorded_jobs": float((~known).sum()),
             "started_as_recorded": float((ran & ~earlier & ~later).sum()),
-            "started_earlier": float(earlier.sum()),
+            "started_by_event": float((earlier & record.due).sum()),
+            "started_earlier": float((earlier & ~record.due).sum()),
             "started_later": float(later.sum()),
-            "later_unseen": float(unseen.sum()),
+            "later_unseen": float(self._unseen(record, began, np.flatnonzero(later), within // tick_s)),
             "not_started": float((known & ~ran).sum()),
-            "later_s": float(late[later].mean()) if later.any() else 0.0,
+            "later_s": float(late[later].sum()),
         }
 
     def _choice(self, env: int) -> int:
@@ -93,18 +90,28 @@ class RecordedChooser:
         idle = len(mask) - 1
         visible = int(e["num_ready"]) if sim.layout.horizon else sim.layout.window
         rows = sim.state.queue[env, e["queue_lo"] : min(e["queue_lo"] + visible, e["queue_hi"])]
-        record.seen[rows[record.seen[rows] < 0]] = e["now"]
-        starts = record.starts[rows]
         legal = mask[: len(rows)] > 0
         if not legal.any():
             return idle
+        if not mask[idle]:
+            return int(np.where(legal, record.starts[rows], NEVER).argmin())
         # Whoever started later must not take the units of who did before, and cannot yet.
-        first = int(starts.argmin() if mask[idle] else np.where(legal, starts, NEVER).argmin())
-        is_due = starts[first] < self._asked_again(env)
-        if mask[idle] and not (legal[first] and is_due):
+        counts = legal | (record.jobs.start[rows] >= 0)
+        starts = np.where(counts, record.starts[rows], NEVER)
+        first = int(starts.argmin())
+        if not legal[first] or starts[first] >= self._asked_again(env):
             return idle
-        record.due[rows[first]] |= is_due
+        record.due[rows[first]] = True
         return first
+
+    def _unseen(self, record: Record, began: IntArray, late: IntArray, within: int) -> int:
+        """How many of these jobs had a window full of others before them when they were to start."""
+        never = np.where(began < 0, NEVER, began)
+        found = 0
+        for job in late:
+            until = record.starts[job] + within
+            found += int((never[:job] > until).sum()) >= self._sim.layout.window
+        return found
 
     def _asked_again(self, env: int) -> int:
         """The tick at which something can be decided next, if nothing is done now."""

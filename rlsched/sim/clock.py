@@ -28,6 +28,7 @@ from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, book
 from rlsched.sim.pools import (
     arrive,
     book_change,
+    book_start,
     leave_pools,
     refill,
     start_planned,
@@ -124,8 +125,22 @@ def enter_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
         book(s, o, i, TERMINAL_BSLD, -mean_bounded_slowdown(s, i))
     elif rules.end == NO_NEW_JOB and e.next_arrival == e.num_jobs:
         e.over = TERMINATED
+        forget(s, o, rules, i)
     elif rules.end == MAX_TICKS and e.now - e.first_submit >= rules.max_ticks:
         e.over = TRUNCATED
+
+
+@shared
+def forget(s: State, o: Outcome, rules: Rules, i: int) -> None:
+    """Book that nothing comes of the jobs that run or are planned where nothing comes after the end."""
+    e = s.episodes[i]
+    for k in range(e.num_running):
+        row = s.started[i, s.ends[i, k] & JOB_MASK]
+        book_start(s, o, rules, i, row, max(1, s.jobs[i, row].expected_end - e.now), -1.0)
+    for k in range(e.num_planned):
+        row = s.planned[i, k]
+        ticks = s.lots[i, row].planned - e.now + s.jobs[i, row].requested
+        book_start(s, o, rules, i, row, ticks, -1.0)
 
 
 @shared

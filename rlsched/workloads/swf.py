@@ -145,6 +145,7 @@ def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules)
 
     for name in OPTIONAL:
         columns[name] = np.where(columns[name] >= 0, columns[name], -1)  # nan too
+    columns["wait"] = np.where(columns["wait"] <= 2**53, columns["wait"], -1)  # no job is worth less for it
     columns["processors"] = np.maximum(columns["allocated"], columns["processors"])
     beyond = np.any([np.abs(column) > 2**53 for column in columns.values()], axis=0)
     drop(beyond | (columns["processors"] >= 2**30), "out_of_range_dropped")

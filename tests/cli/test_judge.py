@@ -62,6 +62,13 @@ def test_a_policy_of_something_else_is_refused(rlsched: Run, recorded: Path, tmp
     missing = rlsched("dataset", "judge", recorded, tmp_path / "none")
     assert missing.code == 2
     assert "no such folder" in missing.err
+    shaped = tmp_path / "shaped"
+    words = ("--scenario", "green-10", "--policy", "sjf", "--steps", 100, "--set", SHORT)
+    reward = ("--set", "objective.reward={started_value: 1}")
+    assert rlsched("collect", *words, *reward, "--out", shaped).code == 0
+    other = rlsched("dataset", "judge", shaped, exported(tmp_path / "it", {"wait": 1.0}, 1.0), "--gamma", 0.9)
+    assert other.code == 2
+    assert "--gamma: value 0.9 is not the 0.99 by which started_value was recorded" in other.err
     for gamma in ("0", "1.01", "nan", "much"):
         refused = rlsched("dataset", "judge", recorded, wide, "--gamma", gamma)
         assert refused.code == 2

@@ -187,7 +187,7 @@ def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind: str) -> None:
-    """Losses are those of the formulas, and the actor's moves no encoder but while it imitates."""
+    """Losses are those of the formulas, and the actor's moves the encoder only while it imitates."""
     setting = Setting(short, shown, f"network.kind={kind}", "network.units=[10,10]")
     loss, output = setting.loss(900)
     made = pieces(setting, 0.0)
@@ -197,6 +197,13 @@ def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind
     legal = setting.module._split(setting.batch)[1] > 0.5
     assert worths.where(legal, 0.0).std() > 0
     assert not torch.equal(*worths)
+    first = next(setting.module.policy.parameters())  # of the encoder
+    for decisions, moves in ((400, True), (900, False)):
+        setting.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
+        setting.module.zero_grad()
+        logits = setting.learner.module[MODULE].forward_train(setting.batch)[Columns.ACTION_DIST_INPUTS]
+        logits.log_softmax(1)[:, 0].clamp(min=-50).mean().backward()
+        assert (first.grad is not None) == moves
 
 
 @pytest.mark.parametrize(("decisions", "moves"), [(400, True), (900, False), (2000, False)])

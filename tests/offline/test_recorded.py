@@ -93,12 +93,46 @@ def test_what_cannot_be_followed_is_counted() -> None:
         "recorded_jobs": 5,
         "unrecorded_jobs": 1,
         "started_as_recorded": 2,
+        "started_by_event": 0,
         "started_earlier": 1,
         "started_later": 2,
         "later_unseen": 1,
         "not_started": 0,
-        "later_s": (300 + 120) / 2,
+        "later_s": 300 + 120,
     }
+
+
+def test_a_start_between_two_events_is_told_apart() -> None:
+    """B was held until 900, and nothing happens before A ends at 1,000: it starts at 0."""
+    jobs = JobTable.build(submit=[0, 0], runtime=[1000, 5], demand=[1, 1], start=[0, 900])
+    sim = VectorSimulator(queued(action_rule="fit", window=4, tick_s=60), UNITS, 1, 2)
+    sim.load(0, jobs)
+    chooser = RecordedChooser(sim)
+    chooser.begin(0, jobs, 0)
+    while not sim.terminated[0]:
+        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
+    assert sim.starts(0).tolist() == [0, 0]
+    told = chooser.followed(0)
+    assert (told["started_as_recorded"], told["started_by_event"], told["started_earlier"]) == (1, 1, 0)
+
+
+def test_a_job_that_nobody_knows_of_holds_up_nobody() -> None:
+    """B needs all units, and C is known to have started beside A."""
+    jobs = JobTable.build(submit=[0, 0, 1], runtime=[100, 5, 5], demand=[3, 5, 1], start=[0, -1, 1])
+    assert play(queued(action_rule="fit", window=4), jobs, None).tolist() == [0, 100, 1]
+
+
+def test_who_waits_at_the_head_of_a_full_machine_is_seen() -> None:
+    """Nobody is asked then; B is late for its units, not for its place."""
+    jobs = JobTable.build(submit=[0, 1], runtime=[10, 1], demand=[5, 5], start=[0, 2])
+    sim = VectorSimulator(queued(action_rule="fit", window=4, tick_s=60), UNITS, 1, 2)
+    sim.load(0, jobs)
+    chooser = RecordedChooser(sim)
+    chooser.begin(0, jobs, 0)
+    while not sim.terminated[0]:
+        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
+    told = chooser.followed(0)
+    assert (told["started_later"], told["later_unseen"]) == (1, 0)
 
 
 @pytest.fixture
@@ -119,11 +153,13 @@ def test_a_trace_is_replayed_by_the_command(
     settings = ["--set", "workload.training_jobs=[0,null]"]
     assert main(["collect", "--from-trace", str(trace), *settings, "--out", str(out)]) == 0
     told = capsys.readouterr().out.replace("\n", " ")
-    assert "of 100 jobs 100.0% started as in the trace, 0 earlier, 0 later" in told
+    assert "of 100 jobs 100.0% started as in the trace, 0.0% at the last event before, 0 earlier" in told
     dataset = read_manifest(out)
     assert (dataset.episodes, dataset.behaviors[0].behavior) == (1, "recorded")
     assert dataset.behaviors[0].metrics["started_as_recorded"].mean == 100
     assert main(["dataset", "check", str(out)]) == 0
+    assert main(["collect", "--resume", "--steps", "500", "--out", str(out)]) == 2
+    assert "a whole trace is played once" in capsys.readouterr().err
 
 
 def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
@@ -133,7 +169,7 @@ def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
     lines = trace.read_text("utf-8").splitlines()
     first = next(k for k, line in enumerate(lines) if not line.startswith(";"))
     fields = lines[first].split()
-    for wait in ("-1", "?"):
+    for wait in ("-1", "?", "1e17"):
         other = tmp_path / "other.swf"
         other.write_text(
             "\n".join([" ".join([*fields[:2], wait, *fields[3:]]), *lines[first + 1 :]]), "utf-8"
@@ -148,6 +184,7 @@ def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
     [
         (["--policy", "sjf"], "--from-trace: says what is played, by whom and how long; so does --policy"),
         (["--steps", "5"], "so does --steps"),
+        (["--set", "steps=5"], "so does --set steps=5"),
         (["--set", "episode.jobs=5"], "so does --set episode.jobs=5"),
         (["--scenario", "green-hpc2n"], "episodes of scenario 'green-hpc2n' end by episode.max_ticks"),
     ],
@@ -166,6 +203,8 @@ def test_nobody_recorded_it(trace: Path, tmp_path: Path, capsys: pytest.CaptureF
     swf.write(tmp_path / "silent.swf", jobs, processors=5)
     silent, out = str(tmp_path / "silent.swf"), str(tmp_path / "no")
     assert main(["collect", "--from-trace", silent, "--out", out]) == 2
-    assert "silent.swf: says of no job how long it waited" in capsys.readouterr().err.replace("\n", " ")
+    assert "silent.swf: says of no job for training how long it waited" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
     assert main(["collect", "--scenario", "green-10", "--policy", "recorded", "--out", out]) == 2
     assert "but scenario 'green-10' has a model of jobs" in capsys.readouterr().err.replace("\n", " ")

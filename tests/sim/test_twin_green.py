@@ -91,9 +91,16 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "gamma": rng.choice([1.0, 0.99]),
                 "starvation_s": 7200,
             },
-            "episode": {"jobs": None, "end": "max_ticks", "max_ticks": rng.randint(10, 60)},
+            "episode": random_end(rng, power is not None),
         }
     )
+
+
+def random_end(rng: random.Random, may_fail: bool) -> dict[str, Any]:
+    """By the clock, or when the last job has come; the latter only where power never fails."""
+    if may_fail or rng.random() < 0.5:
+        return {"jobs": None, "end": "max_ticks", "max_ticks": rng.randint(10, 60)}
+    return {"jobs": None, "end": "no_new_job"}
 
 
 def random_series(rng: random.Random, full_w: float) -> PowerSeries:

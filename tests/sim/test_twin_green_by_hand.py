@@ -792,6 +792,17 @@ def test_value_at_the_start_is_taken_back_where_a_job_is_suspended_or_its_plan_u
     assert (twin.planned, started(twin)) == ([], 0.5 * (1 * (1 / 2 - 1) - 0.5 / 2))
 
 
+def test_value_at_the_start_is_taken_back_where_an_episode_ends_before_a_job() -> None:
+    """A runs and B is planned when the last job has come: neither will ever end."""
+    three = jobs(submit=[0, 0, 1], runtime=[2, 1, 1], demand=[1, 1, 1])
+    twin = TwinGreen(green(objective=HALF, placement="horizon", end="no_new_job"), [1], three, None)
+    twin.step(0)
+    twin.step(0)
+    assert (twin.planned, started(twin)) == ([1], 0.5 / 8)
+    wait(twin, 1)
+    assert (twin.terminated, started(twin)) == (True, -0.5 * (1 / 2 + 0.5 / 4))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_value_at_the_start_is_the_finished_value_and_what_is_to_come(seed: int) -> None:
     """Discounted from the beginning of an episode, whatever is decided."""

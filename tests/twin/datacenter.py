@@ -80,7 +80,9 @@ class Datacenter:
 
     @property
     def expected_value(self) -> float:
-        """What runs and what is planned is expected to bring, discounted from now on."""
+        """What runs and is planned is expected to bring, discounted; nothing where nothing comes after."""
+        if self.terminated:
+            return 0.0
         return added(
             task.value * self.ledger.gamma ** (task.expected_end(self.now) - self.now)
             for task in self.places.running + self.places.planned
