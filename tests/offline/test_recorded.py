@@ -152,7 +152,7 @@ def test_a_trace_is_replayed_by_the_command(
     out = tmp_path / "site"
     settings = ["--set", "workload.training_jobs=[0,null]"]
     assert main(["collect", "--from-trace", str(trace), *settings, "--out", str(out)]) == 0
-    told = capsys.readouterr().out.replace("\n", " ")
+    told = " ".join(capsys.readouterr().out.split())
     assert "of 100 jobs 100.0% started as in the trace, 0.0% at the last event before, 0 earlier" in told
     dataset = read_manifest(out)
     assert (dataset.episodes, dataset.behaviors[0].behavior) == (1, "recorded")
