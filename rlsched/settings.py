@@ -35,6 +35,11 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @classmethod
+    def preset(cls, word: str) -> dict[str, Any] | None:
+        """The settings that a word stands for where the whole section is set to it; None: for none."""
+        return None
+
 
 def as_yaml(settings: BaseModel) -> bytes:
     """Settings as they are read again."""
@@ -69,8 +74,13 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
     return values
 
 
-def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Set `a.b.0.c=value` paths in nested mappings and lists, without touching the original."""
+def apply_overrides(
+    model: type[BaseModel], values: Mapping[str, Any], overrides: Iterable[str]
+) -> dict[str, Any]:
+    """Set `a.b.0.c=value` paths in nested mappings and lists, without touching the original.
+
+    A preset changes the settings that it names, and leaves the rest of its section as it is.
+    """
     result = yaml.safe_load(yaml.safe_dump(dict(values)))
     for override in overrides:
         path, equals, text = override.partition("=")
@@ -87,10 +97,21 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
         if isinstance(node, list):
             node[_position(node, last, override)] = value
         elif isinstance(node, dict):
-            node[last] = value
+            named = _preset(model, (*parents, last), value)
+            there = node.get(last)
+            node[last] = {**there, **named} if named is not None and isinstance(there, dict) else value
         else:
             raise BadInputError("--set", f"{override!r} goes through a plain value", "shorten the path")
     return result
+
+
+def _preset(model: type[BaseModel], path: tuple[str, ...], value: object) -> dict[str, Any] | None:
+    """What a value stands for at a path, if it is the preset of a section."""
+    if not isinstance(value, str):
+        return None
+    at = _models_at(model, tuple(int(part) if part.isdigit() else part for part in path))
+    found = [choice.preset(value) for choice in at if issubclass(choice, Frozen)]
+    return next((named for named in found if named is not None), None)
 
 
 def _child(node: Any, key: str, override: str) -> Any:
@@ -128,7 +149,7 @@ def validate(
     assignments = list(overrides)
     if assignments:
         settings = validate(model, values, where)
-        values, where = apply_overrides(settings.model_dump(mode="json"), assignments), "--set"
+        values, where = apply_overrides(model, settings.model_dump(mode="json"), assignments), "--set"
     try:
         return model.model_validate(values)
     except ValidationError as error:

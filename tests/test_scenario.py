@@ -67,7 +67,24 @@ def test_presets_are_objectives(preset: str) -> None:
     objective = parsed(values={**values, "objective": preset}).objective
     assert objective.reward == OBJECTIVE_PRESETS[preset]["reward"]
     assert set(objective.costs) == set(OBJECTIVE_PRESETS[preset].get("costs", ()))
-    assert parsed(f"objective={preset}", values=values).objective == objective
+    # What a preset does not name stays, whichever is set first.
+    told = parsed(
+        "objective.gamma=0.5", f"objective={preset}", "objective.scope=window", values=values
+    ).objective
+    assert told == objective.model_copy(update={"gamma": 0.5, "scope": "window"})
+    assert parsed(f"objective={preset}", values=values).objective.gamma == values["objective"]["gamma"] != 1.0
+
+
+def test_a_preset_forgets_what_another_reward_was_divided_by() -> None:
+    shipped = scenario.load("lublin-256").objective
+    assert shipped.baseline
+    assert scenario.load("lublin-256", ["objective=makespan"]).objective.baseline == ()
+
+
+@pytest.mark.parametrize("first", ["3", "zzz"])
+def test_a_preset_after_nonsense_stands_alone(first: str) -> None:
+    told = parsed(f"objective={first}", "objective=utilization").objective
+    assert told.reward == {"utilization": 1.0}
 
 
 def test_a_scenario_is_frozen() -> None:

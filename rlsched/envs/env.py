@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -17,7 +18,7 @@ class SchedulingEnv(gym.Env[Any, int]):
     """One cluster that jobs are scheduled on; see `SchedulingVectorEnv` for actions, observations, rewards.
 
     Args:
-        scenario: a Scenario, or the name or file of one.
+        scenario: a Scenario, as plain values, or the name or file of one.
         flat: observations as one vector with the mask behind it.
         render_mode: None, "ansi" or "rgb_array".
         on_illegal: "replace" or "raise", see `SchedulingVectorEnv`.
@@ -34,7 +35,7 @@ class SchedulingEnv(gym.Env[Any, int]):
 
     def __init__(
         self,
-        scenario: Scenario | str = "lublin-256",
+        scenario: Scenario | Mapping[str, Any] | str = "lublin-256",
         *,
         flat: bool = False,
         render_mode: str | None = None,

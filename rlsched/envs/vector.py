@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.render import draw, to_text
 from rlsched.jobs import IntArray
-from rlsched.scenario import Scenario
-from rlsched.scenario import load as load_scenario
+from rlsched.scenario import Scenario, given
 from rlsched.sim.layout import Layout
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
@@ -70,7 +69,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     step that ends an episode holds what it came to, `info["_metrics"]` where.
 
     Args:
-        scenario: a Scenario, or the name or file of one.
+        scenario: a Scenario, as plain values, or the name or file of one.
         num_envs: number of clusters.
         flat: observations as one vector with the mask behind it.
         render_mode: None, "ansi" or "rgb_array" (of the first cluster).
@@ -89,7 +88,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
 
     def __init__(
         self,
-        scenario: Scenario | str = "lublin-256",
+        scenario: Scenario | Mapping[str, Any] | str = "lublin-256",
         num_envs: int = 1,
         *,
         flat: bool = False,
@@ -97,7 +96,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         on_illegal: Literal["replace", "raise"] = "replace",
         feed: EpisodeFeed | None = None,
     ) -> None:
-        self.scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+        self.scenario = given(scenario)
         self.feed = EpisodeFeed(self.scenario) if feed is None else feed
         self.num_envs = num_envs
         self.render_mode = render_mode

@@ -58,6 +58,7 @@ __all__ = [
     "Term",
     "Workload",
     "files",
+    "given",
     "load",
     "names",
     "parse",
@@ -300,6 +301,17 @@ def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
     """Check plain values (of a YAML file, of a run folder) and make them a Scenario, see `validate`."""
     return validate(Scenario, values, where, overrides)
+
+
+def given(scenario: Scenario | Mapping[str, Any] | str | Path) -> Scenario:
+    """A scenario by whatever says which one: itself, its plain values, its name or its file.
+
+    Raises:
+        BadInputError: see `load`.
+    """
+    if isinstance(scenario, Scenario):
+        return scenario
+    return parse(scenario, "scenario") if isinstance(scenario, Mapping) else load(scenario)
 
 
 def rooted(scenario: Scenario) -> Scenario:

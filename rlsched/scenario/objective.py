@@ -85,16 +85,23 @@ class Objective(Frozen):
     )
     starvation_s: int = Field(86_400, ge=1, description="a job that waits longer counts for job_starvation")
 
+    @classmethod
+    def preset(cls, word: str) -> dict[str, Any] | None:
+        """Rewards and costs by their usual name; what another reward was divided by is left out."""
+        named = OBJECTIVE_PRESETS.get(word)
+        return None if named is None else {"costs": {}, "baseline": (), **named}
+
     @model_validator(mode="before")
     @classmethod
-    def _preset(cls, value: object) -> object:
-        if isinstance(value, str):
-            if value not in OBJECTIVE_PRESETS:
-                known = ", ".join(OBJECTIVE_PRESETS)
-                raise SettingError(
-                    "",
-                    f"value {value!r} is no preset",
-                    f"use one of {known}, or a mapping with reward and costs",
-                )
-            return OBJECTIVE_PRESETS[value]
-        return value
+    def _by_name(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        named = cls.preset(value)
+        if named is None:
+            known = ", ".join(OBJECTIVE_PRESETS)
+            raise SettingError(
+                "",
+                f"value {value!r} is no preset",
+                f"use one of {known}, or a mapping with reward and costs",
+            )
+        return named

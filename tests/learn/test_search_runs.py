@@ -84,7 +84,7 @@ def test_a_run_leaves_its_whole_folder(run: Path) -> None:
     kept = json.loads((run / "best" / "policy.json").read_text())
     assert kept["network"]["kind"] == "priority"
     assert kept["about"]["algo"] == "priority_search"
-    assert kept["scenario"]["objective"]["gamma"] == 0.99  # the search's own return changes no scenario
+    assert kept["scenario"]["objective"]["gamma"] == 0.998  # the search's own return changes no scenario
     summary = json.loads((run.parent / "run.json").read_text())
     assert (summary["reason"], summary["steps"]) == ("steps", int(found[-1]["steps"]))
 
