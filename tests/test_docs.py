@@ -67,7 +67,13 @@ class Shell:
             self._kinds.add(kind)
             anew = [sys.executable, "-m", "rlsched", *words]
             done = subprocess.run(
-                anew, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+                anew,
+                cwd=folder,
+                env=os.environ | own_places(folder),
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=False,
             )
             return done.returncode, done.stdout + done.stderr
         written.write_bytes(b"")
@@ -97,6 +103,11 @@ class Shell:
         return words
 
 
+def own_places(folder: Path) -> dict[str, str]:
+    """What else would be written into the home of whoever runs this."""
+    return {"MINARI_DATASETS_PATH": str(folder / "minari")}
+
+
 def copied(words: list[str], folder: Path, written: Path) -> None:
     """Be a command, in a process that has imported what takes long; all it says goes into a file."""
     output = os.open(written, os.O_WRONLY)
@@ -104,6 +115,7 @@ def copied(words: list[str], folder: Path, written: Path) -> None:
         os.dup2(output, stream)
     assert all(module in sys.modules for module in AHEAD)
     os.chdir(folder)
+    os.environ.update(own_places(folder))
     sys.exit(main(words))
 
 

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from rlsched.offline.recipe import Recipe
     from rlsched.scenario import Scenario
 
-COUNTS = (
-    "recorded_jobs",
-    "unrecorded_jobs",
-    "started_as_recorded",
-    "started_by_event",
-    "started_earlier",
-    "started_later",
-    "later_unseen",
-    "not_started",
-)
-"""Of jobs, where a trace was replayed."""
-
 GROWING = {"steps"}
 """What a collection that goes on may change."""
 
@@ -95,7 +83,6 @@ def collect(
     from rlsched.cli.checkpoints import loader
     from rlsched.offline.collect import collect as run
     from rlsched.offline.folder import DatasetFolder
-    from rlsched.offline.recorded import RECORDED
 
     output.Targets(json=json).check()
     names = options.items(policy)
@@ -121,19 +108,11 @@ def collect(
         if own:
             raise BadInputError("--resume", "goes on with what it was told", f"leave out {', '.join(own)}")
         simulated, chosen = recipe_of_folder(folder, overrides)
+    elif from_trace is not None:
+        check_from_trace(recipe, trace, policy, steps, overrides)
+        simulated, chosen = recipe_of_trace(scenario, from_trace, noise, overrides)
     else:
-        if from_trace is not None:
-            check_from_trace(recipe, trace, policy, steps, overrides)
-            trace, names = from_trace, [RECORDED]
-            # A site may let units wait; under the other rule, waiting is always for somebody.
-            overrides = ["episode.jobs=null", "steps=1", "decision.action_rule=fit", *overrides]
         simulated, chosen = recipe_given(recipe, scenario, trace, names, noise, overrides)
-        if from_trace is not None and simulated.episode.max_ticks is not None:
-            raise BadInputError(
-                "--from-trace",
-                f"is replayed whole, but episodes of scenario {simulated.name!r} end by episode.max_ticks",
-                "leave --scenario out, or record its episodes: --trace FILE --policy recorded",
-            )
     output.check_folder("--out", out)
     console = output.people(json)
     go_on = f"go on        rlsched collect --resume --out {out}"
@@ -199,6 +178,28 @@ def recipe_given(
     return simulated, validate(Recipe, {"behaviors": behaviors}, "--policy", for_recipe)
 
 
+def recipe_of_trace(
+    scenario: str | None, trace: Path, noise: float | None, overrides: Sequence[str]
+) -> tuple[Scenario, Recipe]:
+    """Who decided in a trace, once through the part of it that training may see.
+
+    Raises:
+        BadInputError: it cannot be played as a whole.
+    """
+    from rlsched.offline.recorded import RECORDED
+
+    # A site may let units wait; under the other rule, waiting is always for somebody.
+    told = ["episode.jobs=null", "steps=1", "decision.action_rule=fit", *overrides]
+    simulated, recipe = recipe_given(None, scenario, trace, [RECORDED], noise, told)
+    if simulated.episode.max_ticks is not None:
+        raise BadInputError(
+            "--from-trace",
+            f"is replayed whole, but episodes of scenario {simulated.name!r} end by episode.max_ticks",
+            "leave --scenario out, or record its episodes: --trace FILE --policy recorded",
+        )
+    return simulated, recipe
+
+
 def check_from_trace(
     recipe: Path | None,
     trace: Path | None,
@@ -225,12 +226,14 @@ def check_from_trace(
 
 def kept_to_record(dataset: Manifest) -> list[str]:
     """How far replays of what was recorded kept to it, in words."""
+    from rlsched.offline.recorded import FOLLOWED
+
     found = []
     for one in dataset.behaviors:
-        if COUNTS[0] not in one.metrics:
+        if not one.metrics.keys() >= set(FOLLOWED):
             continue
-        count = {name: one.metrics[name].mean * one.episodes for name in COUNTS}
-        by = one.metrics["later_s"].mean * one.episodes / max(1.0, count["started_later"]) / 60
+        count = {name: one.metrics[name].mean * one.episodes for name in FOLLOWED}
+        by = count["later_s"] / max(1.0, count["started_later"]) / 60
         share = {name: value / max(1.0, count["recorded_jobs"]) for name, value in count.items()}
         found.append(
             f"{one.behavior}: of {count['recorded_jobs']:,.0f} jobs {share['started_as_recorded']:.1%} "

@@ -149,7 +149,7 @@ def judge(
     console = output.people(json)
     console.print(judgement_table(found))
     for name, estimated in found.policies.items():
-        for warning in warnings(estimated):
+        for warning in warnings(estimated, chances=found.chances):
             console.print(f"{name}: {warning}", style="yellow")
 
 
@@ -170,21 +170,23 @@ def judgement(found: Judgement) -> dict[str, Any]:
                 "effective_episodes": one.effective,
                 "agreement": one.agreement,
                 "unlike": one.unlike,
-                "warnings": warnings(one),
+                "warnings": warnings(one, chances=found.chances),
             }
             for name, one in found.policies.items()
         },
     }
 
 
-def warnings(found: Estimate) -> list[str]:
-    """Where the dataset says too little about a policy, in words."""
+def warnings(found: Estimate, *, chances: bool) -> list[str]:
+    """Where a dataset, which knows the chances of what was done or not, says too little of a policy."""
     said = []
     if found.unlike > UNLIKE_SHARE:
         said.append(
             f"{found.unlike:.0%} of its choices are unlike anything recorded: fqe guesses what they are worth"
         )
-    if not isfinite(found.wis.mean):
+    if not chances:
+        said.append("nobody wrote down how likely the recorded choices were: wis cannot say anything")
+    elif not isfinite(found.wis.mean):
         said.append("no recorded episode goes on as it would: wis cannot say anything")
     elif found.effective < FEW_EPISODES:
         said.append(f"wis rests upon {found.effective:.1f} episodes: hardly any goes on as it would")

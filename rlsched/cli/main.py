@@ -18,6 +18,7 @@ from rlsched.cli import (
     collect,
     dataset,
     evaluate,
+    exchange,
     objectives,
     policies,
     scenarios,
@@ -44,6 +45,8 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(scenarios.app, name="scenarios")
 app.command("collect")(collect.collect)
+dataset.app.command("export")(exchange.export)
+dataset.app.command("import")(exchange.import_dataset)
 app.add_typer(dataset.app, name="dataset")
 app.command("policies")(policies.policies)
 app.command("objectives")(objectives.objectives)

@@ -24,12 +24,12 @@ from ray.rllib.utils.metrics import LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFET
 
 from rlsched.learn.minibatches import Minibatches
 from rlsched.offline.manifest import read_manifest
-from rlsched.offline.reader import RETURN, Reader, Rows
+from rlsched.offline.reader import AHEAD, RETURN, Reader, Rows
 
 CHOICES = ("obs", "action_mask", "actions")
 """Columns that tell what was done where."""
 
-TRANSITIONS = (*CHOICES, "rewards", "new_obs", "new_action_mask", "elapsed", "terminateds")
+TRANSITIONS = (*CHOICES, *AHEAD)
 """Columns that tell what came of it, too."""
 
 
@@ -37,7 +37,7 @@ class Dataset(OfflineData):
     """A dataset of ours, where RLlib wants one of its own.
 
     `input_` is its folder; `input_read_method_kwargs` hold the `columns` to read, `seed` of the order, rows
-    that were `read_before`, `gamma` per tick, and `reward_scale`.
+    that were `read_before`, `gamma` per tick, `n_step`, and `reward_scale`.
     """
 
     def __init__(self, config: Any) -> None:
@@ -51,6 +51,7 @@ class Dataset(OfflineData):
             seed=told["seed"],
             gamma=told["gamma"],
             read_before=told["read_before"],
+            n_step=told["n_step"],
         )
 
     def sample(self, num_samples: int, **_: Any) -> MultiAgentBatch:

@@ -40,7 +40,8 @@ def card(dataset: Manifest) -> str:
 
 {dataset.rows:,} decisions in {dataset.episodes:,} whole episodes, {dataset.origin}:
 {len(dataset.shards)} shards, {size / 1e6:,.1f} MB. The scenario, what was asked for, and checksums of shards
-are in `dataset.json`. All episodes are drawn from those for training; evaluation never sees them.
+are in `dataset.json`. Episodes that rlsched records are drawn from those for training; evaluation never sees
+them.
 
 {_table(head, rows)}
 

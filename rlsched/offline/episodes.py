@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.reader import read_group, values_of
-from rlsched.offline.shards import open_shard
+from rlsched.offline.reader import values_of
+from rlsched.offline.shards import open_shard, read_group
 
 GROUPS = 24
 """Of episodes, that are drawn anew for the intervals."""
@@ -133,6 +133,6 @@ def chunks(folder: Path, manifest: Manifest, progress: Callable[[int], None]) ->
         path, ticks = folder / shard.file, dict[str, float]()  # no episode is in two shards
         with open_shard(path) as file:
             for group in range(file.metadata.num_row_groups):
-                table = read_group(file, path, group, [*COLUMNS, "eps_id", "behavior"])
+                table = read_group(file, path, group, [*COLUMNS, "eps_id", "behavior"], threads=False)
                 yield Chunk.of(table, ticks)
                 progress(file.metadata.row_group(group).num_rows)

@@ -78,11 +78,13 @@ class Judgement:
         gamma: discount per tick.
         recorded: earned from the beginning of an episode by those who decided.
         policies: by name.
+        chances: the dataset says how likely its choices were, which `wis` rests upon.
     """
 
     gamma: float
     recorded: Interval
     policies: dict[str, Estimate]
+    chances: bool
 
 
 class Judged:
@@ -255,19 +257,19 @@ def judge(
         for judged in all_judged.values():
             judged.add(chunk, seen, fitting)
     counts = resamples(fitting.episodes, rng)
-    earned = recorded.estimates(counts)
+    earned, unsaid = recorded.estimates(counts), np.full(len(counts), np.nan)
     found = {}
     for name, judged in all_judged.items():
         fqe = fitting.values(judged, counts)
         found[name] = Estimate(
             fqe=interval(fqe),
             over=interval(fqe - earned),
-            wis=interval(judged.weighing.estimates(counts)),
-            effective=judged.weighing.effective,
+            wis=interval(judged.weighing.estimates(counts) if manifest.chances else unsaid),
+            effective=judged.weighing.effective if manifest.chances else 0.0,
             agreement=judged.agreement(),
             unlike=float(judged.unlike[0] / judged.unlike[1]),
         )
-    return Judgement(gamma, interval(earned), found)
+    return Judgement(gamma, interval(earned), found, manifest.chances)
 
 
 def resamples(episodes: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -118,6 +118,7 @@ class Manifest(Frozen):
         rows: decisions.
         episodes: whole ones.
         shards: its files, in order.
+        chances: whether `action_logp` is known; else it is 0.
         inputs: checksums of what else it was made from: trained policies, traces.
         versions: of the packages that wrote it.
     """
@@ -131,6 +132,7 @@ class Manifest(Frozen):
     rows: int
     episodes: int
     shards: tuple[Shard, ...]
+    chances: bool = True
     inputs: dict[str, str] = Field(default_factory=dict)
     versions: dict[str, str]
 

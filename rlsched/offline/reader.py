@@ -15,20 +15,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray
 from rlsched.offline.columns import MASKS, VECTORS, matrix
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.shards import first_line, open_shard
+from rlsched.offline.shards import open_shard, read_group
 
 MIXED_BYTES = 128 << 20
 """Of the rows that are mixed at a time."""
 
 Rows = dict[str, NDArray[Any]]
 """Columns by name; (rows,) or (rows, width)."""
+
+AHEAD = ("rewards", "new_obs", "new_action_mask", "elapsed", "terminateds")
+"""Columns that say what came of a decision."""
 
 RETURN = "return_to_go"
 """A column that is worked out: what is earned from a decision to the end of its episode, discounted."""
@@ -52,8 +53,9 @@ class Reader:
         manifest: of the dataset.
         columns: to read; `return_to_go` among them is worked out.
         seed: of the order.
-        gamma: discount per tick, of `return_to_go`.
+        gamma: discount per tick, of `return_to_go` and within `n_step`.
         read_before: rows that were dealt out before; it goes on with the next.
+        n_step: decisions that a transition goes over, see `ahead`; the columns of `AHEAD` are needed then.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class Reader:
         seed: int,
         gamma: float = 1.0,
         read_before: int = 0,
+        n_step: int = 1,
     ) -> None:
         self.folder, self.manifest = folder, manifest
         self.columns = [name for name in columns if name != RETURN]
-        self.gamma = gamma if RETURN in columns else None
+        self.gamma, self.n_step = gamma, n_step
+        self._to_go = RETURN in columns
         self.seed = seed
         self._places = _places(folder, manifest)
         widths = {
@@ -134,11 +138,9 @@ class Reader:
     def _read(self, lot: int) -> Rows:
         """A lot, in random order."""
         places = self._lot(lot)
-        tables = [self._table(place) for place in places]
-        rows: Rows = {
-            name: np.concatenate([values_of(table, name) for table in tables]) for name in self.columns
-        }
-        if self.gamma is not None:
+        parts = [self._part(place) for place in places]
+        rows: Rows = {name: np.concatenate([part[name] for part in parts]) for name in self.columns}
+        if self._to_go:
             rows[RETURN] = np.concatenate([self._returns_of(place) for place in places])
         order = np.random.default_rng([self.seed, 1, lot]).permutation(_count(rows))
         return {name: values[order] for name, values in rows.items()}
@@ -149,10 +151,19 @@ class Reader:
         order = np.random.default_rng([self.seed, 0, turn]).permutation(len(self._places))
         return [self._places[k] for k in np.array_split(order, self._per_pass)[part].tolist()]
 
-    def _table(self, place: Place) -> pa.Table:
+    def _part(self, place: Place) -> Rows:
+        """The rows of a row group."""
         path = self.folder / self.manifest.shards[place.shard].file
+        runs = ("eps_id", "t") if self.n_step > 1 else ()
         with open_shard(path) as file:
-            return read_group(file, path, place.group, self.columns)
+            table = read_group(file, path, place.group, [*self.columns, *runs], threads=False)
+        rows = {name: values_of(table, name) for name in self.columns}
+        if self.n_step == 1:
+            return rows
+        episode = table.column("eps_id").combine_chunks().dictionary_encode().indices.to_numpy()
+        t = table.column("t").to_numpy()
+        goes_on = (episode[1:] == episode[:-1]) & (t[1:] == t[:-1] + 1)
+        return ahead(rows, goes_on, self.n_step, self.gamma)
 
     def _returns_of(self, place: Place) -> NDArray[np.float32]:
         if place.shard not in self._returns:
@@ -164,11 +175,38 @@ class Reader:
         names = ["eps_id", "t", "rewards", "elapsed"]
         with open_shard(path) as file:
             table = pa.concat_tables(
-                read_group(file, path, group, names) for group in range(file.metadata.num_row_groups)
+                read_group(file, path, group, names, threads=False)
+                for group in range(file.metadata.num_row_groups)
             )
         episode = table.column("eps_id").combine_chunks().dictionary_encode().indices.to_numpy()
         t, rewards, elapsed = (table.column(name).to_numpy() for name in names[1:])
-        return returns_to_go(episode, t, rewards, (self.gamma or 1.0) ** elapsed)
+        return returns_to_go(episode, t, rewards, self.gamma**elapsed)
+
+
+def ahead(rows: Rows, goes_on: NDArray[np.bool_], n_step: int, gamma: float) -> Rows:
+    """Every transition together with those that followed it, as one that took as long [Watkins 1989].
+
+    What was done on the way is taken for what would be done: critics are asked less, and what they guess
+    matters less.
+
+    Args:
+        rows: columns of `AHEAD`, and others, which stay.
+        goes_on: (rows - 1,) whether the next row is the next decision of the episode.
+        n_step: decisions together; fewer where the rows of the episode end before.
+        gamma: discount per tick.
+    """
+    count = len(rows["rewards"])
+    ends = np.append(np.flatnonzero(~goes_on), count - 1)
+    first = np.arange(count)
+    last = np.minimum(first + n_step - 1, ends[np.searchsorted(ends, first)])
+    rewards, elapsed = np.zeros(count), np.zeros(count, np.int64)
+    for step in range(n_step):
+        at = np.minimum(first + step, last)
+        inside = first + step <= last
+        rewards += np.where(inside, gamma ** elapsed.astype(np.float64) * rows["rewards"][at], 0.0)
+        elapsed += np.where(inside, rows["elapsed"][at], 0)
+    found = {name: rows[name][last] for name in AHEAD}
+    return {**rows, **found, "rewards": rewards, "elapsed": elapsed}
 
 
 def returns_to_go(
@@ -210,20 +248,6 @@ def _places(folder: Path, manifest: Manifest) -> list[Place]:
                 places.append(Place(number, group, rows, first))
                 first += rows
     return places
-
-
-def read_group(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str]) -> pa.Table:
-    """Columns of a row group.
-
-    Raises:
-        BadInputError: it is damaged.
-    """
-    try:
-        return file.read_row_group(group, columns=list(columns), use_threads=False)
-    except (OSError, pa.ArrowException) as error:
-        raise BadInputError(
-            str(path), f"is damaged ({first_line(error)})", f"see rlsched dataset check {path.parent}"
-        ) from None
 
 
 def values_of(table: pa.Table, name: str) -> NDArray[Any]:

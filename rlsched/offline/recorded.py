@@ -20,6 +20,19 @@ from rlsched.sim.state import JOB_BITS, NEVER
 RECORDED = "recorded"
 """The behaviour's name."""
 
+FOLLOWED = (
+    "recorded_jobs",
+    "unrecorded_jobs",
+    "started_as_recorded",
+    "started_by_event",
+    "started_earlier",
+    "started_later",
+    "later_unseen",
+    "not_started",
+    "later_s",
+)
+"""What is told of a replay beside its metrics: counts of jobs, and the seconds that they were late in all."""
+
 SAME_S = 60
 """Seconds that a start may be off and still be the one of the trace: schedulers look around that often."""
 
@@ -60,7 +73,7 @@ class RecordedChooser:
         return chances
 
     def followed(self, env: int) -> dict[str, float]:
-        """How far the replay kept to the record: counts of jobs, and the seconds that they were late in all.
+        """How far the replay kept to the record, by the names in `FOLLOWED`.
 
         A job that starts earlier may have done so at the last question before its start (`by_event`).
         """
@@ -71,17 +84,18 @@ class RecordedChooser:
         late = np.where(ran, began - record.starts, 0) * tick_s
         within = max(SAME_S, tick_s)
         later, earlier = late > within, late < -within
-        return {
-            "recorded_jobs": float(known.sum()),
-            "unrecorded_jobs": float((~known).sum()),
-            "started_as_recorded": float((ran & ~earlier & ~later).sum()),
-            "started_by_event": float((earlier & record.due).sum()),
-            "started_earlier": float((earlier & ~record.due).sum()),
-            "started_later": float(later.sum()),
-            "later_unseen": float(self._unseen(record, began, np.flatnonzero(later), within // tick_s)),
-            "not_started": float((known & ~ran).sum()),
-            "later_s": float(late[later].sum()),
-        }
+        counts = (
+            known.sum(),
+            (~known).sum(),
+            (ran & ~earlier & ~later).sum(),
+            (earlier & record.due).sum(),
+            (earlier & ~record.due).sum(),
+            later.sum(),
+            self._unseen(record, began, np.flatnonzero(later), within // tick_s),
+            (known & ~ran).sum(),
+            late[later].sum(),
+        )
+        return dict(zip(FOLLOWED, map(float, counts), strict=True))
 
     def _choice(self, env: int) -> int:
         sim, record = self._sim, self._records[env]
@@ -106,11 +120,11 @@ class RecordedChooser:
 
     def _unseen(self, record: Record, began: IntArray, late: IntArray, within: int) -> int:
         """How many of these jobs had a window full of others before them when they were to start."""
-        never = np.where(began < 0, NEVER, began)
+        left = np.where(began < 0, NEVER, began)  # the queue
         found = 0
         for job in late:
             until = record.starts[job] + within
-            found += int((never[:job] > until).sum()) >= self._sim.layout.window
+            found += int((left[:job] > until).sum()) >= self._sim.layout.window
         return found
 
     def _asked_again(self, env: int) -> int:

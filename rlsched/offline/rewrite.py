@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlsched.errors import BadInputError
-from rlsched.offline.folder import PACKAGES, publish
-from rlsched.offline.manifest import Doings, Manifest
+from rlsched.offline.building import NewDataset
+from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import EpisodeEntry
-from rlsched.offline.shards import Shard, ShardWriter, episodes_of, open_shard, shard_name
-from rlsched.versions import versions
+from rlsched.offline.shards import episodes_of, open_shard, read_group
 
 SAME = ("cluster", "decision", "observation", "objective")
 """Parts of a scenario that datasets must share to be one: what is seen, done and earned."""
@@ -163,17 +160,22 @@ def rewrite(
         BadInputError: a source is damaged.
         OSError: the disk is full or gone.
     """
-    writers = [_Parts(part) for part in parts]
     with ExitStack() as stack:
-        for writer in writers:
-            stack.callback(writer.abort)
+        writers = []
+        for part in parts:
+            writers.append(_Parts(part))
+            stack.callback(writers[-1].dataset.close)
         for number, source in enumerate(sources):
             for shard in source.manifest.shards:
                 _one_shard(source, number, source.folder / shard.file, writers, progress)
-        manifests = [writer.finish(sources[0].manifest) for writer in writers]
+        first = sources[0].manifest  # it says what was simulated
+        known = all(source.manifest.chances for source in sources)
+        manifests = [
+            writer.dataset.finish(first.scenario, first.shape, writer.part.origin, chances=known)
+            for writer in writers
+        ]
         for writer in writers:
-            writer.keep()
-        stack.pop_all()
+            writer.dataset.keep()
     return manifests
 
 
@@ -183,12 +185,7 @@ def _one_shard(
     entries = [entry for entry in episodes_of(path) if entry.rows]
     with open_shard(path) as file:
         for group in range(file.metadata.num_row_groups):
-            try:
-                table = file.read_row_group(group)
-            except (OSError, pa.ArrowException) as error:
-                raise BadInputError(
-                    str(path), f"is damaged ({error})", f"see rlsched dataset check {source.folder}"
-                ) from None
+            table = read_group(file, path, group)
             for writer in writers:
                 writer.take(table, entries, writer.part.chosen[number], source.prefix)
             progress(len(table))
@@ -201,14 +198,7 @@ class _Parts:
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self.doings = Doings()
-        # Beside it until it is whole: who is killed leaves nothing in the folder's place.
-        self._place = part.folder.resolve()
-        self._folder = self._place.with_name(f".{self._place.name}.new")
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
-        self._writer: ShardWriter | None = None
-        self._shards: list[Shard] = []
+        self.dataset = NewDataset(part.folder)
 
     def take(
         self, table: pa.Table, entries: Sequence[EpisodeEntry], chosen: frozenset[str], prefix: str
@@ -222,44 +212,14 @@ class _Parts:
             at = rows.column_names.index("eps_id")
             named = pc.binary_join_element_wise(prefix, rows.column("eps_id"), "")
             rows = rows.set_column(at, rows.schema.field(at), named)
-        if self._writer is None:
-            self._writer = ShardWriter(self._folder / shard_name(len(self._shards)), rows.schema)
-        self._writer.write(rows)
+        self.dataset.write(rows)
 
     def end_of_shard(self, entries: Sequence[EpisodeEntry], chosen: frozenset[str], prefix: str) -> None:
         """Write the shard to its end, if there is one."""
-        if self._writer is None:
-            return
-        own = [
-            entry.model_copy(update={"eps_id": prefix + entry.eps_id})
-            for entry in entries
-            if entry.eps_id in chosen
-        ]
-        self.doings.add(own)
-        finished, self._writer = self._writer.close(own), None
-        self._shards.append(finished.result())
-
-    def finish(self, first: Manifest) -> Manifest:
-        """Describe what it has become; the first source says what was simulated."""
-        manifest = Manifest(
-            scenario=first.scenario,
-            shape=first.shape,
-            origin=self.part.origin,
-            behaviors=self.doings.played(),
-            rows=sum(shard.rows for shard in self._shards),
-            episodes=self.doings.episodes,
-            shards=tuple(self._shards),
-            versions=versions(PACKAGES),
+        self.dataset.end_shard(
+            [
+                entry.model_copy(update={"eps_id": prefix + entry.eps_id})
+                for entry in entries
+                if entry.eps_id in chosen
+            ]
         )
-        publish(manifest, self._folder)
-        return manifest
-
-    def keep(self) -> None:
-        """Put it in its place, which is empty."""
-        os.replace(self._folder, self._place)
-
-    def abort(self) -> None:
-        """Leave nothing behind: it is begun again in less time than it takes to see how far it came."""
-        if self._writer is not None:
-            self._writer.abort()
-        shutil.rmtree(self._folder, ignore_errors=True)

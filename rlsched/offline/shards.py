@@ -178,6 +178,27 @@ def open_shard(path: Path) -> pq.ParquetFile:
         ) from None
 
 
+def read_group(
+    file: pq.ParquetFile,
+    path: Path,
+    group: int,
+    columns: Sequence[str] | None = None,
+    *,
+    threads: bool = True,
+) -> pa.Table:
+    """Columns of a row group, or all of it.
+
+    Raises:
+        BadInputError: it is damaged.
+    """
+    try:
+        return file.read_row_group(group, columns=columns, use_threads=threads)
+    except (OSError, pa.ArrowException) as error:
+        raise BadInputError(
+            str(path), f"is damaged ({first_line(error)})", f"see rlsched dataset check {path.parent}"
+        ) from None
+
+
 def first_line(error: Exception) -> str:
     """What went wrong, without the rest of what a library says of it."""
     return str(error).partition("\n")[0].rstrip(".")

@@ -34,6 +34,8 @@ USED = {
 """The fields that a simulation needs, and where they stand in a line (from 0)."""
 OPTIONAL = ("wait", "user", "queue")
 """Used fields without which a job still is a job."""
+NEEDED = [k for k, name in enumerate(USED) if name not in OPTIONAL]
+"""Where the others stand among the used ones."""
 
 _JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
 _HEADER_LINE = re.compile(
@@ -107,7 +109,7 @@ def _columns_by_line(body: bytes, dropped: Counter[str]) -> dict[str, FloatArray
             dropped["long_lines_dropped"] += 1
             continue
         row = [_number(tokens[field]) for field in USED.values()]
-        if np.isnan([row[k] for k, name in enumerate(USED) if name not in OPTIONAL]).any():
+        if np.isnan([row[k] for k in NEEDED]).any():
             dropped["not_numeric_dropped"] += 1
             continue
         rows.append(row)

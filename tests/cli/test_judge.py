@@ -43,7 +43,7 @@ def test_policies_are_judged_and_what_is_unsure_is_said(rlsched: Run, recorded: 
     told = rlsched("dataset", "judge", recorded, short, lazy, "--json", file)
     values = json.loads(file.read_text())
     one, other = (values["policies"][str(path)] for path in (short, lazy))
-    assert values["gamma"] == 0.99
+    assert values["gamma"] == 0.998
     assert one["agreement"]["sjf~0.2"] > 0.8
     assert other["agreement"]["sjf~0.2"] < 0.2
     assert one["fqe"]["low"] <= one["fqe"]["mean"] <= one["fqe"]["high"]
@@ -68,7 +68,7 @@ def test_a_policy_of_something_else_is_refused(rlsched: Run, recorded: Path, tmp
     assert rlsched("collect", *words, *reward, "--out", shaped).code == 0
     other = rlsched("dataset", "judge", shaped, exported(tmp_path / "it", {"wait": 1.0}, 1.0), "--gamma", 0.9)
     assert other.code == 2
-    assert "--gamma: value 0.9 is not the 0.99 by which started_value was recorded" in other.err
+    assert "--gamma: value 0.9 is not the 0.998 by which started_value was recorded" in other.err
     for gamma in ("0", "1.01", "nan", "much"):
         refused = rlsched("dataset", "judge", recorded, wide, "--gamma", gamma)
         assert refused.code == 2

@@ -15,7 +15,7 @@ from rlsched.errors import BadInputError
 from rlsched.offline import reader as reading
 from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
-from rlsched.offline.reader import RETURN, Reader, Rows, returns_to_go
+from rlsched.offline.reader import AHEAD, RETURN, Reader, Rows, ahead, returns_to_go
 
 
 def opened(folder: Path, columns: Sequence[str], **more: int) -> Reader:
@@ -135,3 +135,50 @@ def test_returns_are_sums_to_the_end(data: st.DataObject) -> None:
     discounts = np.array(data.draw(st.lists(st.floats(0, 1), min_size=len(t), max_size=len(t))))
     args = (episode[order], t[order], rewards, discounts)
     np.testing.assert_allclose(returns_to_go(*args), naive(*args), rtol=1e-4, atol=1e-4)
+
+
+@given(st.data())
+def test_what_follows_is_added_up(data: st.DataObject) -> None:
+    """Row by row; a run ends with its episode, or where rows of it are missing."""
+    lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=4))
+    count, n_step, gamma = sum(lengths), data.draw(st.integers(1, 9)), data.draw(st.floats(0.5, 1))
+    run = np.repeat(np.arange(len(lengths)), lengths)
+    rows: Rows = {
+        "obs": np.arange(count),
+        "rewards": np.array(data.draw(st.lists(st.floats(-9, 9), min_size=count, max_size=count))),
+        "elapsed": np.array(data.draw(st.lists(st.integers(0, 5), min_size=count, max_size=count)), np.int32),
+        "terminateds": np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count))),
+        "new_obs": np.arange(count)[:, None] * [2, 3],
+        "new_action_mask": np.arange(count)[:, None] * [5, 7],
+    }
+    found = ahead(rows, run[1:] == run[:-1], n_step, gamma)
+    for row in range(count):
+        mine = [k for k in range(row, min(row + n_step, count)) if run[k] == run[row]]
+        earned, ticks = 0.0, 0
+        for k in mine:
+            earned += gamma**ticks * rows["rewards"][k]
+            ticks += rows["elapsed"][k]
+        assert found["rewards"][row] == pytest.approx(earned)
+        assert found["elapsed"][row] == ticks
+        for name in ("new_obs", "new_action_mask", "terminateds"):
+            assert (found[name][row] == rows[name][mine[-1]]).all()
+        assert found["obs"][row] == row
+
+
+def test_transitions_of_a_dataset_go_over_several_decisions(dataset: Path) -> None:
+    """Within the row group that they stand in; new observations are those of the last one."""
+    names = ["eps_id", "t", *AHEAD]
+    single, several = (opened(dataset, names, seed=3, n_step=n) for n in (1, 3))
+    plain, joined = single.take(single.rows), several.take(several.rows)
+    for reader in (single, several):
+        reader.close()
+    at = {key: row for row, key in enumerate(keys(plain))}
+    whole = 0
+    for row, (name, t) in enumerate(keys(joined)):
+        mine = [at[name, t + k] for k in range(3) if (name, t + k) in at]
+        sums = [plain["elapsed"][mine[:k]].sum() for k in range(1, len(mine) + 1)]
+        assert joined["elapsed"][row] in sums
+        reached = mine[sums.index(joined["elapsed"][row]) :]
+        assert any((joined["new_obs"][row] == plain["new_obs"][k]).all() for k in reached)
+        whole += joined["elapsed"][row] == sums[-1]
+    assert whole > 0.9 * len(joined["t"])

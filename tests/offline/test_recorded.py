@@ -38,6 +38,18 @@ def play(scenario: Scenario, jobs: JobTable, order: str | None) -> IntArray:
     return sim.starts(0)
 
 
+def replayed(jobs: JobTable, window: int, time_rule: str = "smdp") -> tuple[list[int], dict[str, float]]:
+    """Starts, and what is told of them; ticks are minutes."""
+    minutes = queued(action_rule="fit", time_rule=time_rule, window=window, tick_s=60)
+    sim = VectorSimulator(minutes, UNITS, 1, len(jobs))
+    sim.load(0, jobs)
+    chooser = RecordedChooser(sim)
+    chooser.begin(0, jobs, 0)
+    while not sim.terminated[0]:
+        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
+    return sim.starts(0).tolist(), chooser.followed(0)
+
+
 @pytest.mark.parametrize("time_rule", ["smdp", "tick"])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_scheduler_did_is_done_again(seed: int, time_rule: str) -> None:
@@ -75,21 +87,15 @@ def test_what_cannot_be_followed_is_counted() -> None:
     and A holds all units until 6. D needs all units at 7, when B has some until 9. Of E nobody knows. F is to
     start at 25, but waiting is illegal where nothing runs and nobody comes.
     """
-    minutes = queued(action_rule="fit", time_rule="tick", window=2, tick_s=60)
     jobs = JobTable.build(
         submit=[0, 0, 0, 6, 19, 20],
         runtime=[1, 3, 1, 1, 1, 1],
         demand=[5, 1, 1, 5, 1, 1],
         start=[5, 6, 1, 7, -1, 25],
     )
-    sim = VectorSimulator(minutes, UNITS, 1, 6)
-    sim.load(0, jobs)
-    chooser = RecordedChooser(sim)
-    chooser.begin(0, jobs, 0)
-    while not sim.terminated[0]:
-        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
-    assert sim.starts(0).tolist() == [5, 6, 6, 9, 19, 20]
-    assert chooser.followed(0) == {
+    starts, told = replayed(jobs, 2, "tick")
+    assert starts == [5, 6, 6, 9, 19, 20]
+    assert told == {
         "recorded_jobs": 5,
         "unrecorded_jobs": 1,
         "started_as_recorded": 2,
@@ -105,14 +111,8 @@ def test_what_cannot_be_followed_is_counted() -> None:
 def test_a_start_between_two_events_is_told_apart() -> None:
     """B was held until 900, and nothing happens before A ends at 1,000: it starts at 0."""
     jobs = JobTable.build(submit=[0, 0], runtime=[1000, 5], demand=[1, 1], start=[0, 900])
-    sim = VectorSimulator(queued(action_rule="fit", window=4, tick_s=60), UNITS, 1, 2)
-    sim.load(0, jobs)
-    chooser = RecordedChooser(sim)
-    chooser.begin(0, jobs, 0)
-    while not sim.terminated[0]:
-        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
-    assert sim.starts(0).tolist() == [0, 0]
-    told = chooser.followed(0)
+    starts, told = replayed(jobs, 4)
+    assert starts == [0, 0]
     assert (told["started_as_recorded"], told["started_by_event"], told["started_earlier"]) == (1, 1, 0)
 
 
@@ -125,13 +125,7 @@ def test_a_job_that_nobody_knows_of_holds_up_nobody() -> None:
 def test_who_waits_at_the_head_of_a_full_machine_is_seen() -> None:
     """Nobody is asked then; B is late for its units, not for its place."""
     jobs = JobTable.build(submit=[0, 1], runtime=[10, 1], demand=[5, 5], start=[0, 2])
-    sim = VectorSimulator(queued(action_rule="fit", window=4, tick_s=60), UNITS, 1, 2)
-    sim.load(0, jobs)
-    chooser = RecordedChooser(sim)
-    chooser.begin(0, jobs, 0)
-    while not sim.terminated[0]:
-        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
-    told = chooser.followed(0)
+    _, told = replayed(jobs, 4)
     assert (told["started_later"], told["later_unseen"]) == (1, 0)
 
 

@@ -1,0 +1,110 @@
+"""A dataset that is made in one go, beside its place until it is whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from rlsched.errors import BadInputError
+from rlsched.offline.columns import Shape
+from rlsched.offline.folder import PACKAGES, publish
+from rlsched.offline.manifest import Doings, Manifest
+from rlsched.offline.record import EpisodeEntry
+from rlsched.offline.shards import Shard, ShardWriter, shard_name
+from rlsched.scenario import Scenario
+from rlsched.versions import versions
+
+
+class NewDataset:
+    """Shards that are written one after the other: who is killed leaves nothing in the folder's place.
+
+    It is begun again in less time than it takes to see how far it came.
+
+    Args:
+        folder: of the dataset, without one yet.
+
+    Raises:
+        BadInputError: another process writes there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._place = folder.resolve()
+        self._folder = self._place.with_name(f".{self._place.name}.new")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._held = os.open(self._folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._held)
+            raise BadInputError(
+                str(folder), "is being written by another process", "wait for it, or end it"
+            ) from None
+        for left in self._folder.iterdir():  # of somebody who was killed
+            left.unlink()
+        self._doings = Doings()
+        self._writer: ShardWriter | None = None
+        self._shards: list[Shard] = []
+        self._kept = False
+
+    def write(self, rows: pa.Table) -> None:
+        """Add a row group to the shard that is open, or to a new one.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        if self._writer is None:
+            self._writer = ShardWriter(self._folder / shard_name(len(self._shards)), rows.schema)
+        self._writer.write(rows)
+
+    def end_shard(self, episodes: Sequence[EpisodeEntry]) -> None:
+        """Write the open shard to its end, if there is one; these are its episodes.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        if self._writer is None:
+            return
+        self._doings.add(episodes)
+        finished, self._writer = self._writer.close(episodes), None
+        self._shards.append(finished.result())
+
+    def finish(self, scenario: Scenario, shape: Shape, origin: str, *, chances: bool) -> Manifest:
+        """Describe what it has become.
+
+        Args:
+            scenario: what was simulated.
+            shape: of the columns.
+            origin: how it came about, in words.
+            chances: whether `action_logp` is known.
+        """
+        manifest = Manifest(
+            scenario=scenario,
+            shape=shape,
+            origin=origin,
+            behaviors=self._doings.played(),
+            rows=sum(shard.rows for shard in self._shards),
+            episodes=self._doings.episodes,
+            shards=tuple(self._shards),
+            chances=chances,
+            versions=versions(PACKAGES),
+        )
+        publish(manifest, self._folder)
+        return manifest
+
+    def keep(self) -> None:
+        """Put it in its place, which is empty."""
+        os.replace(self._folder, self._place)
+        self._kept = True
+
+    def close(self) -> None:
+        """Leave nothing behind but what was kept, and let others write there."""
+        if self._writer is not None:
+            self._writer.abort()
+        if not self._kept:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._held)

@@ -1,0 +1,216 @@
+"""Episodes that others wrote down, in columns as near to ours as theirs allow, and what is missing of them.
+
+Sources give what they have, by our names; `completed` works out the rest, or says that it cannot be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import IntArray
+from rlsched.offline.columns import MASKS, Shape
+
+Columns = dict[str, NDArray[Any]]
+
+NEEDED = ("obs", "actions", "rewards")
+ENDS = ("terminateds", "truncateds")
+SEEN = ("new_obs", "action_mask", "new_action_mask")
+OTHERS = ("eps_id", "t", "costs", "elapsed", "action_logp", "behavior")
+KNOWN = (*NEEDED, *ENDS, *SEEN, *OTHERS)
+"""Columns that are taken over, by our names; `t` must go on by 1, and is counted anew."""
+
+COSTS = "costs/"
+"""What the column of one cost term begins with, where terms are told by their names."""
+
+LISTS = ("obs", *SEEN, "costs")
+OURS = (*LISTS, *ENDS, "t", "actions", "rewards", "elapsed", "action_logp")
+"""Numeric columns of a dataset."""
+
+GREATEST = 2**31 - 1
+"""Of a whole number."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An episode of somebody else's.
+
+    Attributes:
+        where: it stands: a file, or a dataset and the episode in it.
+        rows: (rows,) numbers of its rows there.
+        behavior: who decided, if that is said.
+        columns: by our names; those that there are, `obs`, `actions` and `rewards` at least, and one of
+            `terminateds` and `truncateds`; cost terms together in `costs`, or each in `costs/NAME`.
+    """
+
+    where: str
+    rows: IntArray
+    behavior: str | None
+    columns: Columns
+
+    def fault(self, row: int | None, what: str, remedy: str) -> BadInputError:
+        """What is wrong with it, or with one of its rows."""
+        at = self.where if row is None else f"{self.where}, row {self.rows[row]}"
+        return BadInputError(at, what, remedy)
+
+
+def completed(episode: Foreign, shape: Shape) -> Columns | None:
+    """All numeric columns of ours, as far as they can be known.
+
+    Observations may be the vector alone, or the one that `flat=True` environments show, which holds the mask
+    and the ticks so far, too. Where nobody says what followed, it is the next row; of an episode that was cut
+    the last row is left out then.
+
+    Args:
+        episode: of somebody else's.
+        shape: of our columns.
+
+    Returns:
+        Columns; None if nothing of it can be used.
+
+    Raises:
+        BadInputError: something is missing that only its author can know.
+    """
+    own = _checked(episode)
+    _split(episode, own, shape)
+    if "action_mask" not in own:
+        raise episode.fault(
+            None,
+            "has no column 'action_mask'",
+            "record what was legal (info['action_mask']), or observations of an environment with flat=True",
+        )
+    count = len(own["obs"])
+    for name in ENDS:
+        own.setdefault(name, np.zeros(count, np.bool_))
+    if not (own["terminateds"][-1] or own["truncateds"][-1]):
+        own["truncateds"] = _with_last(own["truncateds"], value=True)  # nobody says how it went on
+    own = _with_next(own)
+    count = len(own["obs"])
+    if count == 0:
+        return None
+    if "elapsed" not in own:
+        raise episode.fault(
+            None,
+            "has no column 'elapsed'",
+            "record the ticks of each transition (info['elapsed']), or observations with flat=True",
+        )
+    own.setdefault("action_logp", np.zeros(count, np.float32))
+    own["costs"] = _costs(episode, own, shape, count)
+    for name in ("obs", "new_obs"):
+        _check_width(episode, name, own[name], shape.size)
+    for name in MASKS:
+        _check_width(episode, name, own[name], shape.actions)
+        odd = ((own[name] != 0) & (own[name] != 1)).any(axis=1)
+        if odd.any():
+            raise episode.fault(int(odd.argmax()), f"{name} holds more than 0 and 1", "write 1 where legal")
+    own["t"] = np.arange(count)
+    types = {"action_logp": np.float32, "rewards": np.float64, "actions": np.int64, "elapsed": np.int64}
+    types |= dict.fromkeys(("obs", "new_obs", "costs"), np.float32) | dict.fromkeys(MASKS, np.int8)
+    return {name: np.asarray(own[name]).astype(types.get(name, own[name].dtype)) for name in OURS}
+
+
+def _checked(episode: Foreign) -> Columns:
+    """Columns as they are, of as many rows each, with what must be single and whole numbers so.
+
+    Raises:
+        BadInputError: they are not.
+    """
+    own = dict(episode.columns)
+    count = len(episode.rows)
+    for name, values in own.items():
+        if len(values) != count:
+            raise episode.fault(None, f"{name} has {len(values)} rows, not {count}", "record it anew")
+        if name not in LISTS and np.ndim(values) != 1:
+            raise episode.fault(None, f"{name} holds lists", "write a number for each decision")
+    for name in ("actions", "elapsed"):
+        if name not in own:
+            continue
+        odd = ~(np.abs(own[name]) <= GREATEST) | (own[name] != np.floor(own[name]))
+        if odd.any():
+            at = int(odd.argmax())
+            raise episode.fault(at, f"{name} {own[name][at]:g} is no whole number", "write whole numbers")
+    for name in ENDS:
+        if name in own:
+            odd = (own[name] != 0) & (own[name] != 1)
+            if odd.any():
+                raise episode.fault(int(odd.argmax()), f"{name} is neither 0 nor 1", "write 1 at an end")
+            own[name] = own[name].astype(np.bool_)
+    if "t" in own:
+        broken = np.append(False, own["t"][1:] != own["t"][:-1] + 1)
+        if broken.any():
+            at = int(broken.argmax())
+            words = f"t {own['t'][at]:g} follows {own['t'][at - 1]:g}"
+            raise episode.fault(at, words, "write the decisions of an episode in their order, all of them")
+    return own
+
+
+def _costs(episode: Foreign, own: Columns, shape: Shape, count: int) -> NDArray[np.float32]:
+    """(rows, terms) in the order of the scenario."""
+    if not shape.costs:
+        return np.zeros((count, 0), np.float32)
+    named = [COSTS + name for name in shape.costs]
+    if all(name in own for name in named):
+        return np.stack([own[name] for name in named], axis=1)
+    if "costs" not in own:
+        raise episode.fault(
+            None,
+            "has no column 'costs'",
+            f"record {', '.join(shape.costs)}, or name a --scenario without objective.costs",
+        )
+    _check_width(episode, "costs", own["costs"], len(shape.costs))
+    found: NDArray[np.float32] = own["costs"]
+    return found
+
+
+def _split(episode: Foreign, own: Columns, shape: Shape) -> None:
+    """Take observations of a flat environment apart."""
+    flat = shape.size + shape.actions + 1
+    width = own["obs"].shape[1]
+    if width not in (shape.size, flat):
+        raise episode.fault(
+            None,
+            f"obs holds {width} numbers, and the scenario shows {shape.size}, or {flat} with flat=True",
+            "name the scenario that it was recorded with, its observation and decision",
+        )
+    if width == shape.size:
+        return
+    clocks = {}
+    for name, mask in (("obs", "action_mask"), ("new_obs", "new_action_mask")):
+        if name in own:
+            _check_width(episode, name, own[name], flat)
+            clocks[name] = own[name][:, -1].astype(np.float64)
+            own.setdefault(mask, own[name][:, shape.size : -1])
+            own[name] = own[name][:, : shape.size]
+    if "elapsed" not in own:
+        after = clocks.get("new_obs", np.append(clocks["obs"][1:], clocks["obs"][-1:]))
+        own["elapsed"] = (after - clocks["obs"]).round()
+
+
+def _check_width(episode: Foreign, name: str, values: NDArray[Any], wanted: int) -> None:
+    if values.ndim != 2 or values.shape[1] != wanted:
+        width = values.shape[1] if values.ndim == 2 else 1
+        raise episode.fault(None, f"{name} holds {width} numbers, not {wanted}", "record it anew")
+
+
+def _with_next(own: Columns) -> Columns:
+    """With what is seen after every row; the last row goes if nobody knows what followed it."""
+    whole = "new_obs" in own and "new_action_mask" in own
+    found = dict(own)
+    for name, new in (("obs", "new_obs"), ("action_mask", "new_action_mask")):
+        # After an end nothing counts any more: the last one stays.
+        found.setdefault(new, np.concatenate([own[name][1:], own[name][-1:]]))
+    if whole or own["terminateds"][-1]:
+        return found
+    found = {name: values[:-1] for name, values in found.items()}
+    found["truncateds"] = _with_last(found["truncateds"], value=True)
+    return found
+
+
+def _with_last(values: NDArray[Any], *, value: bool) -> NDArray[Any]:
+    changed = np.array(values)
+    changed[-1:] = value
+    return changed

@@ -1,0 +1,148 @@
+"""Datasets of ours from what others wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.offline.building import NewDataset
+from rlsched.offline.collect import SHARD_ROWS
+from rlsched.offline.columns import Names, Shape, table
+from rlsched.offline.foreign import Columns, Foreign, completed
+from rlsched.offline.manifest import Manifest
+from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeEntry, episode_name, shape_of
+from rlsched.offline.rows import BrokenError, Rows
+from rlsched.scenario import Scenario
+
+UNNAMED = "imported"
+"""Who decided, where nobody says."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What has become of it.
+
+    Attributes:
+        manifest: of the dataset.
+        left_out: last decisions of episodes that were cut, after which nobody knows what was seen.
+    """
+
+    manifest: Manifest
+    left_out: int
+
+
+def import_dataset(
+    episodes: Iterable[Foreign],
+    scenario: Scenario,
+    folder: Path,
+    origin: str,
+    *,
+    behavior: str | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Imported:
+    """Write a dataset of episodes that others recorded.
+
+    Args:
+        episodes: in order.
+        scenario: that they were recorded with.
+        folder: without a dataset.
+        origin: how it comes about, in words.
+        behavior: who decided in all of them; None: as they say.
+        progress: called with rows that have been read.
+
+    Raises:
+        BadInputError: something is wrong with a row, or missing.
+        OSError: the disk is full or gone.
+    """
+    feed = EpisodeFeed(scenario)
+    shape = shape_of(feed.scenario, len(feed.units))
+    with closing(NewDataset(folder)) as dataset:
+        writing = _Writing(dataset, shape)
+        for episode in episodes:
+            writing.add(episode, behavior or episode.behavior or UNNAMED)
+            progress(len(episode.rows))
+        writing.end_shard()
+        if not writing.count:
+            raise BadInputError(origin, "no decision of it can be used", "record longer episodes")
+        manifest = dataset.finish(feed.scenario, shape, origin, chances=writing.chances)
+        dataset.keep()
+    return Imported(manifest, writing.left_out)
+
+
+class _Writing:
+    """Episodes on their way into shards.
+
+    Attributes:
+        count: of them so far.
+        chances: all of them say how likely their choices were.
+        left_out: rows.
+    """
+
+    def __init__(self, dataset: NewDataset, shape: Shape) -> None:
+        self._dataset, self._shape = dataset, shape
+        self._group_rows = max(1, ROW_GROUP_BYTES // shape.row_bytes)
+        self._checked = Rows(shape, known=set(), seen=set())
+        self._waiting: list[pa.Table] = []
+        self._entries: list[EpisodeEntry] = []
+        self._rows = 0
+        self.count, self.left_out = 0, 0
+        self.chances = True
+
+    def add(self, episode: Foreign, behavior: str) -> None:
+        """One more."""
+        columns = completed(episode, self._shape)
+        rows = 0 if columns is None else len(columns["t"])
+        self.left_out += len(episode.rows) - rows
+        if columns is None:
+            return
+        self.chances = self.chances and "action_logp" in episode.columns
+        name = episode_name(self.count)
+        self.count += 1
+        self._look_at(episode, self._table(columns, name, behavior), behavior)
+        for begin in range(0, rows, self._group_rows):
+            piece = {key: values[begin : begin + self._group_rows] for key, values in columns.items()}
+            self._waiting.append(self._table(piece, name, behavior))
+            if sum(map(len, self._waiting)) >= self._group_rows:
+                self._write()
+        reward = float(columns["rewards"].sum())
+        self._entries.append(
+            EpisodeEntry(eps_id=name, behavior=behavior, rows=rows, reward=reward, metrics={})
+        )
+        self._rows += rows
+        if self._rows >= SHARD_ROWS:
+            self.end_shard()
+
+    def end_shard(self) -> None:
+        """Write what waits, to the end of a shard."""
+        self._write()
+        self._dataset.end_shard(self._entries)
+        self._entries, self._rows = [], 0
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._dataset.write(pa.concat_tables(self._waiting).combine_chunks())
+        self._waiting = []
+
+    def _look_at(self, episode: Foreign, rows: pa.Table, behavior: str) -> None:
+        checked = self._checked
+        checked.known.add(behavior)
+        first = checked.count
+        try:
+            checked.check(rows)
+        except BrokenError as broken:
+            row = None if broken.row is None else broken.row - first
+            raise episode.fault(row, broken.what, "mend it, or leave its episode out") from None
+
+    def _table(self, columns: Columns, name: str, behavior: str) -> pa.Table:
+        nowhere: NDArray[Any] = np.zeros(len(columns["t"]), np.int64)
+        words = {"eps_id": Names([name], nowhere), "behavior": Names([behavior], nowhere)}
+        return table(self._shape, columns, words)

@@ -1,0 +1,290 @@
+"""Minari [Younis et al. 2024]: datasets that others' libraries of offline learning read, to and from.
+
+Observations are those of the environment with `flat=True`: the vector, the mask, and the ticks so far; so
+that what is legal is in them, and `recover_environment` gives an environment that shows the same. Beside them
+in `infos`, each with the step that it came with (after the first, which is of the reset): `elapsed`,
+`action_logp`, and the cost terms by name in `costs`. Who decided is `behavior` in the metadata of an episode.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from gymnasium.envs.registration import EnvSpec
+from numpy.typing import NDArray
+
+from rlsched.envs.vector import observation_space
+from rlsched.errors import BadInputError
+from rlsched.offline.columns import matrix
+from rlsched.offline.foreign import COSTS, Columns, Foreign
+from rlsched.offline.manifest import Manifest
+from rlsched.offline.shards import episodes_of, first_line, open_shard, read_group
+from rlsched.scenario import Scenario, given
+from rlsched.sim.layout import Layout
+from rlsched.versions import versions
+
+ENTRY = "rlsched.envs.env:SchedulingEnv"
+SEEN = ("obs", "action_mask")
+OF_EPISODES = (*SEEN, "actions", "rewards", "costs", "elapsed", "terminateds", "truncateds")
+BEHAVIOR = "behavior"
+
+
+def minari() -> ModuleType:
+    """The package.
+
+    Raises:
+        BadInputError: it is not installed.
+    """
+    if find_spec("minari") is None or find_spec("h5py") is None:  # it stores in the latter
+        raise BadInputError(
+            "minari", "is not installed", "install it: pip install 'rlsched[minari]' (or name a Parquet file)"
+        )
+    return import_module("minari")
+
+
+class MinariEpisodes:
+    """Episodes of a Minari dataset of our environments, one in memory at a time.
+
+    Args:
+        name: of the dataset, as `minari list local` shows it.
+
+    Attributes:
+        rows: of all episodes.
+
+    Raises:
+        BadInputError: there is none, or its observations are no vectors.
+    """
+
+    def __init__(self, name: str) -> None:
+        package = minari()
+        try:
+            self._storage = package.load_dataset(name).storage
+        except (FileNotFoundError, ValueError, OSError) as error:
+            raise BadInputError(
+                name,
+                f"is neither a file, nor a folder, nor a Minari dataset ({first_line(error)})",
+                "see minari list local, or MINARI_DATASETS_PATH",
+            ) from None
+        self.name = name
+        metadata = self._storage.metadata
+        self.rows = int(metadata["total_steps"])
+        space = self._storage.observation_space
+        if space.shape is None or len(space.shape) != 1:
+            raise BadInputError(
+                name,
+                f"shows {type(space).__name__} observations, not vectors",
+                "record an environment that was made with flat=True",
+            )
+        self._spec = metadata.get("env_spec")
+
+    @property
+    def scenario(self) -> Scenario | None:
+        """That its environment was made with; None: it is of another environment, or does not say.
+
+        Raises:
+            BadInputError: it is named, and is not there.
+        """
+        return _scenario(self._spec)
+
+    def __iter__(self) -> Iterator[Foreign]:
+        """Episode by episode."""
+        for number in range(self._storage.total_episodes):
+            try:
+                (episode,) = self._storage.get_episodes([number])
+                (about,) = self._storage.get_episode_metadata([number])
+            except (OSError, KeyError) as error:
+                raise BadInputError(
+                    self.name, f"episode {number} is damaged ({first_line(error)})", "fetch it again"
+                ) from None
+            count = len(episode["rewards"])
+            if count:
+                where = f"{self.name}, episode {number}"
+                columns = _columns(episode, count)
+                behavior = about.get(BEHAVIOR)
+                yield Foreign(where, np.arange(count), None if behavior is None else str(behavior), columns)
+
+
+def _columns(episode: dict[str, Any], count: int) -> Columns:
+    """Ours of theirs; what is seen is one more than what is done."""
+    found: Columns = {
+        "obs": episode["observations"][:-1],
+        "new_obs": episode["observations"][1:],
+        "actions": episode["actions"],
+        "rewards": episode["rewards"],
+        "terminateds": episode["terminations"],
+        "truncateds": episode["truncations"],
+    }
+    infos = episode["infos"] or {}
+    if "action_mask" in infos:
+        found["action_mask"], found["new_action_mask"] = infos["action_mask"][:-1], infos["action_mask"][1:]
+    for name in ("elapsed", "action_logp"):
+        if name in infos:
+            found[name] = infos[name][1:]
+    for name, values in infos.get("costs", {}).items():
+        found[COSTS + name] = values[1:]
+    return found
+
+
+def _scenario(spec: str | None) -> Scenario | None:
+    if spec is None:
+        return None
+    made = EnvSpec.from_json(spec)
+    told = made.kwargs.get("scenario")
+    if told is None or made.entry_point != ENTRY:
+        return None
+    return given(told)
+
+
+def export_minari(
+    folder: Path, manifest: Manifest, name: str, progress: Callable[[int], None] = lambda rows: None
+) -> Path:
+    """Write a dataset for Minari, shard after shard.
+
+    Args:
+        folder: of our dataset.
+        manifest: of it.
+        name: of theirs, as in `rlsched/green-10/mixed-v0`.
+        progress: called with rows that have been written.
+
+    Returns:
+        Where it lies.
+
+    Raises:
+        BadInputError: there is such a dataset already, the name is none, or a shard is damaged.
+        OSError: the disk is full or gone.
+    """
+    package = minari()
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    try:
+        parse_dataset_id(name)
+    except (ValueError, TypeError):
+        raise BadInputError(
+            "--minari", f"value {name!r} is no name of a Minari dataset", "write one as in rlsched/mixed-v0"
+        ) from None
+    place = Path(get_dataset_path(name))
+    if place.exists():
+        raise BadInputError(
+            "--minari",
+            f"value {name!r} is there already ({place})",
+            "name another version, or minari delete it",
+        )
+    scenario = manifest.scenario
+    layout = Layout.of(scenario.observation, scenario.decision, len(scenario.cluster.resources))
+    spec = EnvSpec(
+        id=f"rlsched/{scenario.name}",
+        entry_point=ENTRY,
+        kwargs={"scenario": scenario.model_dump(mode="json"), "flat": True},
+        disable_env_checker=True,
+    )
+    behaviors: list[str] = []
+    with _whole_or_not_at_all(place), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"minari\.")  # no author is named, no other environment
+        made = package.create_dataset_from_buffers(
+            dataset_id=name,
+            buffer=_buffers(folder, manifest, behaviors, progress),
+            env=spec,
+            algorithm_name=", ".join(one.behavior for one in manifest.behaviors),
+            description=f"Decisions on {scenario.name}, {manifest.origin}.",
+            observation_space=observation_space(layout, flat=True),
+            requirements=[f"rlsched=={versions(('rlsched',))['rlsched']}"],
+        )
+        made.storage.update_episode_metadata([{BEHAVIOR: behavior} for behavior in behaviors])
+    return place
+
+
+@contextmanager
+def _whole_or_not_at_all(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:  # also Ctrl-C: half a dataset would look like one
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def _buffers(
+    folder: Path, manifest: Manifest, behaviors: list[str], progress: Callable[[int], None]
+) -> Iterator[Any]:
+    """Episode by episode as Minari wants them; who decided is noted beside them."""
+    from minari.data_collector import EpisodeBuffer
+
+    for shard in manifest.shards:
+        path = folder / shard.file
+        entries = [entry for entry in episodes_of(path) if entry.rows]
+        rows = _rows(path)
+        starts = {name: k for k, name in enumerate(rows["eps_id"])}
+        for entry in entries:
+            at = np.flatnonzero(rows["episode"] == starts[entry.eps_id])
+            columns = {name: rows[name][at] for name in OF_EPISODES}
+            last = {name: rows[f"new_{name}"][starts[entry.eps_id]] for name in SEEN}
+            infos = {"elapsed": _after_reset(columns["elapsed"])}
+            if manifest.chances:
+                infos["action_logp"] = _after_reset(rows["action_logp"][at])
+            costs = {
+                name: _after_reset(columns["costs"][:, k]) for k, name in enumerate(manifest.shape.costs)
+            }
+            behaviors.append(entry.behavior)
+            yield EpisodeBuffer(
+                observations=_flat(columns, last),
+                actions=columns["actions"],
+                rewards=columns["rewards"],
+                terminations=columns["terminateds"],
+                truncations=columns["truncateds"],
+                infos=infos | ({"costs": costs} if costs else {}),
+            )
+            progress(entry.rows)
+
+
+def _rows(path: Path) -> dict[str, Any]:
+    """The columns of a shard, and of its episodes what was seen at the end.
+
+    `eps_id` names the episodes, `episode` says which of them a row is of.
+    """
+    tables, ends = [], []
+    with open_shard(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            table = read_group(file, path, group)
+            ends.append(table.filter(pc.or_(table["terminateds"], table["truncateds"])))
+            tables.append(table.drop_columns(["new_obs", "new_action_mask", "behavior", "t"]))
+    table, last = pa.concat_tables(tables), pa.concat_tables(ends)
+    names = last["eps_id"].to_pylist()
+    episode = pc.index_in(table["eps_id"], pa.array(names)).to_numpy()
+    found: dict[str, Any] = {"eps_id": names, "episode": episode}
+    for name in (*OF_EPISODES, "action_logp"):
+        column = table[name]
+        if name == "costs":
+            width = len(column[0])
+            flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            found[name] = flat.reshape(len(table), width)
+        elif pa.types.is_fixed_size_list(column.type):
+            found[name] = matrix(column)
+        else:
+            found[name] = column.to_numpy()
+    for name in SEEN:
+        found[f"new_{name}"] = matrix(last[f"new_{name}"])
+    return found
+
+
+def _flat(columns: Columns, last: Columns) -> NDArray[np.float32]:
+    """(rows + 1, width) observations as a flat environment shows them."""
+    obs = np.concatenate([columns["obs"], last["obs"][None]])
+    mask = np.concatenate([columns["action_mask"], last["action_mask"][None]])
+    clock = np.concatenate([[0], np.cumsum(columns["elapsed"])])
+    return np.concatenate([obs, mask, clock[:, None]], axis=1, dtype=np.float32, casting="unsafe")
+
+
+def _after_reset(values: NDArray[Any]) -> NDArray[Any]:
+    """With a first entry, which is of the reset."""
+    return np.concatenate([np.zeros(1, values.dtype), values])

@@ -1,0 +1,186 @@
+"""Whether rows of a dataset can be: numbers, masks, actions, and that each goes on from the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rlsched.offline.columns import Shape, matrix
+
+NUMBERS = ("obs", "new_obs", "rewards", "costs", "action_logp")
+"""Columns in which every number must be finite."""
+
+
+class BrokenError(Exception):
+    """A row, or a whole shard (None), that cannot be."""
+
+    def __init__(self, row: int | None, what: str) -> None:
+        self.row, self.what = row, what
+        super().__init__(what)
+
+
+@dataclass
+class _Open:
+    """The last row of an episode that goes on."""
+
+    t: int
+    behavior: str
+    new_obs: NDArray[np.float32]
+    new_mask: NDArray[np.int8]
+
+
+@dataclass
+class Rows:
+    """Rows that are looked at in order, and what must hold from one to the next.
+
+    Attributes:
+        shape: of the dataset.
+        known: names of behaviours.
+        seen: episodes of the whole dataset that have been looked at.
+        count: rows so far.
+        lengths: rows of the episodes so far.
+        rewards: their sums.
+        behaviors: who decided in them.
+    """
+
+    shape: Shape
+    known: set[str]
+    seen: set[str]
+    count: int = 0
+    lengths: dict[str, int] = field(default_factory=dict)
+    rewards: dict[str, float] = field(default_factory=dict)
+    behaviors: dict[str, str] = field(default_factory=dict)
+    unfinished: dict[str, _Open] = field(default_factory=dict)
+
+    def check(self, table: pa.Table) -> None:
+        """Look at a row group.
+
+        Raises:
+            BrokenError: there is something wrong with it.
+        """
+        if len(table) == 0:  # some writers end with such a group
+            return
+        for name in table.column_names:
+            column = table.column(name)
+            if column.null_count:
+                self._first(column.is_null().to_numpy(), f"{name} is missing")
+        self._check_numbers(table)
+        self._check_masks(table)
+        self._check_episodes(table)
+        self.count += len(table)
+
+    def finish(self) -> None:
+        """Every episode must have ended."""
+        for eps_id, last in self.unfinished.items():
+            raise BrokenError(None, f"episode {eps_id!r} does not end: its last row is t {last.t}")
+
+    def _first(self, wrong: NDArray[np.bool_], what: str) -> None:
+        """Complain of the first row that is wrong, if there is one."""
+        if wrong.any():
+            raise BrokenError(self.count + int(wrong.argmax()), what)
+
+    def _check_numbers(self, table: pa.Table) -> None:
+        for name in NUMBERS:
+            column = table.column(name)
+            if name == "costs":
+                lengths = column.combine_chunks().value_lengths().to_numpy()
+                wanted = len(self.shape.costs)
+                self._first(lengths != wanted, f"costs has another length than {wanted}")
+                finite = np.isfinite(column.combine_chunks().flatten().to_numpy(zero_copy_only=False))
+                self._first(~finite.reshape(len(table), wanted).all(axis=1), "costs is not finite")
+            elif pa.types.is_fixed_size_list(column.type):
+                self._first(~np.isfinite(matrix(column)).all(axis=1), f"{name} is not finite")
+            else:
+                self._first(~np.isfinite(column.to_numpy()), f"{name} is not finite")
+        self._first(table.column("action_logp").to_numpy() > 0, "action_logp is above 0")
+        self._first(table.column("elapsed").to_numpy() < 0, "elapsed is below 0")
+
+    def _check_masks(self, table: pa.Table) -> None:
+        for name in ("action_mask", "new_action_mask"):
+            mask = matrix(table.column(name))
+            self._first(((mask != 0) & (mask != 1)).any(axis=1), f"{name} holds more than 0 and 1")
+            self._first(mask.max(axis=1) == 0, f"{name} allows nothing")
+        actions = table.column("actions").to_numpy()
+        outside = (actions < 0) | (actions >= self.shape.actions)
+        if outside.any():
+            self._first(outside, f"action {actions[outside.argmax()]} of {self.shape.actions}")
+        illegal = matrix(table.column("action_mask"))[np.arange(len(actions)), actions] == 0
+        if illegal.any():
+            self._first(illegal, f"action {actions[illegal.argmax()]} is outside its mask")
+
+    def _check_episodes(self, table: pa.Table) -> None:
+        """Each row must go on from the one before it in its episode."""
+        names, code = _encoded(table.column("eps_id"))
+        behaviors, who = _encoded(table.column("behavior"))
+        for number, behavior in enumerate(behaviors):
+            if behavior not in self.known:
+                self._first(who == number, f"behavior {behavior!r} is not in dataset.json")
+        t, rewards = table.column("t").to_numpy(), table.column("rewards").to_numpy()
+        over = table.column("terminateds").to_numpy() | table.column("truncateds").to_numpy()
+        obs, new_obs = matrix(table.column("obs")), matrix(table.column("new_obs"))
+        mask, new_mask = matrix(table.column("action_mask")), matrix(table.column("new_action_mask"))
+        same = code[1:] == code[:-1]
+        for wrong, what in (
+            (over[:-1], "its episode has ended in the row before"),
+            (who[1:] != who[:-1], "behavior is another than in the row before"),
+            (t[1:] != t[:-1] + 1, "t does not go on from the row before"),
+            ((obs[1:] != new_obs[:-1]).any(axis=1), "obs is not new_obs of the row before"),
+            ((mask[1:] != new_mask[:-1]).any(axis=1), "action_mask is not new_action_mask of the row before"),
+        ):
+            self._first(_after_first(same & wrong), what)
+        begins = np.flatnonzero(np.concatenate([[True], ~same]))
+        ends = np.concatenate([begins[1:], [len(code)]]) - 1
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            name = names[code[begin]]
+            behavior = behaviors[who[begin]]
+            self._check_piece(name, begin, int(t[begin]), behavior, obs[begin], mask[begin])
+            self.lengths[name] = self.lengths.get(name, 0) + end - begin + 1
+            self.rewards[name] = self.rewards.get(name, 0.0) + float(rewards[begin : end + 1].sum())
+            self.behaviors[name] = behavior
+            if over[end]:
+                self.unfinished.pop(name, None)
+            else:
+                self.unfinished[name] = _Open(
+                    int(t[end]), behavior, new_obs[end].copy(), new_mask[end].copy()
+                )
+
+    def _check_piece(
+        self,
+        name: str,
+        row: int,
+        t: int,
+        behavior: str,
+        obs: NDArray[np.float32],
+        mask: NDArray[np.int8],
+    ) -> None:
+        """The first row of a piece of an episode."""
+        before = self.unfinished.get(name)
+        at = self.count + row
+        if before is None:
+            if name in self.seen:
+                raise BrokenError(at, f"episode {name!r} was there before, and had ended")
+            self.seen.add(name)
+            if t != 0:
+                raise BrokenError(at, f"episode {name!r} begins with t {t}, not 0")
+        elif t != before.t + 1:
+            raise BrokenError(at, f"t {t} of episode {name!r} follows {before.t}")
+        elif (obs != before.new_obs).any() or (mask != before.new_mask).any():
+            raise BrokenError(at, f"what is seen is not what followed t {before.t} of episode {name!r}")
+        elif behavior != before.behavior:
+            raise BrokenError(at, f"behavior {behavior!r} in an episode of {before.behavior!r}")
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
+    """The words of a column, and which of them stands in each row."""
+    array = column.combine_chunks().dictionary_encode()
+    return array.dictionary.to_pylist(), array.indices.to_numpy()
+
+
+def _after_first(wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of all rows, where something was found of all but the first."""
+    found: NDArray[Any] = np.concatenate([[False], wrong])
+    return found
