@@ -3,7 +3,7 @@
 Six orders of known value, three of which are among those who recorded, are judged by what qos, sjf, fcfs, hvf
 and random decisions recorded on green-10, and then played: 24 episodes that nobody has seen. Told is the rank
 correlation [Spearman] between what is estimated and the share of the submitted value that is earned.
-Run: `python -m benchmarks.judging`, about three minutes on a quiet core.
+Run: `python -m benchmarks.judging`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.files import write_whole
 from rlsched.report.style import house_style, new_figure, quiet_axes, to_png
 
-ROWS, READ, PLAYED = 300_000, 600_000, 600_000
+ROWS, READ, PLAYED = 1_000_000, 1_000_000, 1_000_000
 """Decisions of a dataset, that are learned from in it, and that are played."""
 
 UNITS = (10, 20, 50)
@@ -53,6 +53,9 @@ OFFLINE = {
 }
 """Methods that only read."""
 
+REWARD = ["--set", "objective.reward={started_value: 1}"]
+"""What comes of a decision is told with it, so that critics can see what it was worth."""
+
 PLAIN = ["--set", "network.prior={}", "--set", "network.waiting=0"]
 ONLINE, LAUNCHPAD = "online", "launchpad"
 METRIC = "job_value_ratio"
@@ -73,7 +76,7 @@ def record(study: Asked, case: str) -> None:
     out = dataset_of(study, case)
     if (out / "dataset.json").exists():
         return
-    words = ["--scenario", scenario_of(case), "--policy", DATA[case.partition("-")[2]]]
+    words = ["--scenario", scenario_of(case), *REWARD, "--policy", DATA[case.partition("-")[2]]]
     words += ["--steps", str(round(study.scale * ROWS))]
     chosen = ["--resume"] if (out / "recipe.yaml").exists() else words
     log = study.folder / f"{case}-data.log"
@@ -101,7 +104,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
 
 def play(study: Asked, units: str, seed: int) -> None:
     """Only play."""
-    words = ["--algo", "rare", "--scenario", f"green-{units}", *PLAIN]
+    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *PLAIN]
     steps = ["--steps", str(round(study.scale * PLAYED))]
     train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
 
@@ -149,6 +152,23 @@ def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
     return [int(row["steps"]) - begun for row in after], values
 
 
+def saved(study: Asked, case: str) -> str:
+    """After how many decisions of its own launchpad is where only playing ends; of the means of all seeds."""
+    read = round(study.scale * READ)
+
+    def mean_curve(kind: str, begun: int) -> tuple[list[float], list[float]]:
+        curves = [curve(run_of(study, case, kind, seed), begun) for seed in range(study.seeds)]
+        return curves[0][0], [float(np.mean(values)) for values in zip(*(y for _, y in curves), strict=True)]
+
+    played, alone = mean_curve(ONLINE, 0)
+    begun, launched = mean_curve(LAUNCHPAD, read)
+    there = [x for x, y in zip(begun, launched, strict=True) if y >= alone[-1]]
+    when = f"after {there[0]:,} of" if there else "not within"
+    return (
+        f"  launchpad is where playing alone ends ({alone[-1]:.1f} %) {when} {played[-1]:,} decisions played"
+    )
+
+
 def draw(study: Asked, units: str, cases: list[str]) -> Path:
     """What playing adds: online from nothing, launchpad from each dataset."""
     read = round(study.scale * READ)
@@ -162,7 +182,9 @@ def draw(study: Asked, units: str, cases: list[str]) -> Path:
         for k, (label, (case, kind, begun)) in enumerate(lines.items()):
             for seed in range(study.seeds):
                 x, y = curve(run_of(study, case, kind, seed), begun)
-                axes.plot(x, y, color=f"C{k}", linewidth=1.2, label=label if seed == 0 else None)
+                axes.plot(
+                    x, y, "o-", color=f"C{k}", linewidth=1.2, markersize=3, label=label if seed == 0 else None
+                )
         quiet_axes(axes, "y")
         axes.set_xlabel("decisions played")
         axes.set_ylabel("share of the submitted value (%)")
@@ -186,6 +208,7 @@ def main() -> None:
         words = ["--scenario", scenario_of(case), "--against", "packing,fcfs,sjf,qos,hvf,random"]
         results = evaluate(list(runs), words, study.folder / f"{case}.json")
         print(told(case, values_of(results, {str(run): kind for run, kind in runs.items()}), kinds))
+        print(saved(study, case))
     for units, cases in of_units.items():
         if cases:
             print(f"picture: {draw(study, units, cases)}")

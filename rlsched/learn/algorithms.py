@@ -19,7 +19,7 @@ from ray.tune.registry import register_env
 from rlsched.envs.vector import observation_space
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config import TrainConfig, WithCritics
 from rlsched.learn.cql import GAP, CQLLearner, ReadingCQLConfig
 from rlsched.learn.dataset import CHOICES, TRANSITIONS, Dataset
 from rlsched.learn.dqn import TimedDQNLearner
@@ -342,6 +342,7 @@ def _from_dataset(
                 "seed": config.seed,
                 "read_before": iteration * config.decisions_per_iteration,
                 "gamma": scenario.objective.gamma,
+                "n_step": config.own.n_step if isinstance(config.own, WithCritics) else 1,
                 "reward_scale": returns.scale,
             },
         )

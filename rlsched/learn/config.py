@@ -136,34 +136,41 @@ class Marwil(Bc):
     value_weight: float = Field(1.0, gt=0)
 
 
-class Cql(Bc):
+class WithCritics(Bc):
+    """What learns what actions are worth."""
+
+    minibatch: int = Field(256, ge=1, description="decisions")
+    learning_rate: float = Field(3e-4, gt=0)
+    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per minibatch")
+    n_step: int = Field(
+        64,
+        ge=1,
+        description="decisions that are looked at as they were before critics say what follows; fewer where "
+        "no more of an episode stand together: in a row group of a dataset, in rare.every of play",
+    )
+    logit_value: float = Field(
+        0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
+    )
+
+
+class Cql(WithCritics):
     """Q-learning that trusts what the dataset shows, for choices among actions [Kumar et al. 2020]."""
 
-    learning_rate: float = Field(3e-4, gt=0)
     conservative: float = Field(
-        0.01,
+        0.001,
         ge=0,
         description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
     )
     temperature: float = Field(
         0.01, gt=0, description="of the soft maximum, in units of reward of returns of about 1"
     )
-    logit_value: float = Field(
-        0.01, gt=0, description="what a logit of the policy network is worth at first, likewise"
-    )
-    target_share: float = Field(0.005, gt=0, le=1, description="of the way that targets follow per minibatch")
 
 
-class Rare(Bc):
+class Rare(WithCritics):
     """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
 
-    learning_rate: float = Field(3e-4, gt=0)
-    target_share: float = Field(0.005, gt=0, le=1, description="of the way that targets follow per minibatch")
     norm_rate: float = Field(
         1e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
-    )
-    logit_value: float = Field(
-        0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
     )
     imitate: int = Field(
         200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
@@ -175,13 +182,13 @@ class Rare(Bc):
     )
     beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
     temperature: float = Field(
-        0.01, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
+        0.001, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
     )
     entropy: float = Field(
         0.1, ge=0, lt=1, description="to be kept while playing, of the greatest that a choice can have"
     )
-    every: int = Field(8, ge=1, description="decisions per environment between updates, while playing")
-    batch: int = Field(1024, ge=1, description="decisions per update, while playing")
+    every: int = Field(64, ge=1, description="decisions per environment between lessons, while playing")
+    batch: int = Field(8192, ge=1, description="decisions that a lesson has, in minibatches, while playing")
     buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
     learning_starts: int = Field(
         10_000, ge=0, description="decisions played before the first update by them, and after --resume"
@@ -429,6 +436,12 @@ class TrainConfig(Frozen):
             )
         if self.plays:
             self._check_buffer("rare", self.rare.every, self.rare.buffer)
+            if self.rare.batch < self.rare.minibatch:
+                raise SettingError(
+                    "rare.batch",
+                    f"value {self.rare.batch} is less than rare.minibatch {self.rare.minibatch}",
+                    "set more, or a smaller minibatch",
+                )
         if self.algo == "launchpad" and self.steps is not None and self.steps <= self.launchpad.rows:
             raise SettingError(
                 "launchpad.rows",

@@ -228,16 +228,25 @@ class Rare(Algorithm):
     def setup(self, config: Any) -> None:
         """Build as RLlib does; what is read is opened, what is played is not remembered yet."""
         super().setup(config)
-        told = self.config.told
+        told, learned = self.config.told, self.config.learner_config_dict
+        self.gamma, self.n_step = learned["gamma"], learned["own"]["n_step"]
         self.reader: Reader | None = None
         if told["dataset"] is not None:
             folder = Path(told["dataset"])
             seed, before = self.config.seed or 0, told["read_before"]
-            self.reader = Reader(folder, read_manifest(folder), TRANSITIONS, seed=seed, read_before=before)
+            self.reader = Reader(
+                folder,
+                read_manifest(folder),
+                TRANSITIONS,
+                seed=seed,
+                read_before=before,
+                gamma=self.gamma,
+                n_step=self.n_step,
+            )
         capacity = told["capacity"]
         rows = capacity + -(-capacity // told["every"]) + 1
-        rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
-        self.replay = ReplayBuffer(rows, rng)
+        self.rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
+        self.replay = ReplayBuffer(rows, self.rng)
         self.played = 0
 
     def training_step(self) -> None:
@@ -288,7 +297,7 @@ class Rare(Algorithm):
             self.played += decisions
             if self.played < told["learning_starts"] or not len(self.replay):
                 continue
-            self._learn(self._drawn(told["batch"]), None)
+            self._learn(self._drawn(told["batch"]), self.config.minibatch_size)
             self.env_runner_group.sync_weights(
                 from_worker_or_learner_group=self.learner_group,
                 policies=[DEFAULT_MODULE_ID],
@@ -298,11 +307,12 @@ class Rare(Algorithm):
     def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
         """From what was played and, by its share, from the dataset."""
         read = round(rows * self.config.told["phases"].share) if self.reader is not None else 0
-        drawn = self.replay.sample(rows - read)
+        drawn = self.replay.sample(rows - read, self.n_step, self.gamma)
         if not read:
             return drawn
         columns = self._from_dataset(read)
-        return {name: np.concatenate([drawn[name], columns[name]]) for name in drawn}
+        order = self.rng.permutation(rows)  # each minibatch is to have some of both
+        return {name: np.concatenate([drawn[name], columns[name]])[order] for name in drawn}
 
     def _from_dataset(self, rows: int) -> dict[str, NDArray[Any]]:
         assert self.reader is not None
@@ -352,7 +362,7 @@ class RareLearner(ReadingLearner):
         actions = batch[Columns.ACTIONS].long()
         logits, worths = fwd_out[Columns.ACTION_DIST_INPUTS], fwd_out[WORTHS]
         temperature = networks.log_temperature.exp()
-        self.targets = self._targets(batch, fwd_out, 0.0 if self.reads else float(temperature.detach()))
+        self.targets = self._targets(batch, fwd_out)
         taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
         critics = huber_loss(taken, networks.popart(self.targets).expand(2, -1))
         logp = logits.log_softmax(dim=1)
@@ -385,12 +395,14 @@ class RareLearner(ReadingLearner):
         return critics + actor + cooling
 
     @torch.no_grad()
-    def _targets(self, batch: dict[str, Any], fwd_out: dict[str, Tensor], temperature: float) -> Tensor:
-        """(row,) what the critics should have said, in units of reward."""
-        logp = fwd_out[TARGET_NETWORK_ACTION_DIST_INPUTS].log_softmax(dim=1)
-        chances = logp.exp()
-        bonus = temperature * logp.where(chances > 0, 0.0)
-        following = (chances * (fwd_out[NEXT_WORTHS] - bonus)).sum(1)
+    def _targets(self, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
+        """(row,) what the critics should have said, in units of reward.
+
+        Entropy is no part of it: over a thousand decisions it would be worth more than what is earned, and
+        the policy would learn to be asked again and again, which is to wait.
+        """
+        chances = fwd_out[TARGET_NETWORK_ACTION_DIST_INPUTS].softmax(dim=1)
+        following = (chances * fwd_out[NEXT_WORTHS]).sum(1)
         ticks = batch[Columns.NEXT_OBS][:, -1] - batch[Columns.OBS][:, -1]
         left = discounts(ticks, self.config.learner_config_dict["gamma"]) * following
         return batch[Columns.REWARDS] + left.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)

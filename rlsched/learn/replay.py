@@ -72,11 +72,13 @@ class ReplayBuffer:
             self.next = (int(last) + 1) % self.rows
             self.written = min(self.rows, self.written + len(index))
 
-    def sample(self, number: int) -> dict[str, NDArray[Any]]:
+    def sample(self, number: int, n_step: int = 1, gamma: float = 1.0) -> dict[str, NDArray[Any]]:
         """Transitions, each as likely as any other; what was drawn may be drawn again.
 
         Args:
             number: of them.
+            n_step: decisions that each goes over, fewer where its piece ends before.
+            gamma: discount per tick of the clock that observations end with, where `n_step` is more than 1.
 
         Returns:
             Columns (number, ...) `obs`, `new_obs`, `actions`, `rewards`, `terminateds`.
@@ -89,12 +91,22 @@ class ReplayBuffer:
         rows = self.rng.integers(self.written, size=number)
         while not (found := self.followed[rows]).all():
             rows[~found] = self.rng.integers(self.written, size=number - np.count_nonzero(found))
+        rewards, last = self.rewards[rows], rows
+        goes_on = np.ones(number, np.bool_)
+        for _ in range(n_step - 1):
+            following = (last + 1) % self.rows
+            goes_on = goes_on & self.followed[following]
+            if not goes_on.any():
+                break
+            ticks = self.obs[following, -1].astype(np.float64) - self.obs[rows, -1]
+            rewards = rewards + np.where(goes_on, gamma**ticks * self.rewards[following], 0.0)
+            last = np.where(goes_on, following, last)
         return {
             Columns.OBS: self._observed(Columns.OBS, rows),
-            Columns.NEXT_OBS: self._observed(Columns.NEXT_OBS, (rows + 1) % self.rows),
+            Columns.NEXT_OBS: self._observed(Columns.NEXT_OBS, (last + 1) % self.rows),
             Columns.ACTIONS: self.actions[rows],
-            Columns.REWARDS: self.rewards[rows],
-            Columns.TERMINATEDS: self.terminated[rows],
+            Columns.REWARDS: rewards.astype(np.float32),
+            Columns.TERMINATEDS: self.terminated[last],
         }
 
     def _observed(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -23,13 +23,14 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks import Critic
 from rlsched.learn.popart import PopArt
 from rlsched.learn.rare import WORTHS, RareModule, regression_weights
+from rlsched.learn.replay import ReplayBuffer
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
 from rlsched.scenario import Scenario
 
 pytestmark = pytest.mark.slow
 MODULE = "default_policy"
-GAMMA = 0.99
+GAMMA = 0.998
 LIFETIME = "num_env_steps_sampled_lifetime"
 
 
@@ -111,7 +112,7 @@ def setting(short: Scenario, shown: Path) -> Setting:
     return Setting(short, shown)
 
 
-def pieces(setting: Setting, temperature: float) -> dict[str, torch.Tensor]:
+def pieces(setting: Setting) -> dict[str, torch.Tensor]:
     """What the losses are made of, row by row, from the networks alone."""
     module, batch = setting.module, setting.batch
     with torch.no_grad():
@@ -129,7 +130,7 @@ def pieces(setting: Setting, temperature: float) -> dict[str, torch.Tensor]:
         for row in range(len(vector)):
             choices = legal2[row]
             p, q = pi2[row][choices], careful2[row][choices]
-            following = float((p * (q - temperature * p.log())).sum())
+            following = float((p * q).sum())
             ticks = float(batch[Columns.NEXT_OBS][row, -1] - batch[Columns.OBS][row, -1])
             over = bool(batch[Columns.TERMINATEDS][row])
             targets.append(float(batch[Columns.REWARDS][row]) + (0 if over else GAMMA**ticks * following))
@@ -152,15 +153,23 @@ def pieces(setting: Setting, temperature: float) -> dict[str, torch.Tensor]:
     }
 
 
+def soft_actor_critic(setting: Setting, made: dict[str, torch.Tensor]) -> float:
+    """The loss of these pieces."""
+    temperature = float(setting.module.log_temperature.detach().exp())
+    actor = -(made["worth"] + temperature * made["entropy"]).mean()
+    cooling = temperature * (made["entropy"] - 0.1 * made["most"]).mean()
+    return float(made["critics"] + actor + cooling)
+
+
 def test_what_was_shown_is_imitated_first(setting: Setting) -> None:
     loss, _ = setting.loss(400)
-    made = pieces(setting, 0.0)
+    made = pieces(setting)
     assert loss == pytest.approx(float(made["critics"] - made["chosen"].mean()), rel=1e-4)
 
 
 def test_then_what_is_better_than_the_policy(setting: Setting) -> None:
     loss, _ = setting.loss(900)
-    made = pieces(setting, 0.0)
+    made = pieces(setting)
     better = made["advantages"] > 0
     assert 0 < better.float().mean() < 1
     assert loss == pytest.approx(float(made["critics"] - (better * made["chosen"]).mean()), rel=1e-4)
@@ -168,19 +177,16 @@ def test_then_what_is_better_than_the_policy(setting: Setting) -> None:
 
 def test_then_entropy_counts_too_and_cools(setting: Setting) -> None:
     loss, _ = setting.loss(2000)
-    temperature = float(setting.module.log_temperature.detach().exp())
-    made = pieces(setting, temperature)
-    actor = -(made["worth"] + temperature * made["entropy"]).mean()
-    cooling = temperature * (made["entropy"] - 0.1 * made["most"]).mean()
-    assert loss == pytest.approx(float(made["critics"] + actor + cooling), rel=1e-4)
+    made = pieces(setting)
+    assert loss == pytest.approx(soft_actor_critic(setting, made), rel=1e-4)
 
 
 def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
     """However many decisions are to be imitated: nobody shows them."""
     eager = Setting(short, shown, "rare.imitate=5000")
     loss, _ = eager.loss(2000)
-    made = pieces(eager, float(eager.module.log_temperature.detach().exp()))
-    assert loss != pytest.approx(float(made["critics"] - made["chosen"].mean()), rel=1e-2)
+    made = pieces(eager)
+    assert loss == pytest.approx(soft_actor_critic(eager, made), rel=1e-4)
     eager.loss(900)
     assert eager.module.imitates
 
@@ -190,7 +196,7 @@ def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind
     """Losses are those of the formulas, and the actor's moves the encoder only while it imitates."""
     setting = Setting(short, shown, f"network.kind={kind}", "network.units=[10,10]")
     loss, output = setting.loss(900)
-    made = pieces(setting, 0.0)
+    made = pieces(setting)
     better = made["advantages"] > 0
     assert loss == pytest.approx(float(made["critics"] - (better * made["chosen"]).mean()), rel=1e-4)
     worths = output[WORTHS]
@@ -254,13 +260,29 @@ def test_runners_hold_no_more_than_choosing_needs(setting: Setting) -> None:
     assert not any(isinstance(part, Critic) for part in setting.module.policy.modules())
 
 
-def test_launchpad_reads_then_plays_and_goes_on(shown: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
+def test_launchpad_reads_then_plays_and_goes_on(
+    shown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And looks as far ahead as it is told, in the dataset as in what it plays."""
+    out, looked = tmp_path / "run", []
+    sample = ReplayBuffer.sample
+    read = Reader.__init__
+
+    def sampled(self: ReplayBuffer, number: int, n_step: int, gamma: float) -> dict[str, Any]:
+        looked.append((n_step, gamma))
+        return sample(self, number, n_step, gamma)
+
+    def reads(self: Reader, *args: Any, **more: Any) -> None:
+        looked.append((more["n_step"], more["gamma"]))
+        read(self, *args, **more)
+
+    monkeypatch.setattr(ReplayBuffer, "sample", sampled)
+    monkeypatch.setattr(Reader, "__init__", reads)
     settings = [
         "launchpad.rows=12000",
         "rare.imitate=8000",
-        "rare.minibatch=256",
         "rare.learning_starts=1000",
+        "rare.n_step=5",
         "sampling.fragment=64",
         "validation.episodes=2",
         "averaging=0",
@@ -274,14 +296,18 @@ def test_launchpad_reads_then_plays_and_goes_on(shown: Path, tmp_path: Path) -> 
     played = [row["episode_return_mean"] != "" for row in rows]
     assert not any(played[:4])
     assert float(rows[2]["agreement"]) > float(rows[1]["agreement"])
-    assert [float(row["temperature"]) == pytest.approx(0.01) for row in rows[1:]] == [True] * 3 + [False] * 2
+    first = pytest.approx(float(rows[1]["temperature"]))
+    assert [float(row["temperature"]) == first for row in rows[1:]] == [True] * 3 + [False] * 2
     assert main(["train", "--resume", "--steps", "24000", "--out", str(out)]) == 0
     assert int(RunFolder(out).rows()[-1]["steps"]) == 24_288
+    assert len(looked) > 3
+    assert set(looked) == {(5, GAMMA)}
 
 
 def test_rare_alone_reads_or_plays(shown: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--set", "sampling.fragment=32", "--set", "validation.episodes=2", "--steps", "4000"]
-    own = ["--set", "rare.learning_starts=1000", "--set", "rare.rows=2048", "--set", "rare.minibatch=256"]
+    own = ["--set", "rare.learning_starts=1000", "--set", "rare.rows=2048", "--set", "rare.every=8"]
+    own += ["--set", "rare.batch=1024"]
     played = ["train", "--algo", "rare", "--scenario", "green-10", "--set", "episode.max_ticks=100"]
     assert main([*played, *small, *own, "--out", str(tmp_path / "played")]) == 0
     assert [int(row["steps"]) for row in RunFolder(tmp_path / "played").rows()] == [0, 2048, 4096]

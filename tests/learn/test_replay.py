@@ -56,9 +56,9 @@ class Remembered:
         return {seen for seen in self.history[-rows:] if seen is not None}
 
 
-def drawn(buffer: ReplayBuffer, number: int) -> list[Seen]:
+def drawn(buffer: ReplayBuffer, number: int, **more: float) -> list[Seen]:
     """So many transitions, with both halves of their observations belonging together."""
-    batch = buffer.sample(number)
+    batch = buffer.sample(number, **more)
     for name in (Columns.OBS, Columns.NEXT_OBS):
         assert batch[name].shape == (number, 2)
         assert (batch[name][:, 0] == -batch[name][:, 1]).all()
@@ -110,6 +110,38 @@ def test_every_transition_is_as_likely_as_any_other() -> None:
     chi_square = float(((found - expected) ** 2 / expected).sum())
     assert len(found) == len(held)
     assert chi_square < len(held) - 1 + 5 * (2 * (len(held) - 1)) ** 0.5
+
+
+@given(
+    n_step=st.integers(2, 6),
+    pieces=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=12),
+)
+def test_several_decisions_are_one_transition(n_step: int, pieces: list[tuple[int, bool]]) -> None:
+    """As far as their piece goes and is remembered; the clock goes back by 1 a decision here."""
+    told, buffer = Remembered(), ReplayBuffer(20, np.random.default_rng(0))
+    for length, terminated in pieces:
+        buffer.add([told.piece(length, terminated=terminated)])
+    gamma = 1.25
+    wanted = set()
+    for first in range(max(0, len(told.history) - 20), len(told.history)):
+        steps = []
+        for seen in told.history[first : first + n_step]:
+            if seen is None:
+                break
+            steps.append(seen)
+        if steps:
+            earned = sum(gamma**-k * step.reward for k, step in enumerate(steps))
+            wanted.add(
+                steps[0]._replace(
+                    following=steps[-1].following, reward=round(earned, 3), terminated=steps[-1].terminated
+                )
+            )
+    found = {
+        seen._replace(reward=round(seen.reward, 3)) for seen in drawn(buffer, 800, n_step=n_step, gamma=gamma)
+    }
+    assert {one[:3] + one[4:] for one in found} == {one[:3] + one[4:] for one in wanted}
+    rewards = {one.obs: one.reward for one in wanted}
+    assert all(one.reward == pytest.approx(rewards[one.obs], abs=0.002) for one in found)
 
 
 def test_memory_does_not_grow_and_is_lent_again() -> None:
