@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import file_digest
 from pathlib import Path
 
 
@@ -28,3 +29,9 @@ def write_whole(path: Path, content: bytes) -> None:
 def unfinished_name(path: Path) -> Path:
     """What a file is called until it is whole: beside it, and this process's own."""
     return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

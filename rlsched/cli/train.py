@@ -40,7 +40,8 @@ def train(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Dataset to learn from ('rlsched collect'); its scenario, where none is named.",
+            help="Dataset to learn from ('rlsched collect'); its scenario, where none is named. Where it is "
+            "now, with --resume.",
         ),
     ] = None,
     steps: Annotated[
@@ -92,9 +93,9 @@ def train(
     named = {"algo": algo, "dataset": None if dataset is None else str(dataset)}
     chosen = {name: value for name, value in named.items() if value is not None}
     if resume:
-        if config or scenario or trace or chosen:
+        if config or scenario or trace or algo:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
-        simulated, training = settings_of_run(folder, overrides)
+        simulated, training = settings_of_run(folder, overrides, dataset)
     else:
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
 
@@ -173,8 +174,15 @@ def settings_given(
     return simulated, make_config(chosen, "--set", for_training)
 
 
-def settings_of_run(folder: RunFolder, overrides: Sequence[str]) -> tuple[Scenario, TrainConfig]:
+def settings_of_run(
+    folder: RunFolder, overrides: Sequence[str], dataset: Path | None
+) -> tuple[Scenario, TrainConfig]:
     """The settings of the run that goes on.
+
+    Args:
+        folder: of the run.
+        overrides: `--set` assignments.
+        dataset: where what it learns from is now; None: where it was.
 
     Raises:
         BadInputError: there is no run, or something else than its length is to change.
@@ -187,7 +195,10 @@ def settings_of_run(folder: RunFolder, overrides: Sequence[str]) -> tuple[Scenar
         raise BadInputError(
             "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps and minutes may change"
         )
-    return simulated, make_config(training.model_dump(mode="json"), "--resume", overrides)
+    values = training.model_dump(mode="json")
+    if dataset is not None:
+        values["dataset"] = str(dataset)
+    return simulated, make_config(values, "--resume", overrides)
 
 
 def summary_values(summary: Summary) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class WithCritics(Bc):
         64,
         ge=1,
         description="decisions that are looked at as they were before critics say what follows; fewer where "
-        "no more of an episode stand together: in a row group of a dataset, in rare.every of play",
+        "no more of an episode stand together in a row group of a dataset",
     )
     logit_value: float = Field(
         0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"

@@ -1,6 +1,7 @@
 """The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
     scenario.yaml train.yaml versions.json   what the run is, to run it again
+    inputs.json                              checksums of the files that it learns from
     validation.json                          metric of the validation, and the heuristics' figures
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
@@ -22,6 +23,7 @@ from typing import Any
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
+from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import Frozen, as_json, as_yaml, read_text, read_yaml
@@ -69,8 +71,13 @@ class RunFolder:
                 str(self.path), "holds a run already", "add --resume, or name another --out folder"
             )
 
-    def create(self, scenario: Scenario, config: TrainConfig) -> None:
+    def create(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
         """Begin a run.
+
+        Args:
+            scenario: that is simulated.
+            config: how to train.
+            inputs: what it learns from -> its checksum.
 
         Raises:
             BadInputError: there is a run already, or the folder cannot be written.
@@ -78,6 +85,7 @@ class RunFolder:
         self.check_free()
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
+            save_inputs(self.path, inputs)
             write_whole(self.path / "scenario.yaml", as_yaml(scenario))
             write_whole(self.path / "train.yaml", as_yaml(config))
             write_whole(self.path / "versions.json", as_json(versions(PACKAGES)))
@@ -85,6 +93,15 @@ class RunFolder:
             raise BadInputError(
                 str(self.path), f"cannot be written ({error})", "name another --out"
             ) from None
+
+    def check_inputs(self, inputs: Mapping[str, str]) -> None:
+        """See whether the run goes on with what it was begun with; older versions did not write it down.
+
+        Raises:
+            BadInputError: something has changed since.
+        """
+        if (self.path / INPUTS).exists():
+            check_inputs(self.path, inputs, "begin another run")
 
     def has_start(self) -> bool:
         """Whether the policy before training has been kept, whole."""

@@ -24,8 +24,8 @@ class ReplayBuffer:
     """Transitions of single decisions, drawn evenly.
 
     An observation stands once, before the one that follows it; the last of a piece of an episode is not
-    followed by any. So a transition takes a row, and a piece one more. Rows that were not written yet take
-    addresses, but no memory.
+    followed by any, and stands again where the next piece begins. So a transition takes a row, and a piece
+    one more. Rows that were not written yet take addresses, but no memory.
 
     Args:
         rows: observations that are held.
@@ -39,7 +39,11 @@ class ReplayBuffer:
         self.rewards = np.empty(rows, np.float32)
         self.terminated = np.zeros(rows, np.bool_)
         self.followed = np.zeros(rows, np.bool_)
-        self.next, self.written = 0, 0
+        self.again = np.full(rows, -1, np.int64)
+        self.open: dict[
+            str, int
+        ] = {}  # episode that goes on -> number of the observation that its piece ended with
+        self.count = 0
         self.memory = Memory()
 
     def __len__(self) -> int:
@@ -59,25 +63,34 @@ class ReplayBuffer:
             observed = np.asarray(episode.get_observations())
             if len(observed) > self.rows:
                 raise ValueError(f"{len(observed)} observations do not fit into {self.rows} rows")
-            if not self.written:
+            if not self.count:
                 self.obs = np.empty((self.rows, *observed.shape[1:]), np.float32)
-            index = (self.next + np.arange(len(observed))) % self.rows
+            index = (self.count + np.arange(len(observed))) % self.rows
+            self.count += len(observed)
+            before = self.open.pop(episode.id_, -1)
+            held = before >= max(0, self.count - self.rows)
             self.obs[index] = observed
+            self.again[index] = -1
+            # Not so where a piece between them was lost, with whoever played it.
+            if held and (self.obs[before % self.rows] == observed[0]).all():
+                self.again[before % self.rows] = index[0]
+            if not episode.is_done:
+                self.open[episode.id_] = self.count - 1
             rows, last = index[:-1], index[-1]
             self.actions[rows] = episode.get_actions()
             self.rewards[rows] = episode.get_rewards()
             self.terminated[rows] = False
             self.terminated[rows[-1:]] = episode.is_terminated
             self.followed[rows], self.followed[last] = True, False
-            self.next = (int(last) + 1) % self.rows
-            self.written = min(self.rows, self.written + len(index))
+        oldest = self.count - self.rows
+        self.open = {name: number for name, number in self.open.items() if number >= oldest}
 
     def sample(self, number: int, n_step: int = 1, gamma: float = 1.0) -> dict[str, NDArray[Any]]:
         """Transitions, each as likely as any other; what was drawn may be drawn again.
 
         Args:
             number: of them.
-            n_step: decisions that each goes over, fewer where its piece ends before.
+            n_step: decisions that each goes over, fewer where no more of its episode is held.
             gamma: discount per tick of the clock that observations end with, where `n_step` is more than 1.
 
         Returns:
@@ -88,13 +101,16 @@ class ReplayBuffer:
         """
         if not self.followed.any():
             raise ValueError("nothing is held that could be drawn")
-        rows = self.rng.integers(self.written, size=number)
+        written = min(self.count, self.rows)
+        rows = self.rng.integers(written, size=number)
         while not (found := self.followed[rows]).all():
-            rows[~found] = self.rng.integers(self.written, size=number - np.count_nonzero(found))
+            rows[~found] = self.rng.integers(written, size=number - np.count_nonzero(found))
         rewards, last = self.rewards[rows], rows
         goes_on = np.ones(number, np.bool_)
         for _ in range(n_step - 1):
             following = (last + 1) % self.rows
+            again = self.again[following]
+            following = np.where(again >= 0, again, following)
             goes_on = goes_on & self.followed[following]
             if not goes_on.any():
                 break

@@ -18,6 +18,7 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
+from rlsched.files import checksum
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
@@ -28,8 +29,8 @@ from rlsched.learn.selection import Score, Validation
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.offline.check import check_for
-from rlsched.offline.manifest import read_manifest
-from rlsched.scenario import Episode, Scenario, rooted
+from rlsched.offline.manifest import MANIFEST, read_manifest
+from rlsched.scenario import Episode, Scenario, files, rooted
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
 
@@ -111,6 +112,9 @@ def train(
     if config.dataset is not None:
         manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
         check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
+    inputs = inputs_of(scenario, config)
+    if resume:
+        folder.check_inputs(inputs)
     check_devices(config)
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
@@ -123,7 +127,7 @@ def train(
         if resume:
             folder.save_config(config)
         else:
-            folder.create(scenario, config)
+            folder.create(scenario, config, inputs)
         folder.save_validation(validation.facts())
         engine = open_engine(begun, feed, 0 if latest is None else latest[1].iteration)
         run = Run(scenario, config, folder, validation, engine, latest)
@@ -134,6 +138,14 @@ def train(
         finally:
             run.stop()
     return Summary(folder.path, reason, run.standing, validation.metric, validation.best_heuristic)
+
+
+def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
+    """Checksums of what is learned from; a dataset's manifest has those of its files."""
+    found = files(scenario)
+    if config.dataset is not None:
+        found |= {"dataset": config.dataset / MANIFEST}
+    return {name: checksum(path) for name, path in found.items()}
 
 
 def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:

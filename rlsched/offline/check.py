@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlsched.errors import BadInputError
+from rlsched.files import checksum
 from rlsched.offline.columns import Shape
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest
 from rlsched.offline.record import EpisodeEntry, shape_of
 from rlsched.offline.rows import BrokenError, Rows
-from rlsched.offline.shards import ENDING, Shard, checksum, episodes_of, first_line, open_shard
+from rlsched.offline.shards import ENDING, Shard, episodes_of, first_line, open_shard
 from rlsched.scenario import Scenario
 
 ALIKE = ("decision", "observation")

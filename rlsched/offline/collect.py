@@ -17,13 +17,14 @@ from pathlib import Path
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.contestants import is_checkpoint
+from rlsched.files import checksum
 from rlsched.offline.behavior import Loader, check_behaviors
 from rlsched.offline.check import read_through
 from rlsched.offline.folder import PACKAGES, DatasetFolder, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, turns
 from rlsched.offline.record import EpisodeEntry, Recording, episode_name, shape_of
-from rlsched.offline.shards import Shard, ShardWriter, checksum, episodes_of, shard_of
+from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_of
 from rlsched.scenario import Scenario, files, rooted
 from rlsched.versions import versions
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
+from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.offline.card import CARD, card
 from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest
 from rlsched.offline.recipe import Recipe
@@ -19,7 +19,7 @@ from rlsched.scenario import Scenario, parse
 from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
 
 PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
-SCENARIO, INPUTS = "scenario.yaml", "inputs.json"
+SCENARIO = "scenario.yaml"
 
 
 class DatasetFolder:
@@ -90,7 +90,7 @@ class DatasetFolder:
             BadInputError: the folder cannot be written.
         """
         try:
-            write_whole(self.path / INPUTS, as_json(inputs))
+            save_inputs(self.path, inputs)
             write_whole(self.path / SCENARIO, as_yaml(scenario))
             write_whole(self.path / RECIPE, as_yaml(recipe))
         except OSError as error:
@@ -124,18 +124,7 @@ class DatasetFolder:
         Raises:
             BadInputError: something has changed since.
         """
-        path = self.path / INPUTS
-        try:
-            before = dict(json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise BadInputError(str(path), f"cannot be read ({error})", "collect the dataset anew") from None
-        for name in before.keys() | inputs.keys():
-            if before.get(name) != inputs.get(name):
-                raise BadInputError(
-                    str(self.path),
-                    f"was begun with another {name} ({before.get(name)}, now {inputs.get(name)})",
-                    "bring that back, or collect another dataset",
-                )
+        check_inputs(self.path, inputs, "collect another dataset")
 
     def shard(self, number: int) -> Path:
         """Where the shard of that number is, or will be."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlsched.errors import BadInputError
-from rlsched.files import unfinished_name
+from rlsched.files import checksum, unfinished_name
 from rlsched.offline.record import EpisodeEntry
 from rlsched.settings import Frozen
 
@@ -26,8 +26,6 @@ FACTS = b"rlsched"
 WORDS = ("eps_id", "behavior")
 WAITING = 2
 """Row groups that may wait to be written."""
-
-COPIED_AT_ONCE = 1 << 20
 
 
 class Shard(Frozen):
@@ -240,12 +238,3 @@ def shard_of(path: Path) -> Shard:
         bytes=path.stat().st_size,
         sha256=checksum(path),
     )
-
-
-def checksum(path: Path) -> str:
-    """Of a file, in hexadecimal digits."""
-    digest = sha256()
-    with path.open("rb") as file:
-        while data := file.read(COPIED_AT_ONCE):
-            digest.update(data)
-    return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,35 @@ def test_a_shard_that_is_gone_is_said_before_anything_starts(
             (folder / path.name).write_bytes(path.read_bytes())
     assert train(tmp_path / "run", "--algo", "bc", "--dataset", folder) == 2
     assert "part-00001.parquet: no such file; fetch it again" in capsys.readouterr().err
+
+
+def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
+    shown: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, was, now = tmp_path / "run", tmp_path / "was", tmp_path / "now"
+    shutil.copytree(shown, was)
+    small = ("--set", "bc.rows=2048")
+    assert train(out, "--algo", "bc", "--dataset", was, "--steps", 2048, *small) == 0
+    was.rename(now)
+
+    def go_on(steps: int, *words: object) -> int:
+        return main(["train", "--resume", "--steps", str(steps), "--out", str(out), *map(str, words)])
+
+    assert go_on(4096) == 2
+    assert f"{was}: no such folder" in capsys.readouterr().err
+    manifest = now / "dataset.json"
+    whole = manifest.read_text()
+    manifest.write_text(whole.replace("recorded by", "written by"))
+    assert go_on(4096, "--dataset", now) == 2
+    told = capsys.readouterr().err
+    assert f"{out}: was begun with another dataset (" in told
+    assert "bring that back, or begin another run" in told
+    manifest.write_text(whole)
+    assert go_on(4096, "--dataset", now) == 0
+    assert [int(row["steps"]) for row in RunFolder(out).rows()] == [0, 2048, 4096]
+    (out / "inputs.json").unlink()  # as versions before this one left it
+    assert go_on(6144) == 0  # and knows where the dataset is
+    assert int(RunFolder(out).rows()[-1]["steps"]) == 6144
 
 
 def test_learners_in_other_processes_clone_too(shown: Path, tmp_path: Path) -> None:

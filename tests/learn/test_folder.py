@@ -31,16 +31,16 @@ def names(folder: RunFolder) -> list[str]:
 
 
 def test_settings_are_written_and_read_again(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
-    folder.create(small, tiny)
+    folder.create(small, tiny, {})
     assert folder.read() == (small, tiny)
     versions = json.loads((folder.path / "versions.json").read_text())
     assert {"rlsched", "ray", "torch", "python"} <= versions.keys()
 
 
 def test_a_run_is_never_written_over(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
-    folder.create(small, tiny)
+    folder.create(small, tiny, {})
     with pytest.raises(BadInputError) as caught:
-        folder.create(small, tiny)
+        folder.create(small, tiny, {})
     assert (
         str(caught.value) == f"{folder.path}: holds a run already; add --resume, or name another --out folder"
     )
@@ -50,11 +50,11 @@ def test_folders_that_cannot_be(tmp_path: Path, small: Scenario, tiny: TrainConf
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(BadInputError, match="cannot be written"):
-            RunFolder(path).create(small, tiny)
+            RunFolder(path).create(small, tiny, {})
     with pytest.raises(BadInputError, match="holds no run; leave out --resume"):
         RunFolder(tmp_path / "none").read()
     folder = RunFolder(tmp_path / "run")
-    folder.create(small, tiny)
+    folder.create(small, tiny, {})
     (folder.path / "train.yaml").write_text("stepz: 1\n")
     with pytest.raises(BadInputError, match="stepz: unknown key"):
         folder.read()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
@@ -31,19 +33,26 @@ class Remembered:
     def __init__(self) -> None:
         self.history: list[Seen | None] = []
 
-    def piece(self, length: int, *, terminated: bool = False, truncated: bool = False) -> SingleAgentEpisode:
-        """The next piece of an episode; no two observations are the same."""
-        first = len(self.history)
-        numbers = np.arange(first, first + length + 1)
+    def piece(
+        self,
+        numbers: NDArray[np.int64] | int,
+        name: str | None = None,
+        *,
+        terminated: bool = False,
+        truncated: bool = False,
+    ) -> SingleAgentEpisode:
+        """A piece of an episode that sees these, or so many more that nobody saw before."""
+        if isinstance(numbers, int):
+            numbers = len(self.history) + np.arange(numbers + 1)
         actions, rewards = numbers[:-1] * 7, numbers[:-1] / 4
-        for step in range(length):
-            ended = terminated and step == length - 1
-            at = first + step
-            self.history.append(Seen(at, at + 1, 7 * at, at / 4, ended))
+        for at, following in pairwise(numbers.tolist()):
+            ended = terminated and following == numbers[-1]
+            self.history.append(Seen(at, following, 7 * at, at / 4, ended))
         self.history.append(None)
         return SingleAgentEpisode(
+            id_=name,
             observations=InfiniteLookbackBuffer(np.stack([numbers, -numbers], axis=1).astype(np.float32)),
-            infos=InfiniteLookbackBuffer([{}] * (length + 1)),
+            infos=InfiniteLookbackBuffer([{}] * len(numbers)),
             actions=InfiniteLookbackBuffer(actions),
             rewards=InfiniteLookbackBuffer(rewards.astype(np.float32)),
             terminated=terminated,
@@ -114,41 +123,60 @@ def test_every_transition_is_as_likely_as_any_other() -> None:
 
 @given(
     n_step=st.integers(2, 6),
-    pieces=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=12),
+    pieces=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 6), st.sampled_from(["goes on", "lost", "ended", "cut"])),
+        min_size=1,
+        max_size=16,
+    ),
 )
-def test_several_decisions_are_one_transition(n_step: int, pieces: list[tuple[int, bool]]) -> None:
-    """As far as their piece goes and is remembered; the clock goes back by 1 a decision here."""
+def test_several_decisions_are_one_transition(n_step: int, pieces: list[tuple[int, int, str]]) -> None:
+    """As far as their episode is remembered, whatever else was played between its pieces.
+
+    The clock goes back by 1 an observation here.
+    """
     told, buffer = Remembered(), ReplayBuffer(20, np.random.default_rng(0))
-    for length, terminated in pieces:
-        buffer.add([told.piece(length, terminated=terminated)])
-    gamma = 1.25
-    wanted = set()
-    for first in range(max(0, len(told.history) - 20), len(told.history)):
-        steps = []
-        for seen in told.history[first : first + n_step]:
-            if seen is None:
-                break
-            steps.append(seen)
-        if steps:
-            earned = sum(gamma**-k * step.reward for k, step in enumerate(steps))
-            wanted.add(
-                steps[0]._replace(
-                    following=steps[-1].following, reward=round(earned, 3), terminated=steps[-1].terminated
-                )
-            )
-    found = {
-        seen._replace(reward=round(seen.reward, 3)) for seen in drawn(buffer, 800, n_step=n_step, gamma=gamma)
-    }
-    assert {one[:3] + one[4:] for one in found} == {one[:3] + one[4:] for one in wanted}
-    rewards = {one.obs: one.reward for one in wanted}
-    assert all(one.reward == pytest.approx(rewards[one.obs], abs=0.002) for one in found)
+    episodes: dict[int, tuple[str, int]] = {}
+    number, name = 0, 0
+    for which, length, fate in pieces:
+        if which not in episodes:
+            name, number = name + 1, number + 1
+            episodes[which] = (f"episode {name}", number)
+        called, begun = episodes[which]
+        numbers = np.array([begun, *range(number + 1, number + length + 1)])
+        number += length
+        piece = told.piece(numbers, called, terminated=fate == "ended", truncated=fate == "cut")
+        if fate == "lost":
+            del told.history[-len(numbers) :]
+        else:
+            buffer.add([piece])
+        episodes[which] = (called, number)
+        if fate in ("ended", "cut"):
+            del episodes[which]
+    held = {seen.obs: seen for seen in told.held(20)}
+    gamma = 1.02
+    wanted = {}
+    for first in held.values():
+        steps = [first]
+        while len(steps) < n_step and not steps[-1].terminated and steps[-1].following in held:
+            steps.append(held[steps[-1].following])
+        earned = sum(gamma ** -(step.obs - first.obs) * step.reward for step in steps)
+        wanted[first.obs] = first._replace(
+            following=steps[-1].following,
+            reward=pytest.approx(earned, rel=1e-4),
+            terminated=steps[-1].terminated,
+        )
+    if not held:
+        return
+    found = drawn(buffer, 800, n_step=n_step, gamma=gamma)
+    assert {seen.obs for seen in found} == set(wanted)
+    assert all(seen == wanted[seen.obs] for seen in found)
 
 
 def test_memory_does_not_grow_and_is_lent_again() -> None:
     told, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
     buffer.add([told.piece(3, terminated=True)])
     where = {name: value.ctypes.data for name, value in vars(buffer).items() if isinstance(value, np.ndarray)}
-    assert len(where) == 5
+    assert len(where) == 6
     lent = buffer.sample(16)[Columns.OBS].ctypes.data
     for _ in range(100):
         buffer.add([told.piece(3, terminated=True)])

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlsched import scenario
+from rlsched.files import checksum
 from rlsched.offline.behavior import Teacher
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import MANIFEST, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, parse_behaviors
-from rlsched.offline.shards import checksum
 from rlsched.scenario import Scenario
 from rlsched.settings import as_json
 

@@ -1,0 +1,51 @@
+"""What is made from what: checksums and versions, kept beside it for whoever goes on with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rlsched.errors import BadInputError
+from rlsched.files import write_whole
+from rlsched.settings import as_json
+
+INPUTS = "inputs.json"
+
+
+def save_inputs(folder: Path, inputs: Mapping[str, str]) -> None:
+    """Keep what something is begun with.
+
+    Args:
+        folder: of what is made.
+        inputs: what it depends on -> its checksum or version.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_whole(folder / INPUTS, as_json(inputs))
+
+
+def check_inputs(folder: Path, inputs: Mapping[str, str], another: str) -> None:
+    """See whether what is there was begun with the same as what is to come.
+
+    Args:
+        folder: of what is made.
+        inputs: as they are now.
+        another: what to do instead of bringing back what has changed.
+
+    Raises:
+        BadInputError: something has changed since.
+    """
+    path = folder / INPUTS
+    try:
+        before = dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInputError(str(path), f"cannot be read ({error})", another) from None
+    for name in before.keys() | inputs.keys():
+        if before.get(name) != inputs.get(name):
+            raise BadInputError(
+                str(folder),
+                f"was begun with another {name} ({before.get(name)}, now {inputs.get(name)})",
+                f"bring that back, or {another}",
+            )
