@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import ray
 
 from rlsched import scenario
 from rlsched.learn.config import TrainConfig, make_config
+from rlsched.learn.session import ray_session
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.recipe import Recipe, parse_behaviors
@@ -53,11 +55,19 @@ def shown(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def kept_ray() -> Iterator[None]:
+    """One Ray for all runs of a module: each would take seconds to start its own."""
+    with ray_session(None):
+        yield
+
+
 @pytest.fixture
 def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray must not be started."""
+    """Ray must not be asked for."""
 
     def refuse(*_: object, **__: object) -> None:
-        pytest.fail("Ray was started")
+        pytest.fail("Ray was asked for")
 
     monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)

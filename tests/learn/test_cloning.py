@@ -27,6 +27,8 @@ from rlsched.offline.recipe import Recipe, parse_behaviors
 from rlsched.scenario import Scenario
 from tests.offline.conftest import nobody
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
+
 ROWS = 4000
 
 
