@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from ray.rllib.algorithms.bc import BC
 from ray.rllib.algorithms.marwil import MARWIL
 from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
@@ -15,6 +16,7 @@ from rlsched.learn.learner import LeanLearner
 from rlsched.learn.minibatches import Minibatches
 
 AGREEMENT = "agreement"
+SQUARES = "mean_squared_advantages"
 
 
 class ReadingBC(Reading, BC):
@@ -52,7 +54,10 @@ class ReadingLearner(LeanLearner):
 
 
 class CloningLearner(ReadingLearner, MARWILTorchLearner):
-    """RLlib's loss of MARWIL, of which BC is the one without weights."""
+    """RLlib's loss of MARWIL, of which BC is the one without weights.
+
+    Its scale of advantages goes on with a run, which RLlib would begin anew.
+    """
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
@@ -63,3 +68,15 @@ class CloningLearner(ReadingLearner, MARWILTorchLearner):
             module_id=module_id, batch=batch, fwd_out=fwd_out, **kwargs
         )
         return loss
+
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """RLlib's, and the mean square of advantages."""
+        state: dict[str, Any] = super().get_state(*args, **kwargs)
+        norms = self.moving_avg_sqd_adv_norms_per_module
+        return state | {SQUARES: {module_id: float(norm) for module_id, norm in norms.items()}}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from there; older checkpoints have no such mean."""
+        super().set_state(state)
+        for module_id, norm in state.get(SQUARES, {}).items():
+            self.moving_avg_sqd_adv_norms_per_module[module_id] = torch.tensor(norm)

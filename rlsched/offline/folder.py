@@ -51,7 +51,9 @@ class DatasetFolder:
             raise BadInputError(
                 str(self.path), "holds a dataset that was begun", "add --resume, or name another --out"
             )
-        if self.path.is_dir() and any(self.path.iterdir()):
+        there = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
+        # The recipe comes last: who was killed before it has recorded nothing.
+        if there and not (INPUTS in there and there <= {INPUTS, SCENARIO}):
             raise BadInputError(str(self.path), "holds other files", "name an --out that is new or empty")
 
     @contextmanager

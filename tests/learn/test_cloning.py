@@ -8,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner import Learner
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 
 from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import build_config
+from rlsched.learn.cloning import SQUARES
 from rlsched.learn.config import WarmStart, make_config, read_config
 from rlsched.learn.dataset import Dataset, flat
 from rlsched.learn.folder import RunFolder
@@ -30,6 +34,7 @@ from tests.offline.conftest import nobody
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
 
 ROWS = 4000
+MODULE = "default_policy"
 
 
 def agreement(folder: Path, short: Scenario) -> float:
@@ -80,6 +85,70 @@ def test_marwil_learns_what_was_earned(tmp_path: Path) -> None:
     assert loss < norm < 4 * loss  # twice the loss: so advantages of usual size weigh e and 1 / e
     explained = [float(row["vf_explained_variance"]) for row in rows[1:]]
     assert np.mean(explained[-3:]) > explained[0]
+
+
+def cloning_learner(short: Scenario, shown: Path, algo: str) -> tuple[Learner, dict[str, np.ndarray]]:
+    """A learner, and decisions of the dataset for it."""
+    settings = ["rows=2048", "minibatch=256", "learning_rate=1e-2"]
+    told = make_config(
+        {"algo": algo, "dataset": str(shown)}, "test", [f"{algo}.{setting}" for setting in settings]
+    )
+    config = build_config(EpisodeFeed(short).scenario, told, 2)
+    data = Dataset(config)
+    rows = dict(data.sample(2048).policy_batches[MODULE])
+    data.reader.close()
+    spaces = {MODULE: (config.observation_space, config.action_space)}
+    return config.build_learner(env=None, spaces=spaces), rows
+
+
+def learn(learner: Learner, rows: dict[str, np.ndarray]) -> None:
+    batch = MultiAgentBatch({MODULE: SampleBatch(rows)}, env_steps=len(rows["actions"]))
+    learner.update(batch=batch, minibatch_size=256)
+
+
+def test_marwil_does_what_earned_more_and_bc_what_was_done_more(short: Scenario, shown: Path) -> None:
+    """In one state: seven of ten did the one and earned nothing, three the other and earned 1."""
+    preferred = {}
+    for algo in ("bc", "marwil"):
+        learner, rows = cloning_learner(short, shown, algo)
+        size = rows["obs"].shape[1] - 1 - (short.decision.window + 2)
+        choices = rows["obs"][:, size:-1] > 0.5
+        common, rare = np.flatnonzero(choices[(choices.sum(1) > 1).argmax()])[:2]
+        state = rows["obs"][(choices.sum(1) > 1).argmax()]
+        good = np.random.default_rng(0).random(2048) < 0.3
+        made = {
+            "obs": np.repeat(state[None], 2048, axis=0),
+            "actions": np.where(good, rare, common),
+        }
+        if algo == "marwil":
+            made["value_targets"] = good.astype(np.float32)
+        for _ in range(10):
+            learn(learner, made)
+        with torch.no_grad():
+            observed = {"obs": torch.from_numpy(state[None])}
+            logits = learner.module[MODULE].forward_inference(observed)[Columns.ACTION_DIST_INPUTS]
+        action = int(logits.argmax())
+        preferred[algo] = {common: "common", rare: "rare"}[action]
+        learner.shutdown()
+    assert preferred == {"bc": "common", "marwil": "rare"}
+
+
+def test_the_scale_of_marwils_advantages_goes_on_with_a_run(short: Scenario, shown: Path) -> None:
+    first, rows = cloning_learner(short, shown, "marwil")
+    for _ in range(4):
+        learn(first, rows)
+    other, _ = cloning_learner(short, shown, "marwil")
+    began = dict(other.get_state()[SQUARES])
+    other.set_state(first.get_state())
+    reached = first.get_state()[SQUARES]
+    assert other.get_state()[SQUARES] == reached
+    assert reached != began
+    assert reached[MODULE] == pytest.approx(float(first.moving_avg_sqd_adv_norms_per_module[MODULE]))
+    for learner in (first, other):
+        learn(learner, rows)
+    assert other.get_state()[SQUARES] == pytest.approx(first.get_state()[SQUARES], rel=0.05)
+    for learner in (first, other):
+        learner.shutdown()
 
 
 def test_learners_get_rows_as_environments_show_them(short: Scenario, shown: Path) -> None:

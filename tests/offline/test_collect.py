@@ -92,6 +92,21 @@ def test_one_that_was_stopped_becomes_the_same(
     assert files(folder.path) == files(unbroken)
 
 
+def test_one_that_was_killed_before_it_began_can_begin(
+    unbroken: Path, short: Scenario, tmp_path: Path
+) -> None:
+    """The recipe, which tells what to go on with, is written last."""
+    folder = DatasetFolder(tmp_path / "killed")
+    folder.path.mkdir()
+    (folder.path / "scenario.yaml").write_text("somebody's own: true\n")
+    what = recipe("sjf,qos", STEPS, noise=0.1)
+    with pytest.raises(BadInputError, match="holds other files"):
+        collect(short, what, folder, nobody)
+    (folder.path / "inputs.json").write_text("{}")
+    collect(short, what, folder, nobody)
+    assert files(folder.path) == files(unbroken)
+
+
 def test_one_that_was_killed_becomes_the_same(unbroken: Path, tmp_path: Path) -> None:
     """kill -9 in the middle of a shard; what it left of that is cleared away."""
     out = tmp_path / "killed"
