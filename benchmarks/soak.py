@@ -5,7 +5,8 @@ object store included (Linux). Compared are medians of five minutes: the last on
 warm-up, when caches, what is compiled and the buffer of DQN (200,000 decisions) are there. Kept beside it is
 how much of it is the processes' own (anonymous: what a leak would be), and how much lies in files and in
 memory that they share (Ray's object store, which is written round and round).
-Run: `python -m benchmarks.soak --algo ppo appo dqn --minutes 60`; with several they run side by side.
+Run: `python -m benchmarks.soak --algo ppo appo dqn --minutes 60`; with several they run side by side. Those
+that read: `python -m benchmarks.soak --algo bc --dataset DIR --minutes 20`.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ def main() -> None:
     """Train, look, and say what became of the memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenario", default="lublin-256")
+    parser.add_argument("--dataset", type=Path, help="to learn from, instead of playing")
     parser.add_argument("--algo", nargs="+", default=["ppo"])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--warm", type=float, default=10.0, help="minutes of warm-up")
@@ -119,7 +121,8 @@ def main() -> None:
     began = time.monotonic()
     try:
         for algo in asked.algo:
-            words = [sys.executable, "-m", "rlsched", "train", "--scenario", asked.scenario, "--algo", algo]
+            words = [sys.executable, "-m", "rlsched", "train", "--algo", algo]
+            words += ["--dataset", asked.dataset] if asked.dataset else ["--scenario", asked.scenario]
             words += ["--minutes", str(2 * asked.minutes), "--steps", str(10**12)]
             words += ["--out", str(asked.out / algo)]
             for setting in asked.set:
