@@ -133,6 +133,18 @@ def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
     (out / "done").touch()
 
 
+def collect(out: Path, words: Iterable[str], *, threads: int) -> Path:
+    """One dataset; one that was stopped goes on, one that is there is left alone.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    if not (out / "dataset.json").exists():
+        chosen = ["--resume"] if (out / "recipe.yaml").exists() else words
+        rlsched("collect", *chosen, "--out", str(out), log=out.parent / f"{out.name}.log", threads=threads)
+    return out
+
+
 def _check_recipe(out: Path, words: Sequence[str], *, begun: bool) -> None:
     """Keep the words that ask for a result beside it; what was made by others is not taken for it."""
     asked_for = out.with_name(f"{out.name}.asked")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import Asked, asked, evaluate, rlsched, train
+from studies import Asked, asked, collect, evaluate, train
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
@@ -73,14 +73,9 @@ def dataset_of(study: Asked, case: str) -> Path:
 
 def record(study: Asked, case: str) -> None:
     """Collect the dataset of a case, or the rest of it."""
-    out = dataset_of(study, case)
-    if (out / "dataset.json").exists():
-        return
     words = ["--scenario", scenario_of(case), *REWARD, "--policy", DATA[case.partition("-")[2]]]
     words += ["--steps", str(round(study.scale * ROWS))]
-    chosen = ["--resume"] if (out / "recipe.yaml").exists() else words
-    log = study.folder / f"{case}-data.log"
-    rlsched("collect", *chosen, "--out", str(out), log=log, threads=study.threads)
+    collect(dataset_of(study, case), words, threads=study.threads)
 
 
 def run_of(study: Asked, case: str, kind: str, seed: int) -> Path:
