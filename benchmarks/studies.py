@@ -133,14 +133,16 @@ def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
     (out / "done").touch()
 
 
-def collect(out: Path, words: Iterable[str], *, threads: int) -> Path:
+def collect(out: Path, words: Sequence[str], *, threads: int) -> Path:
     """One dataset; one that was stopped goes on, one that is there is left alone.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: it failed, or the dataset in the folder was asked for in other words.
     """
+    begun = (out / "recipe.yaml").exists()
+    _check_recipe(out, list(words), begun=begun)
     if not (out / "dataset.json").exists():
-        chosen = ["--resume"] if (out / "recipe.yaml").exists() else words
+        chosen = ["--resume"] if begun else words
         rlsched("collect", *chosen, "--out", str(out), log=out.parent / f"{out.name}.log", threads=threads)
     return out
 

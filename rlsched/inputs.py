@@ -42,10 +42,16 @@ def check_inputs(folder: Path, inputs: Mapping[str, str], another: str) -> None:
         before = dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise BadInputError(str(path), f"cannot be read ({error})", another) from None
-    for name in before.keys() | inputs.keys():
+    for name in sorted(before.keys() | inputs.keys()):
         if before.get(name) != inputs.get(name):
+            was, now = shortened(before.get(name)), shortened(inputs.get(name))
             raise BadInputError(
                 str(folder),
-                f"was begun with another {name} ({before.get(name)}, now {inputs.get(name)})",
+                f"was begun with another {name} ({was}, now {now})",
                 f"bring that back, or {another}",
             )
+
+
+def shortened(value: str | None) -> str:
+    """A checksum or a version, as far as anybody wants to read it."""
+    return "none" if value is None else value[:12]

@@ -93,9 +93,9 @@ def train(
     named = {"algo": algo, "dataset": None if dataset is None else str(dataset)}
     chosen = {name: value for name, value in named.items() if value is not None}
     if resume:
-        if config or scenario or trace or algo:
+        if config or scenario or algo:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
-        simulated, training = settings_of_run(folder, overrides, dataset)
+        simulated, training = settings_of_run(folder, overrides, {"trace": trace, "dataset": dataset})
     else:
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
 
@@ -175,19 +175,20 @@ def settings_given(
 
 
 def settings_of_run(
-    folder: RunFolder, overrides: Sequence[str], dataset: Path | None
+    folder: RunFolder, overrides: Sequence[str], moved: Mapping[str, Path | None]
 ) -> tuple[Scenario, TrainConfig]:
     """The settings of the run that goes on.
 
     Args:
         folder: of the run.
         overrides: `--set` assignments.
-        dataset: where what it learns from is now; None: where it was.
+        moved: `trace` and `dataset` -> where they are now; None: where they were.
 
     Raises:
         BadInputError: there is no run, or something else than its length is to change.
     """
     from rlsched.learn.config import make_config
+    from rlsched.scenario import files, parse
 
     simulated, training = folder.read()
     changed = {override.partition("=")[0] for override in overrides} - GROWING
@@ -195,9 +196,23 @@ def settings_of_run(
         raise BadInputError(
             "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps and minutes may change"
         )
+    had = files(simulated) | ({} if training.dataset is None else {"dataset": training.dataset})
+    found = {name: path for name, path in moved.items() if path is not None}
+    for name in found:
+        if name not in had:
+            raise BadInputError(f"--{name}", f"the run has no {name}", "leave it out")
+        if not folder.knows_inputs():
+            raise BadInputError(
+                f"--{name}",
+                "the run is of a version that did not write down what it was begun with",
+                f"leave it out, and bring {had[name]} back",
+            )
+    if "trace" in found:
+        where = str(folder.path / "scenario.yaml")
+        simulated = parse(simulated.model_dump(mode="json"), where, [trace_setting(found["trace"])])
     values = training.model_dump(mode="json")
-    if dataset is not None:
-        values["dataset"] = str(dataset)
+    if "dataset" in found:
+        values["dataset"] = str(found["dataset"])
     return simulated, make_config(values, "--resume", overrides)
 
 

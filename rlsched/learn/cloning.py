@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from ray.rllib.algorithms.bc import BC
 from ray.rllib.algorithms.marwil import MARWIL
 from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
@@ -79,4 +78,4 @@ class CloningLearner(ReadingLearner, MARWILTorchLearner):
         """Go on from there; older checkpoints have no such mean."""
         super().set_state(state)
         for module_id, norm in state.get(SQUARES, {}).items():
-            self.moving_avg_sqd_adv_norms_per_module[module_id] = torch.tensor(norm)
+            self.moving_avg_sqd_adv_norms_per_module[module_id] = self._get_tensor_variable(norm)

@@ -1,7 +1,7 @@
 """The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
     scenario.yaml train.yaml versions.json   what the run is, to run it again
-    inputs.json                              checksums of the files that it learns from
+    inputs.json                              checksums of the dataset, trace and power series that it uses
     validation.json                          metric of the validation, and the heuristics' figures
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
@@ -100,8 +100,12 @@ class RunFolder:
         Raises:
             BadInputError: something has changed since.
         """
-        if (self.path / INPUTS).exists():
+        if self.knows_inputs():
             check_inputs(self.path, inputs, "begin another run")
+
+    def knows_inputs(self) -> bool:
+        """Whether it was written down what the run was begun with."""
+        return (self.path / INPUTS).exists()
 
     def has_start(self) -> bool:
         """Whether the policy before training has been kept, whole."""
@@ -185,8 +189,10 @@ class RunFolder:
         """Keep what the policies of this run are held against."""
         write_whole(self.validation, as_json(values))
 
-    def save_config(self, config: TrainConfig) -> None:
-        """Keep the settings of a run that goes on longer than it was to."""
+    def go_on(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
+        """Keep the settings of a run that goes on, longer than it was to, or with files that have moved."""
+        save_inputs(self.path, inputs)
+        write_whole(self.path / "scenario.yaml", as_yaml(scenario))
         write_whole(self.path / "train.yaml", as_yaml(config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:

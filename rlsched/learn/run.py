@@ -125,7 +125,7 @@ def train(
     display.prepare()
     with session_for(config, address), interrupts() as interrupted:
         if resume:
-            folder.save_config(config)
+            folder.go_on(scenario, config, inputs)
         else:
             folder.create(scenario, config, inputs)
         folder.save_validation(validation.facts())
@@ -141,11 +141,18 @@ def train(
 
 
 def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
-    """Checksums of what is learned from; a dataset's manifest has those of its files."""
+    """Checksums of what is learned from; a dataset's manifest has those of its files.
+
+    Raises:
+        BadInputError: something cannot be read.
+    """
     found = files(scenario)
     if config.dataset is not None:
         found |= {"dataset": config.dataset / MANIFEST}
-    return {name: checksum(path) for name, path in found.items()}
+    try:
+        return {name: checksum(path) for name, path in found.items()}
+    except OSError as error:
+        raise BadInputError(str(error.filename), f"cannot be read ({error})", "bring it back") from None
 
 
 def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:

@@ -20,7 +20,7 @@ from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.files import checksum
 from rlsched.offline.behavior import Loader, check_behaviors
 from rlsched.offline.check import read_through
-from rlsched.offline.folder import PACKAGES, DatasetFolder, publish
+from rlsched.offline.folder import PACKAGES, VERSION, DatasetFolder, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, turns
 from rlsched.offline.record import EpisodeEntry, Recording, episode_name, shape_of
@@ -139,7 +139,7 @@ def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str
         if is_checkpoint(behavior.policy)
     }
     found |= {f"{kind} {path}": checksum(path) for kind, path in files(scenario).items()}
-    return found | {f"version of {name}": number for name, number in versions(PACKAGES).items()}
+    return found | {f"{VERSION}{name}": number for name, number in versions(PACKAGES).items()}
 
 
 def there(folder: DatasetFolder, standing: Standing) -> list[Shard]:

@@ -20,6 +20,8 @@ from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
 
 PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
 SCENARIO = "scenario.yaml"
+VERSION = "version of "
+"""Begins the name of what is no file among the inputs."""
 
 
 class DatasetFolder:
@@ -51,10 +53,22 @@ class DatasetFolder:
             raise BadInputError(
                 str(self.path), "holds a dataset that was begun", "add --resume, or name another --out"
             )
-        there = {path.name for path in self.path.iterdir()} if self.path.is_dir() else set()
-        # The recipe comes last: who was killed before it has recorded nothing.
-        if there and not (INPUTS in there and there <= {INPUTS, SCENARIO}):
+        if self.path.is_dir() and not self._is_empty():
             raise BadInputError(str(self.path), "holds other files", "name an --out that is new or empty")
+
+    def _is_empty(self) -> bool:
+        """Whether nothing is there but what somebody left who was killed before the recipe, the last."""
+        names = {path.name for path in self.path.glob("*")} - {path.name for path in self._unfinished()}
+        try:
+            begun = INPUTS in names and f"{VERSION}rlsched" in (self.path / INPUTS).read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            begun = False
+        return not names or (begun and names <= {INPUTS, SCENARIO})
+
+    def _unfinished(self) -> Iterator[Path]:
+        """What a killed process left in the middle of writing it."""
+        for name in (f"*{ENDING}", RECIPE, SCENARIO, INPUTS, MANIFEST, CARD):
+            yield from self.path.glob(f".{name}.*.part")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -140,7 +154,7 @@ class DatasetFolder:
 
     def remove_unfinished(self) -> None:
         """Clear away what a killed process left."""
-        for left in self.path.glob(f".*{ENDING}.*.part"):
+        for left in self._unfinished():
             left.unlink(missing_ok=True)
 
     def remove(self) -> None:

@@ -95,7 +95,7 @@ def cloning_learner(short: Scenario, shown: Path, algo: str) -> tuple[Learner, d
     )
     config = build_config(EpisodeFeed(short).scenario, told, 2)
     data = Dataset(config)
-    rows = dict(data.sample(2048).policy_batches[MODULE])
+    rows = dict(data.sample(512).policy_batches[MODULE])
     data.reader.close()
     spaces = {MODULE: (config.observation_space, config.action_space)}
     return config.build_learner(env=None, spaces=spaces), rows
@@ -115,14 +115,14 @@ def test_marwil_does_what_earned_more_and_bc_what_was_done_more(short: Scenario,
         choices = rows["obs"][:, size:-1] > 0.5
         common, rare = np.flatnonzero(choices[(choices.sum(1) > 1).argmax()])[:2]
         state = rows["obs"][(choices.sum(1) > 1).argmax()]
-        good = np.random.default_rng(0).random(2048) < 0.3
+        good = np.random.default_rng(0).random(512) < 0.3
         made = {
-            "obs": np.repeat(state[None], 2048, axis=0),
+            "obs": np.repeat(state[None], 512, axis=0),
             "actions": np.where(good, rare, common),
         }
         if algo == "marwil":
             made["value_targets"] = good.astype(np.float32)
-        for _ in range(10):
+        for _ in range(8):
             learn(learner, made)
         with torch.no_grad():
             observed = {"obs": torch.from_numpy(state[None])}
@@ -133,16 +133,17 @@ def test_marwil_does_what_earned_more_and_bc_what_was_done_more(short: Scenario,
     assert preferred == {"bc": "common", "marwil": "rare"}
 
 
-def test_the_scale_of_marwils_advantages_goes_on_with_a_run(short: Scenario, shown: Path) -> None:
+def test_the_scale_of_marwils_advantages_goes_on_with_a_run(
+    short: Scenario, shown: Path, tmp_path: Path
+) -> None:
     first, rows = cloning_learner(short, shown, "marwil")
     for _ in range(4):
         learn(first, rows)
     other, _ = cloning_learner(short, shown, "marwil")
-    began = dict(other.get_state()[SQUARES])
-    other.set_state(first.get_state())
+    first.save_to_path(tmp_path)
+    other.restore_from_path(tmp_path)
     reached = first.get_state()[SQUARES]
     assert other.get_state()[SQUARES] == reached
-    assert reached != began
     assert reached[MODULE] == pytest.approx(float(first.moving_avg_sqd_adv_norms_per_module[MODULE]))
     for learner in (first, other):
         learn(learner, rows)
@@ -236,8 +237,13 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
     assert go_on(4096, "--dataset", now) == 0
     assert [int(row["steps"]) for row in RunFolder(out).rows()] == [0, 2048, 4096]
     (out / "inputs.json").unlink()  # as versions before this one left it
-    assert go_on(6144) == 0  # and knows where the dataset is
+    assert go_on(6144, "--dataset", now) == 2
+    assert "--dataset: the run is of a version that did not write down" in capsys.readouterr().err
+    assert go_on(6144) == 0
     assert int(RunFolder(out).rows()[-1]["steps"]) == 6144
+    assert (out / "inputs.json").exists()
+    assert go_on(8192, "--trace", "datasets/sample.swf.gz") == 2
+    assert "--trace: the run has no trace; leave it out" in capsys.readouterr().err
 
 
 def test_learners_in_other_processes_clone_too(shown: Path, tmp_path: Path) -> None:

@@ -178,8 +178,10 @@ def test_memory_does_not_grow_and_is_lent_again() -> None:
     where = {name: value.ctypes.data for name, value in vars(buffer).items() if isinstance(value, np.ndarray)}
     assert len(where) == 6
     lent = buffer.sample(16)[Columns.OBS].ctypes.data
-    for _ in range(100):
+    for number in range(100):
         buffer.add([told.piece(3, terminated=True)])
+        buffer.add([told.piece(3, f"lost with its runner {number}")])
+        assert len(buffer.open) <= 64 // 4
         assert buffer.sample(16)[Columns.OBS].ctypes.data == lent
     assert where == {name: getattr(buffer, name).ctypes.data for name in where}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 import shutil
@@ -24,6 +25,8 @@ from rlsched.learn.policy import load_policy
 from .test_search import SHORT, TINY, cut
 
 pytestmark = pytest.mark.usefixtures("no_ray")
+
+SAMPLE = Path(__file__).parents[2] / "datasets" / "sample.swf.gz"
 
 
 def command(out: Path, *more: object, steps: int = 1500) -> list[str]:
@@ -65,7 +68,7 @@ def same_policy(one: Path, other: Path) -> bool:
 
 def test_a_run_leaves_its_whole_folder(run: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
-        *("scenario.yaml", "train.yaml", "versions.json", "validation.json", "metrics.csv"),
+        *("scenario.yaml", "train.yaml", "versions.json", "inputs.json", "validation.json", "metrics.csv"),
         *("tensorboard", "checkpoints", "start", "best"),
     }
     found = rows(run)
@@ -134,6 +137,30 @@ def test_resume_goes_on_as_if_it_had_never_stopped(run: Path, tmp_path: Path) ->
     assert len(rows(short)) > len(rows(run))
     assert figures(short, 99) == figures(long, 99)
     assert same_policy(short, long)
+
+
+def test_goes_on_with_a_trace_that_has_moved_but_with_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    was, now, out = tmp_path / "was.swf", tmp_path / "now.swf", tmp_path / "run"
+    jobs = gzip.decompress(SAMPLE.read_bytes())
+    was.write_bytes(jobs)
+    words = ["train", "--algo", "priority_search", "--trace", str(was), "--out", str(out)]
+    few = [*TINY[1:], "episode.jobs=32", "validation.episodes=2", "validation.every=1"]
+    assert main([*words, "--steps", "500", *(word for one in few for word in ("--set", one))]) == 0
+    steps = rows(out)[-1]["steps"]
+    was.rename(now)
+    capsys.readouterr()
+    go_on = ["train", "--resume", "--out", str(out), "--steps", str(2 * int(steps))]
+    assert main(go_on) == 2
+    assert f"{was}: no such file" in capsys.readouterr().err
+    now.write_bytes(jobs + b"\n")
+    assert main([*go_on, "--trace", str(now)]) == 2
+    assert f"{out}: was begun with another trace (" in capsys.readouterr().err
+    now.write_bytes(jobs)
+    assert main([*go_on, "--trace", str(now)]) == 0
+    assert int(rows(out)[-1]["steps"]) >= 2 * int(steps)
+    assert str(now) in (out / "scenario.yaml").read_text()
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def standing(folder: Path) -> Standing:
 
 def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
-        *("scenario.yaml", "train.yaml", "versions.json", "validation.json", "metrics.csv"),
+        *("scenario.yaml", "train.yaml", "versions.json", "inputs.json", "validation.json", "metrics.csv"),
         *("tensorboard", "checkpoints", "start", "best"),
     }
     simulated, config = RunFolder(run).read()

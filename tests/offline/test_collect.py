@@ -103,6 +103,10 @@ def test_one_that_was_killed_before_it_began_can_begin(
     with pytest.raises(BadInputError, match="holds other files"):
         collect(short, what, folder, nobody)
     (folder.path / "inputs.json").write_text("{}")
+    with pytest.raises(BadInputError, match="holds other files"):
+        collect(short, what, folder, nobody)
+    (folder.path / "inputs.json").write_bytes((unbroken / "inputs.json").read_bytes())
+    (folder.path / ".recipe.yaml.123.part").write_text("beha")
     collect(short, what, folder, nobody)
     assert files(folder.path) == files(unbroken)
 
