@@ -27,7 +27,7 @@ demo: setup  ## train on the shipped sample trace and compare with the heuristic
 	$(BIN)/rlsched evaluate runs/demo --episodes 18 --report runs/demo/report
 
 test: setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .
