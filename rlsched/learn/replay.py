@@ -30,6 +30,11 @@ class ReplayBuffer:
     Args:
         rows: observations that are held.
         rng: of what is drawn.
+
+    Attributes:
+        count: observations that were ever written; the k-th stands in row k modulo `rows`.
+        again: (rows,) where the last observation of a piece stands again; -1 where it does not.
+        open: episode that goes on -> which observation its last piece ended with, by `count`.
     """
 
     def __init__(self, rows: int, rng: np.random.Generator) -> None:
@@ -40,9 +45,7 @@ class ReplayBuffer:
         self.terminated = np.zeros(rows, np.bool_)
         self.followed = np.zeros(rows, np.bool_)
         self.again = np.full(rows, -1, np.int64)
-        self.open: dict[
-            str, int
-        ] = {}  # episode that goes on -> number of the observation that its piece ended with
+        self.open: dict[str, int] = {}
         self.count = 0
         self.memory = Memory()
 
