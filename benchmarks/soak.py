@@ -103,8 +103,9 @@ def draw(readings: dict[str, list[Reading]], warm: float, path: Path) -> None:
 def main() -> None:
     """Train, look, and say what became of the memory."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenario", default="lublin-256")
-    parser.add_argument("--dataset", type=Path, help="to learn from, instead of playing")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--scenario", default="lublin-256")
+    source.add_argument("--dataset", type=Path, help="to learn from, instead of playing")
     parser.add_argument("--algo", nargs="+", default=["ppo"])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--warm", type=float, default=10.0, help="minutes of warm-up")
