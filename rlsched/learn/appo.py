@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from queue import Queue
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
+from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from torch import Tensor
 
 from rlsched.learn.discounting import ending
 from rlsched.learn.learner import LeanLearner
+from rlsched.learn.memory import Memory
 
 NEVER_CHOSEN = 1e4
 """As a log probability of the behaviour: importance weights against it are 0."""
@@ -43,6 +50,42 @@ class Results(Queue[dict[str, Any]]):
         return result
 
 
+def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> dict[str, NDArray[Any]]:
+    """Columns of pieces of episodes, one after the other, each with a row for the state after its last.
+
+    What RLlib's pipeline makes of them, which lengthens the episodes themselves and copies them once for each
+    of its parts: the arrays of a batch, made anew each time beside a thread that learns, broke up the heap.
+
+    Args:
+        episodes: finalised.
+        memory: for the observations.
+
+    Returns:
+        Arrays (row, ...). In rows of a last state nothing was done: the loss mask is False, the reward 0, and
+        action and log probability are those before.
+    """
+    observed = [episode.get_observations() for episode in episodes]
+    last = np.cumsum([len(of_one) for of_one in observed]) - 1
+    rows = int(last[-1]) + 1
+    real, terminated = np.ones(rows, np.bool_), np.zeros(rows, np.bool_)
+    real[last] = False
+    terminated[last - 1] = [episode.is_terminated for episode in episodes]
+    before = np.cumsum(real) - 1  # row of the transitions alone
+    rewards = np.concatenate([episode.get_rewards() for episode in episodes]).astype(np.float32)[before]
+    rewards[last] = 0.0
+    logp = np.concatenate([episode.get_extra_model_outputs(Columns.ACTION_LOGP) for episode in episodes])
+    return {
+        Columns.OBS: np.concatenate(
+            observed, out=memory.empty("obs", (rows, *observed[0].shape[1:]), np.float32)
+        ),
+        Columns.ACTIONS: np.concatenate([episode.get_actions() for episode in episodes])[before],
+        Columns.REWARDS: rewards,
+        Columns.ACTION_LOGP: logp[before],
+        Columns.TERMINATEDS: terminated,
+        Columns.LOSS_MASK: real,
+    }
+
+
 class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
     """RLlib's APPO with transitions discounted by the ticks they took.
 
@@ -56,6 +99,7 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
 
     def build(self) -> None:
         """Build as RLlib does, then put guards around what its thread does."""
+        self.memory = Memory()
         super().build()
         thread = self._learner_thread  # it waits for a batch, and has no results yet
         self._learner_thread_out_queue = thread._out_queue = Results()
@@ -93,6 +137,14 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
             died.add_note("".join(traceback.format_exception(self.failure)).rstrip())
             raise died
         return result
+
+    def _make_batch_if_necessary(self, training_data: TrainingData) -> MultiAgentBatch:
+        if training_data.episodes is None:  # the thread has its batch
+            return super()._make_batch_if_necessary(training_data=training_data)
+        columns = with_last_states(training_data.episodes, self.memory)
+        tensors = {name: torch.from_numpy(of).to(self.device) for name, of in columns.items()}
+        decisions = sum(len(episode) for episode in training_data.episodes)
+        return MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(tensors)}, env_steps=decisions)
 
     def compute_loss_for_module(self, *, batch: dict[str, Any], **kwargs: Any) -> Tensor:
         """RLlib's loss; the last number of an observation is the clock of its episode."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from typing import Any
 
@@ -12,12 +13,14 @@ from numpy.typing import DTypeLike, NDArray
 
 def _own() -> int:
     """References to an array that nobody looks at: of its keeper, and, by version of Python, of who asks."""
-    keeper = {"name": np.empty(0)}
-    kept = keeper.get("name")
-    return sys.getrefcount(kept)
+    keeper = [np.empty(0)]
+    return sys.getrefcount(keeper[0])
 
 
 OWN = _own()
+
+HEADROOM = 8
+"""A new array has room for one part in so many more: what is lent next is seldom of just the same size."""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 MMAP_BYTES, TRIM_BYTES = 32 << 20, 512 << 20
@@ -51,17 +54,22 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, NDArray[Any]] = {}
+        self._kept: dict[str, list[NDArray[np.uint8]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array with whatever is in it.
 
         Args:
-            name: what for; one array of each name is kept.
+            name: what for; of each name as many arrays are kept as were ever in use at once.
             shape: of it.
             dtype: of it.
         """
-        kept = self._kept.get(name)
-        if kept is None or kept.shape != shape or kept.dtype != dtype or sys.getrefcount(kept) > OWN:
-            kept = self._kept[name] = np.empty(shape, dtype)
-        return kept
+        kept = self._kept.setdefault(name, [])
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        free = [k for k in range(len(kept)) if sys.getrefcount(kept[k]) <= OWN]
+        fitting = [k for k in free if len(kept[k]) >= size]
+        if not fitting:
+            if free:
+                del kept[free[0]]  # before another is taken
+            kept.append(np.empty(size + size // HEADROOM, np.uint8))
+        return kept[fitting[0] if fitting else -1][:size].view(dtype).reshape(shape)

@@ -14,7 +14,9 @@ from ray.rllib.algorithms.appo.torch import appo_torch_learner
 from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
+from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rlsched import scenario
@@ -49,11 +51,16 @@ class Setting:
         self.module: Any = self.learner.module[MODULE].unwrapped()
 
     def batch(self, episodes: list[Any]) -> dict[str, Any]:
-        """What the learner's pipeline makes of episodes."""
+        """What the learner makes of episodes."""
+        made = self.learner._make_batch_if_necessary(training_data=TrainingData(episodes=episodes))
+        return dict(made[MODULE])
+
+    def piped(self, episodes: list[Any]) -> dict[str, Any]:
+        """What RLlib's pipeline does; episodes are longer afterwards."""
         made = self.learner._learner_connector(
             rl_module=self.learner.module, batch={}, episodes=episodes, shared_data={}, metrics=None
         )
-        return made[MODULE]
+        return dict(made[MODULE])
 
     def loss(self, batch: dict[str, Any]) -> float:
         """Of a batch, with gradients for every parameter that is trained."""
@@ -111,6 +118,31 @@ def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pyt
             assert found[at] == pytest.approx(target, rel=1e-4, abs=1e-3), at
         assert ended > 2
         assert len(set(np.round(expected, 6))) >= 3  # no time, a tick, nothing follows
+    finally:
+        setting.learner.shutdown()
+
+
+def test_a_batch_of_appo_is_what_rllib_would_make(green: Scenario) -> None:
+    """But for what no loss reads; and it stays as it is while others are made."""
+    setting = Setting(green, "algo=appo", "appo.fragment=32")
+    try:
+        first = setting.runner.sample(num_timesteps=8 * 32, random_actions=False)
+        second = setting.runner.sample(num_timesteps=8 * 32, random_actions=False)
+        decisions = sum(map(len, first))
+        made = [setting.batch(episodes) for episodes in (first, second)]
+        before = [{name: of.clone() for name, of in batch.items()} for batch in made]
+        expected = [setting.piped(episodes) for episodes in (first, second)]
+        setting.batch(first)
+        for batch, as_made, piped in zip(made, before, expected, strict=True):
+            unread = {Columns.TRUNCATEDS, Columns.ACTION_DIST_INPUTS, WEIGHTS_SEQ_NO}
+            assert set(piped) - set(batch) == unread
+            for name, values in batch.items():
+                assert values.dtype == piped[name].dtype, name
+                torch.testing.assert_close(values, piped[name], rtol=0, atol=0, msg=name)
+                torch.testing.assert_close(values, as_made[name], rtol=0, atol=0, msg=name)
+        ended = [episode.is_terminated or episode.is_truncated for episode in (*first, *second)]
+        assert sum(ended) > 2
+        assert made[0][Columns.LOSS_MASK].sum() == decisions
     finally:
         setting.learner.shutdown()
 

@@ -207,15 +207,39 @@ def test_what_is_no_number_draws_nothing() -> None:
 
 def test_memory_is_lent_again_once_nobody_looks_at_it() -> None:
     memory = Memory()
-    view = memory.empty("obs", (4, 3), np.float32)[1:, 0]
-    address = memory.empty("obs", (4, 3), np.float32).__array_interface__["data"]
+
+    def lent(*shape: int) -> int:
+        address: int = memory.empty("obs", shape, np.float32).ctypes.data
+        return address
+
+    first = memory.empty("obs", (4, 3), np.float32)
+    place, view = first.ctypes.data, first[1:, 0]
+    del first
+    second = lent(4, 3)
     assert not np.shares_memory(view, memory.empty("obs", (4, 3), np.float32))
+    assert lent(4, 2) == second  # it is large enough
     kept = torch.from_numpy(memory.empty("obs", (4, 3), np.float32)[2:])
-    other = memory.empty("obs", (4, 3), np.float32).__array_interface__["data"]
-    assert other != address
+    third = lent(4, 3)
+    assert len({place, second, third}) == 3
     del kept
-    assert memory.empty("obs", (4, 3), np.float32).__array_interface__["data"] == other
-    assert memory.empty("obs", (4, 2), np.float32).shape == (4, 2)
+    assert {lent(4, 3) for _ in range(3)} == {second}
+    del view
+    assert {lent(4, 3) for _ in range(3)} == {place}
+    assert memory.empty("other", (4, 3), np.float32).ctypes.data not in {place, second, third}
+
+
+def test_memory_keeps_as_many_arrays_as_were_in_use_at_once_with_some_room() -> None:
+    memory, sizes = Memory(), []
+    for rows in (5, 900, 40, 1000, 3, 1100):
+        two = [memory.empty("obs", (rows, 2), np.float64) for _ in range(2)]
+        for k, array in enumerate(two):
+            array[:] = k
+        assert [array.shape for array in two] == [(rows, 2)] * 2
+        assert [float(array.sum()) for array in two] == [0, 2 * rows]
+        sizes.append({len(array.base) for array in two})
+        del array, two
+    small, middle, large = {5 * 16 * 9 // 8}, {900 * 16 * 9 // 8}, {1100 * 16 * 9 // 8}
+    assert sizes == [small, middle, middle, middle, middle, large]
 
 
 def test_fragments_go_into_the_same_memory_unless_somebody_keeps_them(brief: Scenario) -> None:
