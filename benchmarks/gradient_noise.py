@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from rlsched.envs.vector import SchedulingVectorEnv
-from rlsched.learn.config import Network
 from rlsched.learn.gae import advantages
 from rlsched.learn.networks import Critic, JobScorer, build_policy
+from rlsched.learn.sections import Network
 from rlsched.scenario import load
 from rlsched.sim.layout import job_features
 

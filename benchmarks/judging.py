@@ -18,9 +18,9 @@ from typing import Any
 from scipy import stats
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout
 

@@ -19,7 +19,7 @@ from ray.tune.registry import register_env
 from rlsched.envs.vector import observation_space
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
-from rlsched.learn.config import TrainConfig, WithCritics
+from rlsched.learn.config import TrainConfig
 from rlsched.learn.cql import GAP, CQLLearner, ReadingCQLConfig
 from rlsched.learn.dataset import CHOICES, TRANSITIONS, Dataset
 from rlsched.learn.dqn import TimedDQNLearner
@@ -30,6 +30,7 @@ from rlsched.learn.rare import Phases, RareConfig, RareLearner, RareModule
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
+from rlsched.learn.sections import WithCritics
 from rlsched.offline.reader import RETURN
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout

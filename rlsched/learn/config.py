@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from rlsched.evaluate.measures import METRICS
+from rlsched.learn.sections import (
+    Appo,
+    Bc,
+    Cql,
+    Dqn,
+    Launchpad,
+    Marwil,
+    Network,
+    Ppo,
+    Rare,
+    Sampling,
+    Search,
+    Validation,
+    WarmStart,
+)
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Scenario
 from rlsched.scenario.beside import read_beside
@@ -24,254 +38,6 @@ IMPATIENT = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
 
 SLOWDOWN_PRIOR = {"duration": -1.0}
 """Where those are planned on a horizon: the shortest job first."""
-
-Width = Annotated[int, Field(ge=1)]
-
-
-class Network(Frozen):
-    """The policy and value networks."""
-
-    kind: Literal["job_scorer", "mlp", "cnn", "priority"] = Field(
-        "job_scorer",
-        description="job_scorer: every job scored alike, in its context; mlp: one flat network; cnn: "
-        "convolutions over the image of the grid; priority: a linear or small function of job and queue",
-    )
-    size: Literal["small", "medium", "large"] = Field("small", description="of the encoder (cnn)")
-    units: tuple[Width, ...] | None = Field(
-        None, description="units of each resource, columns of the image (cnn); null: those of the scenario"
-    )
-    priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
-    hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
-    critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
-    prior: dict[str, float] | None = Field(
-        None,
-        description="initial weights from job features straight to the score (job_scorer), learned further; "
-        "null: networks.QUEUE_PRIOR, or with a horizon SLOWDOWN_PRIOR where slowdown or wait is rewarded and "
-        "else HORIZON_PRIOR",
-    )
-    sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
-    gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
-    waiting: float | None = Field(
-        None,
-        description="initial logits of waiting over the best job (job_scorer), or its score (priority); "
-        "above 0 where keeping processors for short jobs to come pays, as on overloaded machines; null: -4, "
-        "or with a horizon 1 (priority)",
-    )
-
-
-class Ppo(Frozen):
-    """Proximal policy optimisation from live rollouts [Schulman et al. 2017]."""
-
-    gae_lambda: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="weight of what was seen against what the critic expects, per tick; left out: as "
-        "objective.gamma",
-    )
-    clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(3e-4, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    entropy: float = Field(0.0, ge=0)
-    value_weight: float = Field(0.5, ge=0)
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(2, ge=1)
-    minibatch: int = Field(2048, ge=1, description="decisions")
-
-
-class Appo(Frozen):
-    """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
-
-    fragment: int = Field(32, ge=1, description="decisions per environment and update")
-    buffer_batches: int = Field(4, ge=1, description="batches that are learned from at random")
-    epochs: int = Field(2, ge=1, description="times that each of them is")
-    target_every: float = Field(4.0, gt=0, description="rounds of the buffer between moves of the target")
-    clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(3e-4, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    entropy: float = Field(0.0, ge=0)
-    value_weight: float = Field(0.5, ge=0)
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-
-
-class Dqn(Frozen):
-    """Deep Q-learning: double and dueling [van Hasselt et al. 2016; Wang et al. 2016]."""
-
-    every: int = Field(8, ge=1, description="decisions per environment between updates")
-    batch: int = Field(1024, ge=1, description="decisions per update")
-    buffer: int = Field(
-        200_000, ge=1, description="decisions that are remembered, somewhat less where episodes are short"
-    )
-    learning_starts: int = Field(
-        10_000, ge=0, description="decisions before the first update, and again after --resume"
-    )
-    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
-    epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
-    final_epsilon: float = Field(0.02, ge=0, le=1)
-    epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
-    logit_value: float = Field(
-        0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
-    )
-    learning_rate: float = Field(5e-5, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-
-
-class Bc(Frozen):
-    """Behavioural cloning: to choose what a dataset's behaviours chose."""
-
-    rows: int = Field(32_768, ge=1, description="decisions of the dataset per iteration")
-    minibatch: int = Field(1024, ge=1, description="decisions")
-    learning_rate: float = Field(1e-3, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-
-
-class Marwil(Bc):
-    """The same, more so where more was earned than expected [Wang et al. 2018]."""
-
-    beta: float = Field(
-        1.0, gt=0, le=1, description="weight of what was earned beyond expectation; towards 0 it is bc"
-    )
-    value_weight: float = Field(1.0, gt=0)
-
-
-class WithCritics(Bc):
-    """What learns what actions are worth."""
-
-    minibatch: int = Field(256, ge=1, description="decisions")
-    learning_rate: float = Field(3e-4, gt=0)
-    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per minibatch")
-    n_step: int = Field(
-        64,
-        ge=1,
-        description="decisions that are looked at as they were before critics say what follows; fewer where "
-        "no more of an episode stand together in a row group of a dataset",
-    )
-    logit_value: float = Field(
-        0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
-    )
-
-
-class Cql(WithCritics):
-    """Q-learning that trusts what the dataset shows, for choices among actions [Kumar et al. 2020]."""
-
-    conservative: float = Field(
-        0.001,
-        ge=0,
-        description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
-    )
-    temperature: float = Field(
-        0.01, gt=0, description="of the soft maximum, in units of reward of returns of about 1"
-    )
-
-
-class Rare(WithCritics):
-    """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
-
-    norm_rate: float = Field(
-        1e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
-    )
-    imitate: int = Field(
-        200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
-    )
-    weights: Literal["binary", "exp"] = Field(
-        "binary",
-        description="what is imitated then: binary, what is better than what the policy does; exp, all, the "
-        "more so the better",
-    )
-    beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
-    temperature: float = Field(
-        0.001, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
-    )
-    entropy: float = Field(
-        0.1, ge=0, lt=1, description="to be kept while playing, of the greatest that a choice can have"
-    )
-    every: int = Field(64, ge=1, description="decisions per environment between lessons, while playing")
-    batch: int = Field(8192, ge=1, description="decisions that a lesson has, in minibatches, while playing")
-    buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
-    learning_starts: int = Field(
-        10_000, ge=0, description="decisions played before the first update by them, and after --resume"
-    )
-    epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first, while playing")
-    final_epsilon: float = Field(0.0, ge=0, le=1)
-    epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
-
-
-class Launchpad(Frozen):
-    """The same, from a dataset first and then from play [Venkataswamy 2023, 7.4]."""
-
-    rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
-    share: float = Field(
-        0.5, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
-    )
-
-
-class Search(Frozen):
-    """Evolution of a priority function [Hansen 2016]."""
-
-    population: int = Field(24, ge=4, description="candidates per generation")
-    episodes: int = Field(16, ge=1, description="training episodes that all of them play")
-    sigma: float = Field(0.3, gt=0, description="initial step size")
-    start: str | None = Field(
-        None,
-        description="folder of a trained priority function that the search begins with, of any cluster or "
-        "window; null: as network.prior and network.waiting say",
-    )
-
-
-class WarmStart(Frozen):
-    """Imitation of a teacher before reinforcement learning."""
-
-    teacher: str = Field(description="a queue order, or the folder of a trained policy")
-    decisions: int = Field(200_000, ge=1, description="of the teacher, that are learned from")
-    epochs: int = Field(4, ge=1)
-    learning_rate: float = Field(1e-3, gt=0)
-
-
-class Sampling(Frozen):
-    """Who plays, and how much per iteration."""
-
-    envs_per_runner: int = Field(64, ge=1)
-    runners: int | None = Field(
-        None,
-        ge=0,
-        description="remote runners; 0 plays in the learner's own process; left out: 0, or 1 for appo",
-    )
-    fragment: int = Field(512, ge=1, description="decisions per environment and iteration")
-    hung_seconds: float | None = Field(
-        60.0,
-        gt=0,
-        le=86_400,
-        description="that a remote runner may take to answer, a fragment included; then it is started again; "
-        "null: for ever",
-    )
-    restarts: int = Field(30, ge=0, description="times that each remote runner may be started again")
-    batched: bool = Field(
-        True, description="environments are stepped in arrays; false: one by one, by RLlib's own runner"
-    )
-
-
-class Validation(Frozen):
-    """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
-
-    episodes: int | None = Field(
-        None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late"
-    )
-    every: int = Field(5, ge=1, description="iterations")
-    patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
-    metric: str | None = Field(
-        None,
-        description="which is to be best; left out: bounded_slowdown, or job_value_ratio where the clock "
-        "ends episodes",
-    )
-
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, name: str | None) -> str | None:
-        if name is not None and name not in METRICS:
-            raise ValueError(f"unknown metric; one of {', '.join(METRICS)}")
-        return name
 
 
 class TrainConfig(Frozen):

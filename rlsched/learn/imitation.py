@@ -18,8 +18,8 @@ from torch import nn
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
-from rlsched.learn.config import WarmStart
 from rlsched.learn.policy import load_policy
+from rlsched.learn.sections import WarmStart
 from rlsched.scenario import Scenario
 from rlsched.sim.orders import OrderPolicy
 from rlsched.sim.priorities import PRIORITIES

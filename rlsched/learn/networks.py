@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, context_size, masked
-from rlsched.learn.config import Network
 from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
+from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
 
 SMALL = 0.1

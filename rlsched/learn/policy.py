@@ -25,8 +25,8 @@ from torch import nn
 import rlsched
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
-from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
+from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
 from rlsched.sim.layout import Layout

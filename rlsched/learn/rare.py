@@ -44,13 +44,13 @@ from torch.nn.functional import huber_loss
 
 from rlsched.learn.blocks import EncodedPolicy
 from rlsched.learn.cloning import ReadingLearner
-from rlsched.learn.config import Network
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
 from rlsched.learn.module import MaskedModule, Worth
 from rlsched.learn.networks import Critic
 from rlsched.learn.popart import PopArt
 from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
+from rlsched.learn.sections import Network
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
 from rlsched.sim.layout import Layout

@@ -13,13 +13,14 @@ from ray.exceptions import RayTaskError
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import DESCRIPTIONS, build_config
 from rlsched.learn.appo import LearnerDiedError
-from rlsched.learn.config import TrainConfig, WarmStart
+from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sampling import REPORTED
 from rlsched.learn.scale import expected_returns
+from rlsched.learn.sections import WarmStart
 from rlsched.sim.layout import Layout
 
 MODULE = "default_policy"

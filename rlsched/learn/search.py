@@ -18,11 +18,12 @@ import numpy as np
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray
-from rlsched.learn.config import Network, TrainConfig
+from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.priority import STATE_BLOCK, Candidates, PriorityNet
+from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from rlsched.learn import policy as artefact
-from rlsched.learn.config import Network
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks import build_policy
+from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout, job_features
 

@@ -9,9 +9,9 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
 
 from .conftest import Run

@@ -17,12 +17,13 @@ from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.cloning import SQUARES
-from rlsched.learn.config import WarmStart, make_config, read_config
+from rlsched.learn.config import make_config, read_config
 from rlsched.learn.dataset import Dataset, flat
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import demonstrate
 from rlsched.learn.policy import load_policy
 from rlsched.learn.scale import Returns
+from rlsched.learn.sections import WarmStart
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import read_manifest

@@ -11,10 +11,10 @@ import torch
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.config import Network, WarmStart
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network, WarmStart
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, masked
-from rlsched.learn.config import Network
 from rlsched.learn.networks import QUEUE_PRIOR, SMALL, Critic, JobScorer, build_policy, mean_job
+from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
 from rlsched.sim.layout import Layout, job_features
 

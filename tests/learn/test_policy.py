@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from rlsched.errors import BadInputError
-from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
+from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

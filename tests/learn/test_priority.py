@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
 from rlsched.learn.priority import Candidates, PriorityNet
+from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

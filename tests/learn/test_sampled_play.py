@@ -9,9 +9,9 @@ import torch
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.play import play
-from rlsched.learn.config import Network
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
