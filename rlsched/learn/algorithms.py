@@ -17,6 +17,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
 
 from rlsched.envs.vector import observation_space
+from rlsched.learn.actor_critic import RareModule
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
 from rlsched.learn.config import TrainConfig
@@ -26,7 +27,7 @@ from rlsched.learn.dqn import TimedDQNLearner
 from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO, GuardedRare
 from rlsched.learn.module import ClonedModule, MaskedModule, QModule, TargetedModule, module_config
 from rlsched.learn.ppo import TimedPPOLearner
-from rlsched.learn.rare import Phases, RareConfig, RareLearner, RareModule
+from rlsched.learn.rare import Phases, RareConfig, RareLearner
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns

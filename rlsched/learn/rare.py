@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,12 +23,8 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.utils import make_target_network, update_target_network
-from ray.rllib.core.rl_module.apis import (
-    TARGET_NETWORK_ACTION_DIST_INPUTS,
-    InferenceOnlyAPI,
-    TargetNetworkAPI,
-)
+from ray.rllib.core.learner.utils import update_target_network
+from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
@@ -38,146 +33,19 @@ from ray.rllib.utils.metrics import (
     LEARNER_RESULTS,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
-from ray.rllib.utils.schedules.scheduler import Scheduler
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from rlsched.learn.blocks import EncodedPolicy
+from rlsched.learn.actor_critic import NEXT_WORTHS, WORTHS, RareModule
 from rlsched.learn.cloning import ReadingLearner
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
-from rlsched.learn.module import MaskedModule, Worth
-from rlsched.learn.networks import Critic
-from rlsched.learn.popart import PopArt
 from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
-from rlsched.learn.sections import Network
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
-from rlsched.sim.layout import Layout
 
-WORTHS, NEXT_WORTHS = "worths", "next_worths"
 GREATEST_WEIGHT = 20.0
 """Of an action that is imitated by the exponential of its advantage [Wang et al. 2020]."""
-
-
-class Judge(nn.Module):
-    """One critic: V(s), and what actions are worth beside each other, by what the policy encodes.
-
-    In units of the normalised returns.
-    """
-
-    def __init__(self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float) -> None:
-        super().__init__()
-        self.value = Critic(layout, network.critic_hidden)
-        self.advantage = advantage
-        self.worth = Worth(logit_value * network.gain)
-
-    def forward(self, vector: Tensor, mask: Tensor, encoded: Any) -> Tensor:
-        """(batch, actions) Q; of illegal actions as of the state."""
-        legal = mask > 0.5
-        scores = self.advantage(encoded).where(legal, 0.0)
-        mean = scores.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-        return self.value(vector).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
-
-    @torch.no_grad()
-    def rescale(self, factor: float, offset: float) -> None:
-        """Give factor times what it gave, and offset, from now on."""
-        self.value.rescale(factor, offset)
-        self.worth.log.add_(log(factor))
-
-
-class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
-    """The policy, its twin critics, and all of them as they were some updates ago.
-
-    `model_config` also holds `own`, the algorithm's settings.
-
-    Attributes:
-        imitates: the actor's loss moves the encoder, too.
-    """
-
-    imitates = False
-
-    def setup(self) -> None:
-        """Build the networks and the schedule of exploration."""
-        super().setup()
-        del self.critic
-        own, network = self.model_config["own"], Network.model_validate(self.model_config["network"])
-        policy = encoded(self.policy)
-        self.critics = nn.ModuleList(
-            Judge(self.layout, network, policy.judge(), own["logit_value"]) for _ in range(2)
-        )
-        self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"])
-        self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))
-        ends = [[0, own["epsilon"]], [own["epsilon_steps"], own["final_epsilon"]]]
-        self.epsilon_schedule = Scheduler(ends, framework=self.framework)
-
-    def get_non_inference_attributes(self) -> list[str]:
-        """Names of what choosing actions can do without."""
-        return ["critics", "popart", "log_temperature", "target_policy", "target_critics"]
-
-    def make_target_networks(self) -> None:
-        """Copy the policy and its critics."""
-        self.target_policy = make_target_network(self.policy)
-        self.target_critics = make_target_network(self.critics)
-
-    def every_critic(self) -> list[Judge]:
-        """Those that learn and those that follow them."""
-        found = [*self.critics, *self.target_critics]
-        return [critic for critic in found if isinstance(critic, Judge)]
-
-    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """What follows what."""
-        return [(self.policy, self.target_policy), (self.critics, self.target_critics)]
-
-    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """(batch, actions) of the older policy, and what the more careful of the older critics thinks."""
-        vector, mask = self._split(batch)
-        policy = encoded(self.target_policy)
-        means = policy.encode(vector, mask)
-        worths = [critic(vector, mask, means) for critic in self.target_critics]
-        return {
-            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask),
-            NEXT_WORTHS: self.popart.undo(torch.min(*worths)),
-        }
-
-    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """(batch,) of the states, by the first critic, in units of reward."""
-        first = self.critics[0]
-        assert isinstance(first, Judge)
-        return self.popart.undo(first.value(self._split(batch)[0]))
-
-    def _forward_exploration(
-        self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
-    ) -> dict[str, Any]:
-        """The policy's logits, mixed with any legal action by the chance of the schedule."""
-        _, mask = self._split(batch)
-        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS]
-        chance = float(self.epsilon_schedule.update(t or 0))
-        if chance > 0.0:
-            anything = mask / mask.sum(1, keepdim=True).clamp(min=1)
-            mixed = ((1 - chance) * torch.softmax(logits, dim=1) + chance * anything).log()
-            logits = torch.where(mask > 0.5, mixed, logits)
-        return {Columns.ACTION_DIST_INPUTS: logits}
-
-    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Of the states with gradients, of those that follow by what is older."""
-        vector, mask = self._split(batch)
-        policy = encoded(self.policy)
-        means = policy.encode(vector, mask)
-        with torch.no_grad():
-            following = self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
-        return {
-            Columns.ACTION_DIST_INPUTS: policy.choose(means if self.imitates else means.detach(), mask),
-            WORTHS: torch.stack([critic(vector, mask, means) for critic in self.critics]),
-            **following,
-        }
-
-
-def encoded(policy: nn.Module) -> EncodedPolicy:
-    """A policy that critics can judge by; settings name no other."""
-    if not isinstance(policy, EncodedPolicy):
-        raise TypeError(f"a {type(policy).__name__} encodes nothing")
-    return policy
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from ray.rllib.core.learner.learner import Learner
 
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.actor_critic import WORTHS, RareModule
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import make_config
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks import Critic
 from rlsched.learn.popart import PopArt
-from rlsched.learn.rare import WORTHS, RareModule, regression_weights
+from rlsched.learn.rare import regression_weights
 from rlsched.learn.replay import ReplayBuffer
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
