@@ -20,6 +20,7 @@ import pytest
 import ray
 
 from rlsched.cli.main import main
+from rlsched.learn.session import start_ray
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
@@ -121,8 +122,7 @@ def copied(words: list[str], folder: Path, written: Path) -> None:
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    started = ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-    yield Shell(started.address_info["address"])
+    yield Shell(start_ray(num_cpus=4, include_dashboard=False))
     ray.shutdown()
 
 

@@ -6,11 +6,17 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from traceback import walk_tb
+from typing import Any
 
 import ray
+from ray._private.node import Node
 
 from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
+
+STARTS = 3
+"""Times that Ray is started where the machine is too busy for the time that it has."""
 
 
 def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
@@ -30,12 +36,7 @@ def ray_session(address: str | None) -> Iterator[None]:
             # Ray remembers 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
             os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
         try:
-            ray.init(
-                address=address or "local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            start_ray(address or "local", include_dashboard=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             if address is None:
                 raise
@@ -47,3 +48,42 @@ def ray_session(address: str | None) -> Iterator[None]:
     finally:
         if started:
             ray.shutdown()
+
+
+def start_ray(address: str = "local", **settings: Any) -> str:
+    """Start Ray on this machine, or join a cluster.
+
+    Ray gives its processes 15 and 30 s to come up, whatever the machine does beside, and no setting for it
+    (https://github.com/ray-project/ray/issues/65983). What was not in time is ended, and started again.
+
+    Args:
+        address: of a cluster, or `local`.
+        settings: others of `ray.init`.
+
+    Returns:
+        The address of the cluster.
+    """
+    late = 0
+    while True:
+        try:
+            context = ray.init(address=address, log_to_driver=False, **settings)
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+            end_processes(error)
+            late += 1
+            if late == STARTS:
+                error.add_note(f"late {late} times: the machine is too busy, end or wait for something else")
+                raise
+        else:
+            found: str = context.address_info["address"]
+            return found
+
+
+def end_processes(error: Exception) -> None:
+    """End what a node has started before it failed: Ray would at the end of this process."""
+    for frame, _ in walk_tb(error.__traceback__):
+        node = frame.f_locals.get("self")
+        if isinstance(node, Node):
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+            return

@@ -25,6 +25,7 @@ from rlsched.learn.guard import RunnersLostError
 from rlsched.learn.policy import load_policy
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
+from rlsched.learn.session import start_ray
 from rlsched.learn.watchdog import watchdog
 from rlsched.scenario import Scenario
 
@@ -43,7 +44,7 @@ LEFT_BYTES = 200_000
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[None]:
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    start_ray(num_cpus=4, include_dashboard=False)
     yield
     ray.shutdown()
 

@@ -20,6 +20,7 @@ from rlsched.cli.main import main
 from rlsched.learn import algorithms
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.ppo import TimedPPOLearner
+from rlsched.learn.session import start_ray
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +53,7 @@ BROKEN = {"appo": DyingAPPO, "ppo": DyingPPO}
 def session() -> Iterator[None]:
     """Dying is pickled whole: other processes do not know this file."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    start_ray(num_cpus=3, include_dashboard=False)
     yield
     ray.shutdown()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import ray
+from ray._private import node, services
 
+from rlsched.learn import session
 from rlsched.learn.session import ray_session
 
 pytestmark = pytest.mark.slow
@@ -32,3 +37,62 @@ def test_what_plays_is_as_urgent_as_what_learns(monkeypatch: pytest.MonkeyPatch)
         theirs = ray.get(ray.remote(niceness).remote())
     assert theirs == niceness()
     assert not ray.is_initialized()
+
+
+def control_processes() -> list[Path]:
+    """Ray's, that this process has started; zombies have no command."""
+    found = []
+    for pid in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((pid / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and "gcs_server" in (pid / "cmdline").read_text():
+                found.append(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+    return found
+
+
+class Busy:
+    """A machine on which nodes are not there in time, so often."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+        self.late, self.tried = late, 0
+        self.there = services.get_node
+        monkeypatch.setattr(services, "get_node", self.get_node)
+        clock = vars(time) | {"monotonic": lambda: 100 * time.monotonic()}  # who waits for 30 s waits for 0.3
+        monkeypatch.setattr(node, "time", SimpleNamespace(**clock))
+        monkeypatch.setattr(ray, "init", self.counted(ray.init))
+
+    def counted(self, init: Any) -> Any:
+        def counting(**settings: Any) -> Any:
+            self.tried += 1
+            return init(**settings)
+
+        return counting
+
+    def get_node(self, *of: Any) -> Any:
+        if self.tried <= self.late:
+            raise RuntimeError("the node has not registered")
+        while True:  # in time, by its own clock
+            try:
+                return self.there(*of)
+            except RuntimeError:
+                time.sleep(0.1)
+
+
+def test_a_busy_machine_starts_ray_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Busy(monkeypatch, late=1)
+    with ray_session(None):
+        assert ray.get(ray.remote(niceness).remote()) == niceness()
+        assert len(control_processes()) == 1
+    assert busy.tried == 2
+
+
+def test_a_machine_that_stays_busy_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "STARTS", 1)
+    busy = Busy(monkeypatch, late=2)
+    with pytest.raises(Exception, match="timed out during startup") as failed, ray_session(None):
+        pass
+    assert failed.value.__notes__ == ["late 1 times: the machine is too busy, end or wait for something else"]
+    assert busy.tried == 1
+    assert not control_processes()

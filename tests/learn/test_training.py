@@ -29,6 +29,7 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.policy import load_policy
+from rlsched.learn.session import start_ray
 
 from .conftest import SMALL, TINY
 from .test_sampled_play import STEPS, play_drawing
@@ -143,7 +144,7 @@ def stopped(folders: Path) -> Iterator[dict[str, Stopped]]:
 @pytest.fixture(scope="module")
 def session(stopped: dict[str, Stopped]) -> Iterator[None]:
     """One Ray for everything that trains in this process, after the others are out of the way."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    start_ray(num_cpus=2, include_dashboard=False)
     yield
     ray.shutdown()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import ray
 
+from rlsched.learn.session import start_ray
 from rlsched.learn.watchdog import StalledError, watchdog
 
 pytestmark = pytest.mark.slow
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[None]:
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    start_ray(num_cpus=1, include_dashboard=False)
     yield
     ray.shutdown()
 
