@@ -244,13 +244,15 @@ def mix(
 ) -> None:
     """Make one dataset of several, by whole episodes drawn at random.
 
-    They must agree in cluster, decision, observation and objective.
+    They must agree in cluster, decision, observation and objective. Workload, power and episodes of the
+    scenario that it names, and that policies are validated in, are those of the first; `rlsched train
+    --scenario` names another one.
 
     Example: rlsched dataset mix runs/qos:0.7 runs/random:0.3 --out runs/mixed
     """
     from rlsched.offline.folder import DatasetFolder
     from rlsched.offline.manifest import read_manifest
-    from rlsched.offline.rewrite import Part, Source, check_alike, choose_mix, rewrite
+    from rlsched.offline.rewrite import Part, Source, check_alike, choose_mix, rewrite, told_of_the_first
 
     output.Targets(json=json).check()
     DatasetFolder(out).check_free()
@@ -264,8 +266,11 @@ def mix(
     check_alike(sources)
     chosen = choose_mix(sources, list(named.values()), steps, seed or 0)
     said = ", ".join(f"{name} ({share:g})" for name, share in named.items())
+    origin, first = f"mixed of {said} with seed {seed or 0}", told_of_the_first(sources)
     with output.progress("mixing", sum(source.manifest.rows for source in sources)) as shown:
-        (dataset,) = rewrite(sources, [Part(out, chosen, f"mixed of {said} with seed {seed or 0}")], shown)
+        (dataset,) = rewrite(sources, [Part(out, chosen, ", ".join(filter(None, [origin, first])))], shown)
+    if first:
+        output.people(json).print(f"note         {first}; rlsched train --scenario names another one")
     _tell({str(out): dataset}, json)
 
 

@@ -21,6 +21,9 @@ from rlsched.offline.shards import episodes_of, open_shard, read_group
 SAME = ("cluster", "decision", "observation", "objective")
 """Parts of a scenario that datasets must share to be one: what is seen, done and earned."""
 
+OF_THE_FIRST = ("power", "workload", "episode")
+"""Others: a mix has those of its first dataset, and what learns from it is validated in them."""
+
 Progress = Callable[[int], None]
 
 
@@ -74,6 +77,14 @@ def check_alike(sources: Sequence[Source]) -> None:
                     f"was recorded with another {part} than {first.folder}",
                     "mix datasets of one cluster, decision, observation and objective",
                 )
+
+
+def told_of_the_first(sources: Sequence[Source]) -> str:
+    """In which parts the scenario of a mix is that of the first dataset alone; empty: in none."""
+    first = sources[0].manifest.scenario
+    others = [source.manifest.scenario for source in sources[1:]]
+    unlike = [part for part in OF_THE_FIRST if any(getattr(o, part) != getattr(first, part) for o in others)]
+    return f"{' and '.join(unlike)} of its scenario as in {sources[0].folder}" if unlike else ""
 
 
 def choose_mix(

@@ -68,6 +68,20 @@ def test_datasets_are_mixed_and_split(rlsched: Run, mixed: Path, tmp_path: Path)
     assert again.code == 0, again.err
     assert sum(rows) == rlsched("dataset", "info", mixed, "--json", "-").json["rows"]
     assert rlsched("dataset", "check", tmp_path / "m").code == 0
+    assert "of its scenario" not in again.out
+
+
+def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path: Path) -> None:
+    words = ("collect", "--scenario", "green-10", "--policy", "fcfs", "--steps", 300, *SHORT)
+    busier = ("--set", "workload.load=1.2", "--set", "episode.max_ticks=90")
+    assert rlsched(*words, *busier, "--out", tmp_path / "busy").code == 0
+    found = rlsched("dataset", "mix", mixed, f"{tmp_path}/busy:0.2", "--out", tmp_path / "m")
+    said = f"workload and episode of its scenario as in {mixed}"
+    assert found.code == 0, found.err
+    assert f"note         {said}; rlsched train --scenario names another one\n" in found.out
+    values = rlsched("dataset", "info", tmp_path / "m", "--json", "-").json
+    assert values["origin"].endswith(f", {said}")
+    assert values["scenario"]["episode"]["max_ticks"] == 100
 
 
 @pytest.mark.parametrize(
