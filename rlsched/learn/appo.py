@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
@@ -58,7 +58,8 @@ def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> 
 
     Args:
         episodes: finalised.
-        memory: for the observations.
+        memory: for the arrays. They stay as long as their batch does: between what the thread takes and frees
+            meanwhile, small ones keep a heap from closing up, too.
 
     Returns:
         Arrays (row, ...). In rows of a last state nothing was done: the loss mask is False, the reward 0, and
@@ -67,20 +68,29 @@ def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> 
     observed = [episode.get_observations() for episode in episodes]
     last = np.cumsum([len(of_one) for of_one in observed]) - 1
     rows = int(last[-1]) + 1
-    real, terminated = np.ones(rows, np.bool_), np.zeros(rows, np.bool_)
+    real = memory.empty("mask", (rows,), np.bool_)
+    real[:] = True
     real[last] = False
+    terminated = memory.empty("terminated", (rows,), np.bool_)
+    terminated[:] = False
     terminated[last - 1] = [episode.is_terminated for episode in episodes]
     before = np.cumsum(real) - 1  # row of the transitions alone
-    rewards = np.concatenate([episode.get_rewards() for episode in episodes]).astype(np.float32)[before]
+
+    def of_rows(name: str, pieces: list[NDArray[Any]], dtype: DTypeLike) -> NDArray[Any]:
+        column = memory.empty(name, (rows,), dtype)
+        column[:] = np.concatenate(pieces)[before]
+        return column
+
+    rewards = of_rows("rewards", [episode.get_rewards() for episode in episodes], np.float32)
     rewards[last] = 0.0
-    logp = np.concatenate([episode.get_extra_model_outputs(Columns.ACTION_LOGP) for episode in episodes])
+    logp = [episode.get_extra_model_outputs(Columns.ACTION_LOGP) for episode in episodes]
+    actions = [episode.get_actions() for episode in episodes]
+    shape = (rows, *observed[0].shape[1:])
     return {
-        Columns.OBS: np.concatenate(
-            observed, out=memory.empty("obs", (rows, *observed[0].shape[1:]), np.float32)
-        ),
-        Columns.ACTIONS: np.concatenate([episode.get_actions() for episode in episodes])[before],
+        Columns.OBS: np.concatenate(observed, out=memory.empty("obs", shape, np.float32)),
+        Columns.ACTIONS: of_rows("actions", actions, actions[0].dtype),
         Columns.REWARDS: rewards,
-        Columns.ACTION_LOGP: logp[before],
+        Columns.ACTION_LOGP: of_rows("logp", logp, logp[0].dtype),
         Columns.TERMINATEDS: terminated,
         Columns.LOSS_MASK: real,
     }
