@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import deque
 from collections.abc import Sequence
 from queue import Queue
 from typing import Any
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from rlsched.learn.discounting import ending
 from rlsched.learn.learner import LeanLearner
-from rlsched.learn.memory import Memory
+from rlsched.learn.memory import HELD, Memory
 
 NEVER_CHOSEN = 1e4
 """As a log probability of the behaviour: importance weights against it are 0."""
@@ -110,6 +111,7 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
     def build(self) -> None:
         """Build as RLlib does, then put guards around what its thread does."""
         self.memory = Memory()
+        self.handed_over: deque[Any] = deque(maxlen=HELD)
         super().build()
         thread = self._learner_thread  # it waits for a batch, and has no results yet
         self._learner_thread_out_queue = thread._out_queue = Results()
@@ -142,6 +144,7 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
             training_data.solve_refs()
             if training_data.episodes != []:
                 result = super().update(training_data=training_data, **kwargs)
+                self.handed_over.append(result.get("_rl_module_state_after_update"))
         if self.failure is not None:
             died = LearnerDiedError(f"the learner died of {type(self.failure).__name__}: {self.failure}")
             died.add_note("".join(traceback.format_exception(self.failure)).rstrip())

@@ -22,6 +22,10 @@ OWN = _own()
 HEADROOM = 8
 """A new array has room for one part in so many more: what is lent next is seldom of just the same size."""
 
+HELD = 4
+"""Objects that whoever made them holds on to. Of one that another process lets go of last, Ray 2.60 keeps its
+record for ever: a few hundred bytes, which with every fragment and all weights break up a heap."""
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 MMAP_BYTES, TRIM_BYTES = 32 << 20, 512 << 20
 """The most that glibc lets one set; and more than all results in between of a minibatch."""

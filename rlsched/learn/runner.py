@@ -12,6 +12,7 @@ import secrets
 import time
 import traceback
 import uuid
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.drawing import draw
-from rlsched.learn.memory import Memory
+from rlsched.learn.memory import HELD, Memory
 from rlsched.learn.policy import one_thread
 from rlsched.learn.sampling import TrainingVectorEnv, log_domain_metrics
 
@@ -198,6 +199,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self.clusters = clusters
         self.ongoing: Ongoing | None = None
         self.memory = Memory()
+        self.handed_over: deque[ray.ObjectRef] = deque(maxlen=HELD)
         self.salt = (secrets.randbits(32),) if is_another() else ()
         self.draws = np.random.default_rng(
             (RUNNER_STREAM, *clusters.stream, self.worker_index or 0, *self.salt)
@@ -213,6 +215,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         except Exception:
             time.sleep(self.config.delay_between_env_runner_restarts_s)
             raise_sys_exit_with_custom_error_message(traceback.format_exc(), exit_code=1)
+
+    def sample_get_state_and_metrics(self) -> tuple[ray.ObjectRef, dict[str, Any], dict[str, Any]]:
+        """A fragment as an object of Ray's, and beside it what RLlib wants to know."""
+        found = super().sample_get_state_and_metrics()
+        self.handed_over.append(found[0])
+        return found
 
     def _sample(
         self,
