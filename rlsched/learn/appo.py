@@ -144,7 +144,8 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
             training_data.solve_refs()
             if training_data.episodes != []:
                 result = super().update(training_data=training_data, **kwargs)
-                self.handed_over.append(result.get("_rl_module_state_after_update"))
+                if "_rl_module_state_after_update" in result:
+                    self.handed_over.append(result["_rl_module_state_after_update"])
         if self.failure is not None:
             died = LearnerDiedError(f"the learner died of {type(self.failure).__name__}: {self.failure}")
             died.add_note("".join(traceback.format_exception(self.failure)).rstrip())
