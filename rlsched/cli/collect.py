@@ -45,7 +45,7 @@ def collect(
             "-p",
             metavar="A:SHARE,B:SHARE",
             help="Queue orders ('rlsched policies') or folders of trained policies, each with its share of "
-            "the episodes (1).",
+            "the episodes (1). Orders with a horizon may have a rule, as in qos:now:0.5.",
         ),
     ] = None,
     noise: Annotated[

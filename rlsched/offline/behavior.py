@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,11 @@ class Behavior(Frozen):
     policy: str = Field(
         description="a queue order, the folder of a trained policy, or `recorded`: who decided in the trace"
     )
+    rule: Literal["now", "horizon", "none"] | None = Field(
+        None,
+        description="of a queue order where there is a horizon, as of --backfill: "
+        "now, horizon, none; left out: decision.placement",
+    )
     share: float = Field(1.0, gt=0, description="of the episodes, against the shares of the others")
     noise: float = Field(
         0.0, ge=0, le=1, description="chance that a decision is drawn from all legal actions alike instead"
@@ -44,7 +49,7 @@ class Behavior(Frozen):
     name: str | None = Field(
         None,
         pattern=r"^[^|\s`]+$",
-        description="in the dataset, one word; left out: that of the policy, and its noise",
+        description="in the dataset, one word; left out: that of the policy, its rule and its noise",
     )
 
     @property
@@ -53,7 +58,8 @@ class Behavior(Frozen):
         if self.name is not None:
             return self.name
         name = Path(self.policy).name if is_checkpoint(self.policy) else self.policy
-        return f"{name}{f'~{self.noise:g}' if self.noise else ''}"
+        rule = f":{self.rule}" if self.rule is not None else ""
+        return f"{name}{rule}{f'~{self.noise:g}' if self.noise else ''}"
 
 
 class Chooser(Protocol):
@@ -94,9 +100,9 @@ Loader = Callable[[str], Teacher]
 class OrderChooser:
     """A queue order: it is certain of what it does."""
 
-    def __init__(self, sim: VectorSimulator, policy: str) -> None:
+    def __init__(self, sim: VectorSimulator, policy: str, rule: str | None) -> None:
         self._sim = sim
-        self._order = OrderPolicy(sim, policy, sim.scenario.decision.placement)
+        self._order = OrderPolicy(sim, policy, rule or sim.scenario.decision.placement)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
         """Work out the keys of the jobs."""
@@ -180,6 +186,8 @@ def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed
             raise BadInputError(
                 where, f"{behavior.label!r} is given twice", "name each once, or give them names in a recipe"
             )
+        if behavior.rule is not None:
+            check_rule(where, behavior, feed.scenario)
         if is_checkpoint(behavior.policy):
             check_trained(where, behavior.policy, load(behavior.policy), feed.scenario, len(feed.units))
             continue
@@ -191,6 +199,29 @@ def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed
             raise BadInputError(
                 where, f"{behavior.policy!r} is a queue order: it has nothing to sample", "leave that out"
             )
+
+
+def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
+    """A rule is that of a queue order with a horizon, and what it does must be legal.
+
+    Raises:
+        BadInputError: it is not.
+    """
+    policy, rule, decision = behavior.policy, behavior.rule, scenario.decision
+    if is_checkpoint(policy) or policy in (RANDOM, RECORDED):
+        raise BadInputError(where, f"{policy!r} has no rule {rule!r}: it is no queue order", "leave that out")
+    if decision.horizon is None:
+        raise BadInputError(
+            where,
+            f"{policy!r} has the rule {rule!r}, but scenario {scenario.name!r} has no horizon",
+            "leave it out: decision.action_rule says it",
+        )
+    if rule == "horizon" and decision.placement != "horizon":
+        raise BadInputError(
+            where,
+            f"{policy!r} is to plan jobs (horizon), but decision.placement is {decision.placement!r}",
+            "set decision.placement=horizon, or leave the rule out",
+        )
 
 
 def check_recorded(where: str, feed: EpisodeFeed) -> None:
@@ -240,4 +271,4 @@ def make_chooser(behavior: Behavior, sim: VectorSimulator, load: Loader) -> Choo
         return RandomChooser(sim)
     if behavior.policy == RECORDED:
         return RecordedChooser(sim)
-    return OrderChooser(sim, behavior.policy)
+    return OrderChooser(sim, behavior.policy, behavior.rule)

@@ -12,6 +12,9 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.offline.behavior import Behavior
 from rlsched.settings import Frozen
+from rlsched.sim.orders import PLACEMENTS
+
+_RULES = tuple(f":{rule}" for rule in PLACEMENTS)
 
 
 class Recipe(Frozen):
@@ -35,17 +38,29 @@ class Recipe(Frozen):
 
 
 def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
-    """Behaviours from `name[:share]`, as on the command line.
+    """Behaviours from `name[:rule][:share]`, as on the command line.
 
     Raises:
-        BadInputError: a share is no number above 0.
+        BadInputError: a share is no number above 0, nor a rule.
     """
-    parsed = [parse_share(option, text) for text in texts]
-    return tuple(Behavior(policy=name, share=share) for name, share in parsed)
+    return tuple(_behavior(option, text) for text in texts)
 
 
-def parse_share(option: str, text: str) -> tuple[str, float]:
+def _behavior(option: str, text: str) -> Behavior:
+    name, share = (text, 1.0) if text.endswith(_RULES) else parse_share(option, text, "NAME[:RULE][:SHARE]")
+    if not name.endswith(_RULES):
+        return Behavior(policy=name, share=share)
+    name, _, rule = name.rpartition(":")
+    return Behavior.model_validate({"policy": name, "rule": rule, "share": share})
+
+
+def parse_share(option: str, text: str, form: str = "NAME:SHARE") -> tuple[str, float]:
     """A name and its share from `name[:share]`; 1 where there is none.
+
+    Args:
+        option: where it was given, for messages.
+        text: what was given.
+        form: how it may be written.
 
     Raises:
         BadInputError: the share is no number above 0.
@@ -59,7 +74,7 @@ def parse_share(option: str, text: str) -> tuple[str, float]:
         number = 0.0
     if not 0 < number < float("inf"):
         raise BadInputError(
-            option, f"{text!r}: share {share!r} is no number above 0", "write NAME:SHARE, as in sjf:0.5"
+            option, f"{text!r}: share {share!r} is no number above 0", f"write {form}, as in sjf:0.5"
         )
     return name, number
 

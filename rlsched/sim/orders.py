@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.backfill import GREEDY, NONE, Order
+from rlsched.sim.backfill import CONSERVATIVE, GREEDY, NONE, Order
 from rlsched.sim.compiled import by_horizon, direct, kernel, step
 from rlsched.sim.kept import Kept, taken
 from rlsched.sim.metrics import Played
@@ -39,6 +39,8 @@ PLACEMENTS = {
 }
 """Rules of orders with a horizon, and what they mean."""
 
+BACKFILL = {"now": GREEDY, "horizon": CONSERVATIVE, "none": NONE}
+"""What they are without one: a job that is planned has a reservation."""
 
 BATCH = 64
 """Episodes that are played side by side."""
@@ -97,7 +99,8 @@ class OrderPolicy:
     """A queue order beside a simulator, asked action by action.
 
     Args:
-        sim: under a scenario as `placed_by` makes it for the same rule, or without a horizon.
+        sim: under a scenario as `placed_by` makes it for the same rule, or without a horizon, or one where
+            jobs can be planned, for an order that may do so or not.
         policy: a name in `PRIORITIES`.
         rule: a name in `PLACEMENTS`; `now` without a horizon.
 
@@ -109,8 +112,7 @@ class OrderPolicy:
         self._sim = sim
         self._priority = priority(policy)
         keys = np.zeros((sim.num_envs, sim.state.queue.shape[1]))
-        backfill = NONE if rule == "none" else GREEDY
-        self._order = Order(keys, self._priority.moving, False, backfill, NO_LIMIT)
+        self._order = Order(keys, self._priority.moving, False, BACKFILL[rule], NO_LIMIT)
         self._envs = np.arange(sim.num_envs, dtype=np.uint64)
         self._actions = np.zeros(sim.num_envs, np.int64)
 
@@ -160,20 +162,25 @@ def choose_grid(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int
     """The action of a queue order with a horizon, now."""
     e = s.episodes[i]
     found, found_key = -1, np.inf
+    legal, legal_key = -1, np.inf  # whether the order's rule has it or not
     top, top_key = -1, np.inf  # whether it is legal or not
     for k in range(e.num_ready):
         row = s.queue[i, e.queue_lo + k]
         key = order.keys[i, row] if order.moving == STATIC else moving_key(s, i, row, order.moving)
         if key < top_key or top < 0:
             top, top_key = k, key
-        if o.mask[i, k] == 1 and (key < found_key or found < 0):
+        if o.mask[i, k] == 0:
+            continue
+        if key < legal_key or legal < 0:
+            legal, legal_key = k, key
+        if (o.fits[i, k] == 1 or order.backfill == CONSERVATIVE) and (key < found_key or found < 0):
             found, found_key = k, key
     if found >= 0 and (order.backfill != NONE or found == top):
         return found
     if top >= 0 and o.mask[i, rules.window] == 1 and worth_suspending(s, i, s.queue[i, e.queue_lo + top]):
         return rules.window
     idle = rules.num_actions - 1
-    return idle if o.mask[i, idle] == 1 else found
+    return idle if o.mask[i, idle] == 1 else legal
 
 
 @step

@@ -89,6 +89,18 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
     [
         (["collect"], "error: rlsched collect: nothing to record; give RECIPE, or --scenario"),
         (["collect", "--scenario", "green-10", "--policy", "sjf:x"], "error: --policy: 'sjf:x': share 'x'"),
+        (
+            ["collect", "--scenario", "green-10", "--policy", "sjf:horizon"],
+            "error: --policy: 'sjf' is to plan jobs (horizon), but decision.placement is 'now'; set",
+        ),
+        (
+            ["collect", "--scenario", "lublin-256", "--policy", "sjf:now:0.5"],
+            "error: --policy: 'sjf' has the rule 'now', but scenario 'lublin-256' has no horizon",
+        ),
+        (
+            ["collect", "--scenario", "green-10", "--policy", "random:now"],
+            "error: --policy: 'random' has no rule 'now': it is no queue order",
+        ),
         (["collect", "--scenario", "green-10", "--policy", "sjf:0"], "error: --policy: 'sjf:0': share '0'"),
         (["collect", "--scenario", "green-10", "--policy", "sjff"], "error: --policy: unknown policy 'sjff'"),
         (

@@ -55,6 +55,22 @@ def test_an_order_is_recorded_as_it_plays(short: Scenario, policy: str) -> None:
     assert set(table.column("action_logp").to_pylist()) == {0.0}
 
 
+@pytest.mark.parametrize("rule", ["now", "horizon", "none"])
+@pytest.mark.parametrize("policy", ["sjf", "packing"])
+def test_an_order_may_plan_or_not_where_jobs_can_be_planned(short: Scenario, policy: str, rule: str) -> None:
+    """It starts every job where it does under the placement that is its own."""
+    decision = short.decision.model_copy(update={"placement": "horizon"})
+    planning = short.model_copy(update={"decision": decision})
+    recording, _, episodes, seeds = recorded(planning, recipe(f"{policy}:{rule}", 1))
+    units = EpisodeFeed(short).units
+    played = play_order(short, units, episodes, policy, rule, seeds)
+    for entry, how in zip(recording.episodes, played, strict=True):
+        expected = job_metrics(how, units, short.cluster.tick_s, effective_prices(short))
+        finite = {name: value for name, value in expected.items() if np.isfinite(value)}
+        assert entry.metrics == pytest.approx(finite)
+        assert entry.behavior == f"{policy}:{rule}"
+
+
 @pytest.mark.parametrize("policy", ["sjf", "wfp3", "fcfs", "packing"])
 def test_an_order_without_a_horizon_is_greedy_backfilling(queued: Scenario, policy: str) -> None:
     """Every start is where the quick replay of the order has it."""
