@@ -35,23 +35,40 @@ GAMMA = 0.998
 LIFETIME = "num_env_steps_sampled_lifetime"
 
 
-@given(
-    st.lists(st.floats(-20, 20), min_size=1, max_size=8),
-    st.floats(-5, 5),
-    st.floats(0.01, 1),
-    st.floats(-3, 3),
-)
+TARGETS = st.lists(st.floats(-20, 20), min_size=1, max_size=8)
+
+
+@given(st.lists(TARGETS, min_size=1, max_size=4), st.floats(-5, 5), st.floats(0.01, 1), st.floats(-3, 3))
 def test_the_scale_changes_and_what_values_mean_does_not(
-    targets: list[float], mean: float, rate: float, value: float
+    batches: list[list[float]], mean: float, rate: float, value: float
 ) -> None:
     """Nor by how much it is off: that is in the new scale."""
     popart, normalised = PopArt(mean, rate), torch.tensor(value)
     before = popart.undo(normalised)
-    factor, offset = popart.update(torch.tensor(targets))
-    after = popart.undo(normalised * factor + offset)
+    for k, targets in enumerate(batches, 1):
+        share = max(rate, 1 / k)
+        mean = (1 - share) * mean + share * np.mean(targets)
+        factor, offset = popart.update(torch.tensor(targets))
+        normalised = normalised * factor + offset
+    after = popart.undo(normalised)
     assert float(after) == pytest.approx(float(before), rel=1e-3, abs=1e-3)
-    assert float(popart.mean) == pytest.approx((1 - rate) * mean + rate * np.mean(targets), abs=1e-3)
+    assert float(popart.mean) == pytest.approx(mean, abs=1e-3)
     assert float(popart.undo(popart(before))) == pytest.approx(float(before), rel=1e-3, abs=1e-3)
+
+
+def test_the_scale_is_that_of_the_targets_from_the_first() -> None:
+    """By hand; a guess stays nowhere, and early minibatches count no more than later ones."""
+    popart = PopArt(7.0, 0.1)
+    batches = [torch.tensor([1.0, 3.0]), torch.tensor([4.0, 4.0]), torch.tensor([0.0, 6.0])]
+    for k, batch in enumerate(batches):
+        popart.update(batch)
+        every = torch.cat(batches[: k + 1])
+        assert float(popart.mean) == pytest.approx(float(every.mean()))
+        assert float(popart.spread) == pytest.approx(float(every.std(correction=0)))
+    for _ in range(200):
+        popart.update(torch.tensor([1.0, 2.0]))
+    assert float(popart.mean) == pytest.approx(1.5, abs=1e-3)
+    assert float(popart.spread) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_weights_of_what_is_imitated() -> None:
