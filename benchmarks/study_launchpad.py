@@ -27,8 +27,11 @@ from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.files import write_whole
 from rlsched.report.style import house_style, new_figure, quiet_axes, to_png
 
-ROWS, READ, PLAYED = 1_000_000, 1_000_000, 1_000_000
-"""Decisions of a dataset, that are learned from in it, and that are played."""
+ROWS, READ, PLAYED = 3_000_000, 3_000_000, 1_000_000
+"""Decisions of a dataset, that are learned from in it, and that are played.
+
+What a choice is worth is some thousandths of what returns differ by anyway, so each million more shows.
+"""
 
 UNITS = (10, 20, 50)
 DATA = {
@@ -42,7 +45,7 @@ DATA = {
 
 CASES = [f"{units}-{data}" for units in UNITS for data in DATA]
 
-IMITATED = 1 / 6
+IMITATED = 1 / 18
 """Of what rare reads, as it is."""
 
 OFFLINE = {
@@ -57,6 +60,13 @@ REWARD = ["--set", "objective.reward={started_value: 1}"]
 """What comes of a decision is told with it, so that critics can see what it was worth."""
 
 PLAIN = ["--set", "network.prior={}", "--set", "network.waiting=0"]
+
+JUDGED = ["--set", "validation.episodes=64", "--set", "averaging=0.9"]
+"""The best of many that hardly differ is looked for, so it takes many episodes."""
+
+REMEMBERED = ["--set", f"rare.buffer={PLAYED}"]
+"""Nothing that was played is forgotten."""
+
 ONLINE, LAUNCHPAD = "online", "launchpad"
 METRIC = "job_value_ratio"
 
@@ -90,16 +100,34 @@ def learn(study: Asked, case: str, seed: int) -> None:
     dataset = ["--dataset", str(dataset_of(study, case))]
     imitate = ["--set", f"rare.imitate={round(read * IMITATED)}"]
     for kind, words in OFFLINE.items():
-        chosen = [*words, *(imitate if kind == "rare" else []), *PLAIN, *dataset, "--steps", str(read)]
+        chosen = [
+            *words,
+            *(imitate if kind == "rare" else []),
+            *PLAIN,
+            *JUDGED,
+            *dataset,
+            "--steps",
+            str(read),
+        ]
         train(run_of(study, case, kind, seed), chosen, seed=seed, threads=study.threads)
-    words = ["--algo", "launchpad", *dataset, "--set", f"launchpad.rows={read}", *imitate, *PLAIN]
+    words = [
+        "--algo",
+        "launchpad",
+        *dataset,
+        "--set",
+        f"launchpad.rows={read}",
+        *imitate,
+        *PLAIN,
+        *JUDGED,
+        *REMEMBERED,
+    ]
     steps = ["--steps", str(read + played)]
     train(run_of(study, case, LAUNCHPAD, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
 def play(study: Asked, units: str, seed: int) -> None:
     """Only play."""
-    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *PLAIN]
+    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *PLAIN, *JUDGED, *REMEMBERED]
     steps = ["--steps", str(round(study.scale * PLAYED))]
     train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
 

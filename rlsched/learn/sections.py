@@ -153,6 +153,9 @@ class Cql(WithCritics):
 class Rare(WithCritics):
     """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
 
+    logit_value: float = Field(
+        0.05, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
+    )
     norm_rate: float = Field(
         1e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
     )
@@ -166,10 +169,10 @@ class Rare(WithCritics):
     )
     beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
     temperature: float = Field(
-        0.001, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
+        1e-4, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
     )
     entropy: float = Field(
-        0.1, ge=0, lt=1, description="to be kept while playing, of the greatest that a choice can have"
+        0.03, ge=0, lt=1, description="to be kept while playing, of the greatest that a choice can have"
     )
     every: int = Field(64, ge=1, description="decisions per environment between lessons, while playing")
     batch: int = Field(8192, ge=1, description="decisions that a lesson has, in minibatches, while playing")
@@ -178,7 +181,7 @@ class Rare(WithCritics):
         10_000, ge=0, description="decisions played before the first update by them, and after --resume"
     )
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first, while playing")
-    final_epsilon: float = Field(0.0, ge=0, le=1)
+    final_epsilon: float = Field(0.02, ge=0, le=1)
     epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
 
 
@@ -187,7 +190,7 @@ class Launchpad(Frozen):
 
     rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
     share: float = Field(
-        0.5, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
+        0.25, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
     )
 
 
