@@ -173,9 +173,11 @@ def evaluated(target: Path, words: Sequence[str], runs: Iterable[Path]) -> Path:
     return target
 
 
-def evaluate(runs: Sequence[Path], words: Iterable[str], target: Path) -> list[EpisodeResult]:
+def evaluate(
+    runs: Sequence[Path], words: Iterable[str], target: Path, *, episodes: int = EPISODES
+) -> list[EpisodeResult]:
     """What these runs and the heuristics reach on the same episodes."""
-    asked_for = [*map(str, runs), *words, "--episodes", str(EPISODES)]
+    asked_for = [*map(str, runs), *words, "--episodes", str(episodes)]
     return _played(evaluated(target, asked_for, runs))
 
 

@@ -175,9 +175,7 @@ def soft_actor_critic(setting: Setting, made: dict[str, torch.Tensor]) -> float:
     """The loss of these pieces."""
     temperature = float(setting.module.log_temperature.detach().exp())
     actor = -(made["worth"] + temperature * made["entropy"]).mean()
-    cooling = (
-        temperature * (made["entropy"] - setting.module.model_config["own"]["entropy"] * made["most"]).mean()
-    )
+    cooling = temperature * (made["entropy"] - 0.03 * made["most"]).mean()
     return float(made["critics"] + actor + cooling)
 
 
