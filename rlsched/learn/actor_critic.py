@@ -35,9 +35,11 @@ class Judge(nn.Module):
     In units of the normalised returns.
     """
 
-    def __init__(self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float) -> None:
+    def __init__(
+        self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float, coming: Any
+    ) -> None:
         super().__init__()
-        self.value = Critic(layout, network.critic_hidden)
+        self.value = Critic(layout, network.critic_hidden, coming)
         self.advantage = advantage
         self.worth = Worth(logit_value * network.gain)
 
@@ -73,7 +75,8 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         own, network = self.model_config["own"], Network.model_validate(self.model_config["network"])
         policy = encoded(self.policy)
         self.critics = nn.ModuleList(
-            Judge(self.layout, network, policy.judge(), own["logit_value"]) for _ in range(2)
+            Judge(self.layout, network, policy.judge(), own["logit_value"], self.model_config["coming"])
+            for _ in range(2)
         )
         self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"])
         self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))

@@ -254,7 +254,7 @@ def build_config(
     config = config.settled(scenario)
     kind, own = DESCRIPTIONS[config.algo], config.own
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
-    module |= {"mean_return": returns.mean, "own": own.model_dump()}
+    module |= {"mean_return": returns.mean, "coming": returns.coming, "own": own.model_dump()}
     source = _from_runners if kind.sampled_at_once is not None else _from_dataset
     described = source(kind, scenario, config, num_resources, iteration, returns)
     return (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlsched.sim.layout import Block, Layout
+from rlsched.sim.layout import PRIVILEGED, Block, Layout
 
 ILLEGAL = torch.finfo(torch.float32).min
 
@@ -64,10 +64,9 @@ class Blocks:
 
 
 def context_blocks(layout: Layout, *, privileged: bool) -> list[Block]:
-    """The blocks beside the jobs; the outlook only for a critic."""
-    return [
-        block for block in layout.blocks if block.name != "jobs" and (privileged or block.name != "outlook")
-    ]
+    """The blocks beside the jobs; some only for a critic."""
+    hidden = {"jobs"} if privileged else {"jobs", *PRIVILEGED}
+    return [block for block in layout.blocks if block.name not in hidden]
 
 
 def neighbours(blocks: list[Block]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import Blocks, EncodedPolicy, masked
-from rlsched.sim.layout import Layout
+from rlsched.sim.layout import PRIVILEGED, Layout
 
 Size = Literal["small", "medium", "large"]
 
@@ -59,7 +59,7 @@ class ImagePolicy(EncodedPolicy):
         super().__init__()
         self.units = tuple(units)
         self.blocks = Blocks(layout)
-        self.others = [b.name for b in layout.blocks if b.name not in ("profile", "outlook")]
+        self.others = [b.name for b in layout.blocks if b.name not in {"profile", *PRIVILEGED}]
         rows, columns = layout.horizon, sum(units)
         channels = [1, *[FILTERS] * (1 + EXTRA_LAYERS[size])]
         layers: list[nn.Module] = []

@@ -60,7 +60,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         self.layout = layout_of(self.model_config)
         network = Network.model_validate(self.model_config["network"])
         self.policy = build_policy(self.layout, network)
-        self.critic = Critic(self.layout, network.critic_hidden)
+        self.critic = Critic(self.layout, network.critic_hidden, self.model_config["coming"])
         self.critic.begin_with(self.model_config["mean_return"])
 
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, context_size, m
 from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
 from rlsched.learn.sections import Network
-from rlsched.sim.layout import Layout
+from rlsched.sim.layout import PRIVILEGED, Layout
 
 SMALL = 0.1
 """On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
@@ -231,17 +231,42 @@ class JobScorer(JobHeads, EncodedPolicy):
         return JobJudge(self.hidden, len(self.others))
 
 
+FAR = 5.0
+"""Spreads from the mean at which what is coming is cut off."""
+
+
 class Critic(nn.Module):
     """The value of a state: that of what stands around the jobs, and of each job that waits.
 
     Costs are sums over waiting jobs, and so is their expectation. The critic is apart from the policy
-    [H 5.3] and learns from what the simulator knows and no scheduler does (`outlook`), which is fair: it is
-    gone once the policy is trained.
+    [H 5.3] and learns from what the simulator knows and no scheduler does (`outlook`, `coming`), which is
+    fair: it is gone once the policy is trained.
+
+    Args:
+        layout: of what it sees.
+        hidden: units per layer.
+        coming: mean and spread of each entry of the `coming` block, where there is one.
     """
 
-    def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(
+        self,
+        layout: Layout,
+        hidden: Sequence[int],
+        coming: tuple[Sequence[float], Sequence[float]] = ((), ()),
+    ) -> None:
         super().__init__()
         self.blocks = Blocks(layout)
+        # What is coming differs little and says much: in units of what it differs by, it is learned at once.
+        mean, spread = torch.zeros(layout.size), torch.ones(layout.size)
+        block = layout.block("coming")
+        if block is not None and coming[0]:
+            mean[block.offset : block.offset + block.size] = torch.tensor(coming[0])
+            spread[block.offset : block.offset + block.size] = torch.tensor(coming[1])
+        self.register_buffer("mean", self._seen(mean[None]), persistent=False)
+        self.register_buffer("spread", self._seen(spread[None]), persistent=False)
         jobs = layout.block("jobs")
         features = jobs.shape[1] if jobs is not None else 0
         self.net = mlp([context_size(layout, privileged=True) + features, *hidden, 1], last_gain=0.1)
@@ -250,6 +275,10 @@ class Critic(nn.Module):
             width = max(1, hidden[0] // 2)
             self.encoder = JobEncoder(layout, width, privileged=True)
             self.of_job = mlp([width, width, 1], last_gain=0.1)
+
+    def _seen(self, vector: Tensor) -> Tensor:
+        """(batch, size) what stands around the jobs, which may be nothing."""
+        return torch.cat([vector[:, :0], *self.blocks.context(vector, privileged=True)], dim=1)
 
     def begin_with(self, value: float) -> None:
         """Expect about this everywhere, before anything is learned."""
@@ -274,11 +303,11 @@ class Critic(nn.Module):
 
     def forward(self, vector: Tensor) -> Tensor:
         """(batch,) values."""
-        context = self.blocks.context(vector, privileged=True)
+        context = ((self._seen(vector) - self.mean) / self.spread).clamp(-FAR, FAR)
         if self.encoder is None or self.of_job is None:
-            return self.net(torch.cat(context, dim=1)).squeeze(-1)
+            return self.net(context).squeeze(-1)
         jobs = self.blocks(vector, "jobs")
-        around = torch.cat([*context, mean_job(jobs)], dim=1)
+        around = torch.cat([context, mean_job(jobs)], dim=1)
         value = self.net(around).squeeze(-1)
         env, slot = torch.nonzero(jobs[..., 0] > 0.5, as_tuple=True)
         hidden = self.encoder(jobs[env, slot], self.encoder.of_state(around).index_select(0, env))
@@ -293,7 +322,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         BadInputError: it cannot work with what is observed, or its prior is on no feature of a job.
     """
     seen = [block.name for block in layout.blocks]
-    if seen == ["outlook"]:
+    if PRIVILEGED.issuperset(seen):
         raise BadInputError(
             "observation.blocks", f"value {seen}: only a critic may see it", "add other blocks"
         )

@@ -14,6 +14,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16
+LEAST_SPREAD = 1e-4  # of what is coming
 STREAM = 0x7363616C65  # of the episodes that are played for it
 
 
@@ -24,10 +25,12 @@ class Returns:
     Attributes:
         scale: that rewards are to be multiplied by in training.
         mean: return of a decision, so scaled; what a critic had better expect at first.
+        coming: mean and spread of each entry of the `coming` block; empty where it is not observed.
     """
 
     scale: float = 1.0
     mean: float = 0.0
+    coming: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
 
 
 UNKNOWN = Returns()
@@ -53,11 +56,14 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
         episode = feed.training(rng)
         sim.load(env, episode.jobs, episode.scale, episode.power)
     window = sim.layout.window
-    rewards, discounts, playing = [], [], []
+    rewards, discounts, playing, coming = [], [], [], []
+    seen = sim.layout.block("coming") is not None
     while not (over := sim.terminated | sim.truncated).all():
         first = sim.mask[:, :window].argmax(axis=1)
         waits = sim.mask[:, :window].any(axis=1)
         last = sim.layout.num_actions - 1
+        if seen:
+            coming.append(sim.layout.view(sim.obs, "coming")[~over])
         sim.step(np.where(waits, first, last))
         playing.append(~over)
         rewards.append(sim.reward.copy())
@@ -71,4 +77,10 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
         squares += float(following @ following)
         count += int(counts.sum())
     size = (squares / max(count, 1)) ** 0.5
-    return Returns(1.0 / size, total / count / size) if size > 0 else UNKNOWN
+    if not size > 0:
+        return UNKNOWN
+    if not seen:
+        return Returns(1.0 / size, total / count / size)
+    shown = np.concatenate(coming)
+    mean, spread = shown.mean(0), shown.std(0) + LEAST_SPREAD
+    return Returns(1.0 / size, total / count / size, (tuple(mean.tolist()), tuple(spread.tolist())))

@@ -65,7 +65,7 @@ __all__ = [
     "rooted",
 ]
 
-ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook", "image", "profile"]
+ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook", "coming", "image", "profile"]
 Admission = Literal["fcfs", "sjf", "qos", "hvf"]
 
 
@@ -224,9 +224,9 @@ class Scenario(Frozen):
             if self.power is not None:
                 raise SettingError("power", "means nothing without a horizon", remedy)
             for block in self.observation.blocks:
-                if block in {"image", "profile"}:
+                if block in {"image", "profile", "coming"}:
                     raise SettingError(
-                        "observation.blocks", f"{block!r} shows the horizon: there is none", remedy
+                        "observation.blocks", f"{block!r} means nothing without a horizon", remedy
                     )
         if self.observation.classic and "image" not in self.observation.blocks:
             raise SettingError(

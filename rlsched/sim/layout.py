@@ -87,6 +87,31 @@ def outlook_features() -> tuple[str, ...]:
     )
 
 
+COMING = (8, 16, 32, 64, 128, 256, 512)
+"""Jobs that the `coming` block looks ahead."""
+
+
+def coming_features() -> tuple[str, ...]:
+    """Entries of the `coming` block: jobs that no scheduler sees yet, and only a critic may in training.
+
+    For each number of jobs in `COMING`, of the next one to enter the ready pool and as many as come after it:
+    under admission fcfs those that enter next, if all are let in. Fewer at the end of an episode, 0 where
+    there is none.
+    """
+    return tuple(
+        name
+        for count in COMING
+        for name in (
+            f"density_{count}",  # their value / their unit-ticks / the highest price
+            f"work_{count}",  # unit-ticks of a job on average / those of the whole cluster in the horizon
+        )
+    )
+
+
+PRIVILEGED = frozenset({"outlook", "coming"})
+"""Blocks that only a critic may see."""
+
+
 @dataclass(frozen=True)
 class Block:
     """One named part of the observation: its shape and first position in the vector."""
@@ -135,6 +160,7 @@ class Layout:
             "event_horizon": (observation.event_horizon, 1 + 2 * num_resources),
             "queue": (len(queue_features(num_resources, horizon=horizon > 0)),),
             "outlook": (len(outlook_features()),),
+            "coming": (len(coming_features()),),
             "profile": (num_resources, 3, horizon),
         }
         names = dict.fromkeys("profile" if name == "image" else name for name in observation.blocks)

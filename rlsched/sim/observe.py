@@ -41,6 +41,8 @@ class View(NamedTuple):
     events_at: int
     queue_at: int
     outlook_at: int
+    coming_at: int
+    coming: IntArray  # (look,) jobs that are looked ahead
     profile_at: int
     job_columns: int
     price_top: float  # value per tick of a job on the whole cluster with qos 1
@@ -117,6 +119,8 @@ def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         observe_queue(s, v, i, window)
     if v.outlook_at != ABSENT:
         observe_outlook(s, v, i)
+    if v.coming_at != ABSENT:
+        observe_coming(s, v, i)
     if v.profile_at != ABSENT:
         observe_profile(s, v, i)
     if v.picture.cells.shape[0] > 0:
@@ -334,3 +338,29 @@ def observe_outlook(s: State, v: View, i: int) -> None:
     x[5] = min(1.0, log2(1.0 + max(0.0, 10.0 * rate)) * LOG_RATE)
     x[6] = min(1.0, log2(1.0 + max(0.0, HOUR_S * rate * e.scale)) / 10.0)
     x[7] = min(1.0, e.scale * e.num_jobs)
+
+
+@step
+def observe_coming(s: State, v: View, i: int) -> None:
+    """The `coming` block: see layout.coming_features.
+
+    Sums over rows, so that a step costs the same however far is looked: jobs among them that were turned
+    away, or let in before their turn, count, too.
+    """
+    e = s.episodes[i]
+    x = v.vector[i, v.coming_at :]
+    first = e.next_arrival
+    if e.queue_lo + e.num_ready < e.queue_hi:
+        first = s.queue[i, e.queue_lo + e.num_ready]
+    units = 0
+    for r in range(len(s.resources)):
+        units += s.units[r]
+    for k in range(len(v.coming)):
+        end = min(first + v.coming[k], e.num_jobs)
+        x[2 * k] = 0.0
+        x[2 * k + 1] = 0.0
+        if end > first:
+            value = s.ahead[i, end, 0] - s.ahead[i, first, 0]
+            work = s.ahead[i, end, 1] - s.ahead[i, first, 1]
+            x[2 * k] = value / work / v.density_top
+            x[2 * k + 1] = min(1.0, work / ((end - first) * units * s.used.shape[2]))

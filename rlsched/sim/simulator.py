@@ -15,7 +15,7 @@ from rlsched.scenario import Scenario
 from rlsched.sim.compiled import direct
 from rlsched.sim.energy import ACCOUNTS
 from rlsched.sim.kept import Kept
-from rlsched.sim.layout import Layout
+from rlsched.sim.layout import COMING, Layout
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.observe import ABSENT, LANES, View
 from rlsched.sim.outcome import Outcome
@@ -228,6 +228,8 @@ def _view(
         events_at=offset("event_horizon"),
         queue_at=offset("queue"),
         outlook_at=offset("outlook"),
+        coming_at=offset("coming"),
+        coming=np.array(COMING),
         profile_at=ABSENT if drawn and "profile" not in scenario.observation.blocks else offset("profile"),
         job_columns=len(layout.job_features),
         price_top=float((effective_prices(scenario) * np.asarray(units)).sum()) or 1.0,

@@ -128,6 +128,7 @@ class State(NamedTuple):
     horizon: tuple[int, ...]  # (rows of the grid,), or () where there is none
     # What follows is empty where there is no horizon.
     lots: NDArray[np.void]  # (env, job) LOT
+    ahead: FloatArray  # (env, job + 1, 2) value, and unit-ticks, of all jobs of the episode before it
     planned: NDArray[np.int32]  # (env, planned) rows of planned jobs, in no order
     suspended: NDArray[np.int32]  # (env, suspended) rows, first suspended first
     used: DemandArray  # (env, resource, row) units held by running and planned jobs, row 0 is now
@@ -178,6 +179,7 @@ def allocate(
         resources=tuple(range(len(total))),
         horizon=(horizon,) if horizon else (),
         lots=np.zeros((num_envs, max_jobs if horizon else 0), LOT),
+        ahead=np.zeros((num_envs, max_jobs + 1 if horizon else 0, 2)),
         planned=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
         suspended=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
         used=np.zeros((num_envs, len(total), horizon), np.int32),
@@ -240,6 +242,9 @@ def load_lots(state: State, env: int, jobs: JobTable, prices: FloatArray) -> Non
     lots["value"] = rate * jobs.runtime
     # In this order, jobs of one resource and equal qos are equal whatever their size.
     lots["density"] = worth / jobs.demand.sum(axis=1) * jobs.qos
+    sums = state.ahead[env, 1 : len(jobs) + 1]
+    np.cumsum(lots["value"], out=sums[:, 0])
+    np.cumsum(jobs.demand.sum(axis=1, dtype=np.int64) * jobs.runtime, out=sums[:, 1])
 
 
 def load_power(state: State, env: int, power: PowerSeries) -> State:

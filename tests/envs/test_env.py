@@ -18,7 +18,7 @@ from rlsched.jobs import JobTable
 from rlsched.scenario import ObservationBlock, Scenario, names
 from tests.envs.examples import changed, legal
 
-BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile"})
+BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming"})
 COMBINATIONS = [chosen for size in range(1, 5) for chosen in combinations(BLOCKS, size)]
 
 

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, masked
-from rlsched.learn.networks import QUEUE_PRIOR, SMALL, Critic, JobScorer, build_policy, mean_job
+from rlsched.learn.networks import FAR, QUEUE_PRIOR, SMALL, Critic, JobScorer, build_policy, mean_job
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
 from rlsched.sim.layout import Layout, job_features
 
 from .states import made_up, met
 
-BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile"})
+BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming"})
 KINDS = ("job_scorer", "mlp")
 
 
@@ -197,6 +197,43 @@ def test_a_policy_never_looks_at_the_outlook_and_the_critic_does(kind: str) -> N
     assert torch.equal(net(vectors, mask), net(other, mask))
     critic = Critic(layout, (16,))
     assert not torch.equal(critic(vectors), critic(other))
+
+
+GREEN = scenario.load("green-10", [])
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "cnn"])
+def test_a_policy_never_looks_at_what_is_coming_and_the_critic_does(kind: str) -> None:
+    layout = Layout.of(GREEN.observation, GREEN.decision, 2)
+    vectors, mask = made_up(layout, 20)
+    block = layout.block("coming")
+    assert block is not None
+    part = slice(block.offset, block.offset + block.size)
+    other = vectors.clone()
+    other[:, part] = 0
+    net = shaken(build_policy(layout, Network.model_validate({"kind": kind, "units": (10, 10)})))
+    assert torch.equal(net(vectors, mask), net(other, mask))
+    torch.manual_seed(0)
+    critic = Critic(layout, (16,))
+    assert not torch.equal(critic(vectors), critic(other))
+
+
+def test_a_critic_sees_what_is_coming_by_how_far_it_is_from_what_is_usual() -> None:
+    layout = Layout.of(GREEN.observation, GREEN.decision, 2)
+    vectors, _ = made_up(layout, 20)
+    block = layout.block("coming")
+    assert block is not None
+    part = slice(block.offset, block.offset + block.size)
+    mean, spread = torch.rand(block.size), torch.rand(block.size) + 0.5
+    critics = []
+    for told in [(mean.tolist(), spread.tolist()), ((), ())]:
+        torch.manual_seed(0)
+        critics.append(Critic(layout, (16,), told))
+    usual = vectors.clone()
+    usual[:, part] = (vectors[:, part] - mean) / spread
+    torch.testing.assert_close(critics[0](vectors), critics[1](usual))
+    usual[:, part], vectors[:, part] = FAR, mean + 2 * FAR * spread
+    torch.testing.assert_close(critics[0](vectors), critics[1](usual))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import make_config
 from rlsched.learn.sampling import TrainingVectorEnv
-from rlsched.learn.scale import EPISODES, STREAM, UNKNOWN, Returns, expected_returns
+from rlsched.learn.scale import EPISODES, LEAST_SPREAD, STREAM, UNKNOWN, Returns, expected_returns
 from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
 
@@ -103,3 +103,23 @@ def test_critics_begin_with_the_mean_return(small: Scenario) -> None:
     obs = torch.from_numpy(runner.env.reset(seed=0)[0])
     values = runner.module.unwrapped().compute_values({Columns.OBS: obs})
     assert values.detach().numpy() == pytest.approx(-0.7, abs=0.4)
+
+
+def test_what_is_coming_is_told_as_it_was_seen() -> None:
+    """Its mean and spread over all decisions of the same episodes, met one by one."""
+    feed = feed_of("green-10", "episode.max_ticks=200")
+    told = expected_returns(feed, 3).coming
+    rng = np.random.default_rng([3, STREAM])
+    episodes = [feed.training(rng) for _ in range(EPISODES)]
+    sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
+    seen = []
+    for episode in episodes:
+        sim.load(0, episode.jobs, episode.scale, episode.power)
+        while not (sim.terminated[0] or sim.truncated[0]):
+            seen.append(sim.layout.view(sim.obs, "coming")[0].copy())
+            legal = np.flatnonzero(sim.mask[0])
+            job = legal[0] < sim.layout.window
+            sim.step(np.array([legal[0] if job else sim.layout.num_actions - 1]))
+    np.testing.assert_allclose(told[0], np.mean(seen, axis=0), rtol=1e-4)
+    np.testing.assert_allclose(told[1], np.std(seen, axis=0) + LEAST_SPREAD, rtol=1e-4)
+    assert expected_returns(feed_of("deeprm", "episode.jobs=12"), 3).coming == ((), ())

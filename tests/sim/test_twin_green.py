@@ -11,8 +11,9 @@ import pytest
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import ENERGY_TERMS, Scenario, Term
+from rlsched.sim.layout import COMING
 from rlsched.sim.rules import TERMS
-from rlsched.sim.simulator import VectorSimulator
+from rlsched.sim.simulator import VectorSimulator, effective_prices
 from tests.strategies import random_jobs
 from tests.twin.green import TwinGreen
 
@@ -82,7 +83,7 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "skip_forced": rng.random() < 0.7,
             },
             "observation": {
-                "blocks": ["jobs", "queue", "event_horizon", "image", "profile"],
+                "blocks": ["jobs", "queue", "event_horizon", "image", "profile", "coming"],
                 "event_horizon": 5,
             },
             "objective": {
@@ -197,6 +198,20 @@ def check_image(core: VectorSimulator) -> None:
     np.testing.assert_allclose(profile[:, 0], state.used[0] / state.units[:, None], atol=1e-6)
 
 
+def check_coming(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> None:
+    """What comes into the pool next, added up job by job."""
+    first = twin.wait[0] if twin.wait else int(core.state.episodes[0]["next_arrival"])
+    prices = effective_prices(core.scenario)
+    tallest = core.scenario.decision.horizon * sum(core.state.units.tolist())
+    expected = []
+    for count in COMING:
+        rows = range(first, min(first + count, len(table)))
+        work = sum(int(table.demand[row].sum() * table.runtime[row]) for row in rows)
+        value = sum(float(table.demand[row] @ prices * table.qos[row] * table.runtime[row]) for row in rows)
+        expected += [value / work / prices.max(), min(1.0, work / len(rows) / tallest)] if rows else [0.0] * 2
+    np.testing.assert_allclose(core.layout.view(core.obs[0], "coming"), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("first_seed", range(0, 300, 50))
 def test_agrees_with_the_twin(first_seed: int) -> None:
     """The same legal actions lead to the same places, grids, masks, terms and energies at every step."""
@@ -211,6 +226,8 @@ def test_agrees_with_the_twin(first_seed: int) -> None:
             twin.step(action)
             check(core, twin, table)
             check_image(core)
+            if not twin.over:
+                check_coming(core, twin, table)
             assert np.isfinite(core.obs).all()
             assert (core.obs >= 0).all()
             assert (core.obs <= 1).all()
