@@ -27,6 +27,7 @@ from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
 
 WORTHS, NEXT_WORTHS = "worths", "next_worths"
+ACTOR, CRITICS = "actor", "critics"
 
 
 class Judge(nn.Module):
@@ -60,13 +61,14 @@ class Judge(nn.Module):
 class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
     """The policy, its twin critics, and all of them as they were some updates ago.
 
-    `model_config` also holds `own`, the algorithm's settings.
+    `model_config` also holds `own`, the algorithm's settings, and the `heat` of play.
 
     Attributes:
-        imitates: the actor's loss moves the encoder, too.
+        encoders: whose loss moves the encoder, of `ACTOR` and `CRITICS`.
+        heat: the policy's logits are divided by it; 1 while a dataset is read.
     """
 
-    imitates = False
+    encoders = frozenset({CRITICS})
 
     def setup(self) -> None:
         """Build the networks and the schedule of exploration."""
@@ -82,6 +84,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))
         ends = [[0, own["epsilon"]], [own["epsilon_steps"], own["final_epsilon"]]]
         self.epsilon_schedule = Scheduler(ends, framework=self.framework)
+        self.heat = float(self.model_config["heat"])
 
     def get_non_inference_attributes(self) -> list[str]:
         """Names of what choosing actions can do without."""
@@ -108,22 +111,25 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         means = policy.encode(vector, mask)
         worths = [critic(vector, mask, means) for critic in self.target_critics]
         return {
-            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask),
+            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask) / self.heat,
             NEXT_WORTHS: self.popart.undo(torch.min(*worths)),
         }
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """(batch,) of the states, by the first critic, in units of reward."""
-        first = self.critics[0]
-        assert isinstance(first, Judge)
-        return self.popart.undo(first.value(self._split(batch)[0]))
+        """(batch,) of the states under the policy, on average of the critics, in units of reward."""
+        vector, mask = self._split(batch)
+        policy = encoded(self.policy)
+        means = policy.encode(vector, mask)
+        worths = torch.stack([critic(vector, mask, means) for critic in self.critics]).mean(0)
+        chances = (policy.choose(means, mask) / self.heat).softmax(dim=1)
+        return self.popart.undo((chances * worths).sum(1))
 
     def _forward_exploration(
         self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The policy's logits, mixed with any legal action by the chance of the schedule."""
+        """The policy's logits, softened and mixed with any legal action by the chance of the schedule."""
         _, mask = self._split(batch)
-        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS]
+        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS] / self.heat
         chance = float(self.epsilon_schedule.update(t or 0))
         if chance > 0.0:
             anything = mask / mask.sum(1, keepdim=True).clamp(min=1)
@@ -132,17 +138,19 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         return {Columns.ACTION_DIST_INPUTS: logits}
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Of the states with gradients, of those that follow by what is older."""
+        """Of the states with gradients and, where it is known what follows, of that by what is older."""
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
-        with torch.no_grad():
-            following = self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
-        return {
-            Columns.ACTION_DIST_INPUTS: policy.choose(means if self.imitates else means.detach(), mask),
-            WORTHS: torch.stack([critic(vector, mask, means) for critic in self.critics]),
-            **following,
+        chosen, judged = (means if whose in self.encoders else means.detach() for whose in (ACTOR, CRITICS))
+        found = {
+            Columns.ACTION_DIST_INPUTS: policy.choose(chosen, mask) / self.heat,
+            WORTHS: torch.stack([critic(vector, mask, judged) for critic in self.critics]),
         }
+        if Columns.NEXT_OBS in batch:
+            with torch.no_grad():
+                found |= self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
+        return found
 
 
 def encoded(policy: nn.Module) -> EncodedPolicy:

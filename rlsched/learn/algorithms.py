@@ -166,6 +166,9 @@ def _rare(config: TrainConfig, before: int) -> dict[str, Any]:
             "batch": own.batch,
             "capacity": own.buffer,
             "learning_starts": own.learning_starts,
+            "actor": own.actor,
+            "epochs": own.epochs,
+            "actor_minibatch": own.actor_minibatch,
         },
     }
 
@@ -174,7 +177,16 @@ RARE = Description(
     config=lambda: RareConfig(algo_class=GuardedRare),
     learner=RareLearner,
     module=RareModule,
-    reports=("policy_loss", "critic_loss", "value_mean", "better_share", "entropy", "temperature", AGREEMENT),
+    reports=(
+        "policy_loss",
+        "critic_loss",
+        "value_mean",
+        "vf_explained_var",
+        "better_share",
+        "entropy",
+        "temperature",
+        AGREEMENT,
+    ),
     settings=_rare,
     sampled_at_once=lambda config: config.rare.every,
     whole_iterations=True,
@@ -255,6 +267,7 @@ def build_config(
     kind, own = DESCRIPTIONS[config.algo], config.own
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
     module |= {"mean_return": returns.mean, "coming": returns.coming, "own": own.model_dump()}
+    module["heat"] = config.launchpad.heat if config.algo == "launchpad" else 1.0
     source = _from_runners if kind.sampled_at_once is not None else _from_dataset
     described = source(kind, scenario, config, num_resources, iteration, returns)
     return (
@@ -267,13 +280,26 @@ def build_config(
         .training(
             # Our learners discount by the ticks of a transition, and RLlib by nothing.
             gamma=1.0,
-            lr=[[0, own.learning_rate], [config.steps, own.final_learning_rate]],
+            lr=_rates(config),
             grad_clip_by="global_norm",
             **kind.settings(config, iteration * config.decisions_per_iteration),
         )
         .rl_module(rl_module_spec=RLModuleSpec(module_class=kind.module, model_config=module))
         .debugging(seed=config.seed, log_level="ERROR")
     )
+
+
+def _rates(config: TrainConfig) -> list[list[float]]:
+    """Learning rate by decisions: it falls to its last value, for launchpad once in each of its parts."""
+    own, ends = config.own, [config.steps or 0]
+    if config.algo == "launchpad":
+        ends.insert(0, config.launchpad.rows)
+    begins = [0, *(end + 1 for end in ends[:-1])]
+    falls = (
+        ([begin, own.learning_rate], [end, own.final_learning_rate])
+        for begin, end in zip(begins, ends, strict=True)
+    )
+    return [point for fall in falls for point in fall]
 
 
 def _from_runners(

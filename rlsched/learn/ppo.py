@@ -127,27 +127,42 @@ class Losses:
             entropy: its weight.
         """
         every = logits.log_softmax(dim=1)
-        logp = every.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
-        ratio, gained = (logp - batch[Columns.ACTION_LOGP]).exp(), batch[Postprocessing.ADVANTAGES]
-        clipped = ratio.clamp(1 - config.clip_param, 1 + config.clip_param)
-        policy = -torch.min(ratio * gained, clipped * gained).mean()
+        policy = surrogate(every, batch, config.clip_param)
         value = (values - batch[Postprocessing.VALUE_TARGETS]).square().mean()
         with torch.set_grad_enabled(entropy != 0.0 and torch.is_grad_enabled()):
             uncertainty = -(every.exp() * every).sum(dim=1).mean()
         return cls(policy, value, uncertainty, policy + config.vf_loss_coeff * value - entropy * uncertainty)
 
 
+def surrogate(every: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
+    """The clipped surrogate, to be made small; a mean over rows [Schulman et al. 2017, eq. 7].
+
+    Args:
+        every: (row, action) log probabilities.
+        batch: columns of the rows.
+        clip: how far from 1 a ratio of probabilities counts.
+    """
+    logp = every.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
+    ratio, gained = (logp - batch[Columns.ACTION_LOGP]).exp(), batch[Postprocessing.ADVANTAGES]
+    return -torch.min(ratio * gained, ratio.clamp(1 - clip, 1 + clip) * gained).mean()
+
+
 def lambda_of(told: Mapping[str, Any]) -> float:
     """Per tick, from what a learner is told; the discount where it is left out."""
-    given: float | None = told["own"]["gae_lambda"]
+    given: float | None = told["own"].get("gae_lambda")
     return float(told["gamma"]) if given is None else given
 
 
-class TimedPPOLearner(LeanLearner, PPOTorchLearner):
-    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
+class PlayedLearner(LeanLearner):
+    """A learner of what its own policy played, that makes a batch of pieces of episodes.
 
     `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
+
+    Attributes:
+        foreseen: the share of the variance of what the last batch came to that its critic had expected.
     """
+
+    foreseen = 0.0
 
     def build(self) -> None:
         """Build what learns."""
@@ -187,6 +202,7 @@ class TimedPPOLearner(LeanLearner, PPOTorchLearner):
             (told["gamma"] ** ticks).astype(np.float32),
             (lambda_of(told) ** ticks).astype(np.float32),
         )
+        self.foreseen = float(1.0 - found.var() / (found + values).var())
         arrays = {
             Columns.ACTIONS: played.actions,
             Columns.ACTION_LOGP: played.logp,
@@ -201,6 +217,10 @@ class TimedPPOLearner(LeanLearner, PPOTorchLearner):
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
         values = [module.compute_values({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
         return torch.cat(values).cpu().numpy()
+
+
+class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
+    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term."""
 
     def compute_loss_for_module(
         self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]

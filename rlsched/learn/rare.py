@@ -11,7 +11,7 @@ imitated as they are. Critics are normalised as targets are (`popart`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,6 +26,8 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.utils import update_target_network
 from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.evaluation.postprocessing import Postprocessing
 from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics import (
@@ -36,10 +38,12 @@ from ray.rllib.utils.metrics import (
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from rlsched.learn.actor_critic import NEXT_WORTHS, WORTHS, RareModule
+from rlsched.learn.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
 from rlsched.learn.cloning import ReadingLearner
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
+from rlsched.learn.minibatches import Minibatches
+from rlsched.learn.ppo import PlayedLearner, surrogate
 from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
@@ -73,6 +77,8 @@ class RareConfig(AlgorithmConfig):
     def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
         super().__init__(algo_class=algo_class or Rare)
         self.told: dict[str, Any] = {}
+        # What the actor has played says nothing to critics, and what critics remember nothing to the actor.
+        self.torch_ddp_kwargs = {"find_unused_parameters": True}
 
     def training(self, *, told: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
         """Set what is known of training."""
@@ -165,6 +171,8 @@ class Rare(Algorithm):
             self.played += decisions
             if self.played < told["learning_starts"] or not len(self.replay):
                 continue
+            if told["actor"] == "played":
+                self._learn_played(episodes)
             self._learn(self._drawn(told["batch"]), self.config.minibatch_size)
             self.env_runner_group.sync_weights(
                 from_worker_or_learner_group=self.learner_group,
@@ -196,11 +204,22 @@ class Rare(Algorithm):
         )
         self.metrics.aggregate(learned, key=LEARNER_RESULTS)
 
+    def _learn_played(self, episodes: Sequence[SingleAgentEpisode]) -> None:
+        """Let the actor learn from what it has just played."""
+        learned = self.learner_group.update(
+            episodes=list(episodes),
+            minibatch_size=self.config.told["actor_minibatch"],
+            num_epochs=self.config.told["epochs"],
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
+        )
+        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
 
-class RareLearner(ReadingLearner):
-    """The losses of the critics, the actor and the temperature, at once.
 
-    `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
+class RareLearner(PlayedLearner, ReadingLearner):
+    """The losses of the critics, the actor and the temperature.
+
+    All at once but for an actor that goes by what was played: then it learns from that alone, and critics
+    from what was remembered and read.
     """
 
     def build(self) -> None:
@@ -220,28 +239,54 @@ class RareLearner(ReadingLearner):
         decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
         phases: Phases = self.config.told["phases"]
         self.reads = decisions <= phases.read
-        self.networks.imitates = self.reads and decisions <= phases.imitate
+        self.imitates = self.reads and decisions <= phases.imitate
+        self.apart = not self.reads and self.config.told["actor"] == "played"
+        self.networks.heat = 1.0 if self.reads else float(self.networks.model_config["heat"])
+        # Who errs less moves what both see by.
+        both = {ACTOR, CRITICS}
+        self.networks.encoders = frozenset(both if self.imitates else {ACTOR if self.apart else CRITICS})
+
+    def _create_iterator_if_necessary(self, *, training_data: Any, **kwargs: Any) -> Minibatches:
+        kind = PlayedLearner if training_data.episodes is not None else ReadingLearner
+        return kind._create_iterator_if_necessary(self, training_data=training_data, **kwargs)
+
+    def compute_gradients(self, loss_per_module: Any, **kwargs: Any) -> Any:
+        """Of what the loss depends on; the rest is left as it is."""
+        found = super().compute_gradients(loss_per_module, **kwargs)
+        return {name: gradient for name, gradient in found.items() if gradient is not None}
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
     ) -> Tensor:
         """All of them, reported."""
+        self.targets: Tensor | None = None
+        if Columns.NEXT_OBS not in batch:
+            return self._loss_of_played(module_id, batch, fwd_out)
         own, networks = self.config.learner_config_dict["own"], self.networks
         actions = batch[Columns.ACTIONS].long()
         logits, worths = fwd_out[Columns.ACTION_DIST_INPUTS], fwd_out[WORTHS]
-        temperature = networks.log_temperature.exp()
         self.targets = self._targets(batch, fwd_out)
         taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
         critics = huber_loss(taken, networks.popart(self.targets).expand(2, -1))
-        logp = logits.log_softmax(dim=1)
-        chances = logp.exp()
-        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
-        entropy = -(chances * logp.where(legal, 0.0)).sum(1)
+        every = logits.log_softmax(dim=1)
+        chances = every.exp()
         believed = networks.popart.undo(worths.detach().min(0).values)
         expected = (chances.detach() * believed).sum(1)
         advantages = believed.gather(1, actions.unsqueeze(1)).squeeze(1) - expected
-        chosen = logp.gather(1, actions.unsqueeze(1)).squeeze(1)
-        if networks.imitates:
+        told = {
+            "critic_loss": critics,
+            "value_mean": expected.mean(),
+            "better_share": (advantages > 0).float().mean(),
+        }
+        self.log_agreement(module_id, logits, actions)
+        if self.apart:
+            self._tell(module_id, told)
+            return critics
+        chosen = every.gather(1, actions.unsqueeze(1)).squeeze(1)
+        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
+        entropy = entropies(every, legal)
+        temperature = networks.log_temperature.exp()
+        if self.imitates:
             actor = -chosen.mean()
         elif self.reads:
             actor = -(regression_weights(advantages, own["weights"], own["beta"]) * chosen).mean()
@@ -250,17 +295,29 @@ class RareLearner(ReadingLearner):
         # By which share of the greatest entropy that a choice can have, whatever the number of actions.
         excess = entropy.detach() - own["entropy"] * legal.sum(1).clamp(min=1).log()
         cooling = (temperature * excess).mean() * float(not self.reads)
-        self.log_agreement(module_id, logits, actions)
-        told = {
-            "policy_loss": actor,
-            "critic_loss": critics,
-            "value_mean": expected.mean(),
-            "better_share": (advantages > 0).float().mean(),
-            "entropy": entropy.mean(),
-            "temperature": temperature,
-        }
-        self.metrics.log_dict({name: value.detach() for name, value in told.items()}, key=module_id, window=1)
+        self._tell(
+            module_id,
+            told | {"policy_loss": actor, "entropy": entropy.mean(), "temperature": temperature},
+        )
         return critics + actor + cooling
+
+    def _loss_of_played(self, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
+        """What came of decisions moves the policy, and what critics expect of it in these states."""
+        networks = self.networks
+        every = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
+        expected = (every.detach().exp() * fwd_out[WORTHS]).sum(2)
+        critics = huber_loss(expected, networks.popart(batch[Postprocessing.VALUE_TARGETS]).expand(2, -1))
+        actor = surrogate(every, batch, self.config.learner_config_dict["own"]["clip"])
+        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
+        told = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
+        self._tell(module_id, told | {"vf_explained_var": torch.tensor(self.foreseen)})
+        return actor + critics
+
+    def _tell(self, module_id: str, values: Mapping[str, Tensor]) -> None:
+        """Report means of a minibatch."""
+        self.metrics.log_dict(
+            {name: value.detach() for name, value in values.items()}, key=module_id, window=1
+        )
 
     @torch.no_grad()
     def _targets(self, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
@@ -279,12 +336,19 @@ class RareLearner(ReadingLearner):
         """Move the networks, those that follow them after them, and the scale that critics think in."""
         super().apply_gradients(gradients_dict)
         networks = self.networks
+        if self.targets is None:
+            return
         for network, target in networks.get_target_network_pairs():
             tau = self.config.learner_config_dict["own"]["target_share"]
             update_target_network(main_net=network, target_net=target, tau=tau)
         factor, offset = networks.popart.update(self.targets)
         for critic in networks.every_critic():
             critic.rescale(factor, offset)
+
+
+def entropies(every: Tensor, legal: Tensor) -> Tensor:
+    """(row,) of (row, action) log probabilities, of which those that are legal count."""
+    return -(every.exp() * every.where(legal, 0.0)).sum(1)
 
 
 def regression_weights(advantages: Tensor, kind: str, beta: float) -> Tensor:

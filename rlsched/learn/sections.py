@@ -168,20 +168,30 @@ class Rare(WithCritics):
         "more so the better",
     )
     beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
+    actor: Literal["critics", "played"] = Field(
+        "played",
+        description="what the actor goes by while playing: critics, what they think of every action; played, "
+        "what came of the newest decisions, and critics say only what was to be expected",
+    )
+    clip: float = Field(0.2, gt=0, description="of played: how far a decision's probability goes at once")
+    epochs: int = Field(2, ge=1, description="of played: times that the newest decisions are learned from")
+    actor_minibatch: int = Field(2048, ge=1, description="of played: decisions")
     temperature: float = Field(
-        1e-4, gt=0, description="what entropy is worth at first, while playing, of returns of about 1"
+        1e-4, gt=0, description="of critics: what entropy is worth at first, of returns of about 1"
     )
     entropy: float = Field(
-        0.03, ge=0, lt=1, description="to be kept while playing, of the greatest that a choice can have"
+        0.03, ge=0, lt=1, description="of critics: to be kept, of the greatest that a choice can have"
     )
-    every: int = Field(64, ge=1, description="decisions per environment between lessons, while playing")
-    batch: int = Field(8192, ge=1, description="decisions that a lesson has, in minibatches, while playing")
+    every: int = Field(512, ge=1, description="decisions per environment between lessons, while playing")
+    batch: int = Field(
+        32_768, ge=1, description="decisions that critics remember in a lesson, in minibatches, while playing"
+    )
     buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
     learning_starts: int = Field(
         10_000, ge=0, description="decisions played before the first update by them, and after --resume"
     )
-    epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first, while playing")
-    final_epsilon: float = Field(0.02, ge=0, le=1)
+    epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at first, while playing")
+    final_epsilon: float = Field(0.0, ge=0, le=1)
     epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
 
 
@@ -191,6 +201,12 @@ class Launchpad(Frozen):
     rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
     share: float = Field(
         0.25, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
+    )
+    heat: float = Field(
+        3.0,
+        ge=1,
+        description="that the policy's logits are divided by while playing: what was read makes it too sure, "
+        "and who is sure tries nothing",
     )
 
 

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.evaluation.postprocessing import Postprocessing
 
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
@@ -130,7 +132,16 @@ def setting(short: Scenario, shown: Path) -> Setting:
     return Setting(short, shown)
 
 
-def pieces(setting: Setting) -> dict[str, torch.Tensor]:
+@pytest.fixture(scope="module")
+def soft(short: Scenario, shown: Path) -> Setting:
+    """Whose actor goes by its critics while it plays."""
+    return Setting(short, shown, "rare.actor=critics")
+
+
+HEAT = 3.0  # of play
+
+
+def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
     """What the losses are made of, row by row, from the networks alone."""
     module, batch = setting.module, setting.batch
     with torch.no_grad():
@@ -138,8 +149,8 @@ def pieces(setting: Setting) -> dict[str, torch.Tensor]:
             module._split({Columns.OBS: batch[name]}) for name in (Columns.OBS, Columns.NEXT_OBS)
         )
         legal, legal2 = mask > 0.5, mask2 > 0.5
-        pi = torch.softmax(module.policy(vector, mask), 1)
-        pi2 = torch.softmax(module.target_policy(vector2, mask2), 1)
+        pi = torch.softmax(module.policy(vector, mask) / heat, 1)
+        pi2 = torch.softmax(module.target_policy(vector2, mask2) / heat, 1)
         means, means2 = module.policy.encode(vector, mask), module.target_policy.encode(vector2, mask2)
         twins = torch.stack([critic(vector, mask, means) for critic in module.critics])
         older = torch.stack([critic(vector2, mask2, means2) for critic in module.target_critics])
@@ -168,6 +179,7 @@ def pieces(setting: Setting) -> dict[str, torch.Tensor]:
         "entropy": entropy,
         "most": most,
         "worth": (pi * careful).sum(1),
+        "expected": (pi * twins).sum(2),
     }
 
 
@@ -193,20 +205,98 @@ def test_then_what_is_better_than_the_policy(setting: Setting) -> None:
     assert loss == pytest.approx(float(made["critics"] - (better * made["chosen"]).mean()), rel=1e-4)
 
 
-def test_then_entropy_counts_too_and_cools(setting: Setting) -> None:
-    loss, _ = setting.loss(2000)
-    made = pieces(setting)
-    assert loss == pytest.approx(soft_actor_critic(setting, made), rel=1e-4)
+def test_then_entropy_counts_too_and_cools(soft: Setting) -> None:
+    loss, _ = soft.loss(2000)
+    made = pieces(soft, HEAT)
+    assert loss == pytest.approx(soft_actor_critic(soft, made), rel=1e-4)
+
+
+def test_or_critics_alone_learn_from_what_is_remembered(setting: Setting) -> None:
+    loss, output = setting.loss(2000)
+    assert loss == pytest.approx(float(pieces(setting, HEAT)["critics"]), rel=1e-4)
+    policy: Any = setting.module.policy
+    assert all(value.grad is None for value in policy.parameters())
+    assert all(value.grad is not None for value in setting.module.critics.parameters())
+    assert setting.module.log_temperature.grad is None
+    assert output[WORTHS].requires_grad
+
+
+def test_and_the_actor_from_what_came_of_its_decisions(setting: Setting) -> None:
+    """By hand: the clipped surrogate, and what critics expect of the policy in these states."""
+    setting.learner.before_gradient_based_update(timesteps={LIFETIME: 2000})
+    generator = torch.Generator().manual_seed(0)
+    rows = len(setting.batch[Columns.OBS])
+    batch = {name: setting.batch[name] for name in (Columns.OBS, Columns.ACTIONS)}
+    made = pieces(setting, HEAT)
+    batch[Columns.ACTION_LOGP] = made["chosen"] + 0.3 * torch.randn(rows, generator=generator)
+    batch[Postprocessing.ADVANTAGES] = torch.randn(rows, generator=generator)
+    batch[Postprocessing.VALUE_TARGETS] = 2 * torch.randn(rows, generator=generator)
+    setting.module.zero_grad()
+    output = setting.learner.module[MODULE].forward_train(batch)
+    loss = setting.learner.compute_loss_for_module(
+        module_id=MODULE, config=setting.config, batch=batch, fwd_out=output
+    )
+    loss.backward()
+    ratio, gained = (made["chosen"] - batch[Columns.ACTION_LOGP]).exp(), batch[Postprocessing.ADVANTAGES]
+    assert (ratio > 1.2).any()
+    assert (ratio < 0.8).any()
+    surrogate = torch.where(gained > 0, ratio.clamp(max=1.2) * gained, ratio.clamp(min=0.8) * gained).mean()
+    wanted = (batch[Postprocessing.VALUE_TARGETS] - setting.module.popart.mean) / setting.module.popart.spread
+    error = (made["expected"] - wanted).abs()
+    critics = torch.where(error < 1, 0.5 * error**2, error - 0.5).mean()
+    assert float(loss.detach()) == pytest.approx(float(critics - surrogate), rel=1e-4)
+    believed = setting.module.popart.undo(made["expected"].mean(0))
+    torch.testing.assert_close(setting.module.compute_values(batch), believed, rtol=1e-4, atol=1e-4)
+
+
+def test_what_was_played_moves_the_policy_towards_it(short: Scenario, shown: Path) -> None:
+    """Where one of two actions is rewarded; the scale of critics and what follows them stay as they are."""
+    setting = Setting(short, shown, "rare.learning_rate=0.003", "network.kind=mlp")
+    module, learner = setting.module, setting.learner
+    flat = setting.batch[Columns.OBS].numpy()
+    legal = flat[:, module.layout.size : -1] > 0.5
+    shared = flat[legal[:, 0] & legal[:, 1]][:32]
+    batch = {Columns.OBS: torch.from_numpy(shared)}
+
+    def seen() -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            logits = module.forward_exploration(batch)[Columns.ACTION_DIST_INPUTS]
+            return logits.log_softmax(1), module.compute_values(batch)
+
+    def played(logp: torch.Tensor) -> list[SingleAgentEpisode]:
+        episodes = []
+        for row, state in enumerate(shared):
+            for action in (0, 1):
+                told = {Columns.ACTION_LOGP: logp[row, action].item()}
+                episode = SingleAgentEpisode(observations=[state])
+                episode.add_env_step(state, action, float(action), terminated=True, extra_model_outputs=told)
+                episodes.append(episode.to_numpy())
+        return episodes
+
+    before, expected = seen()
+    scale = {name: value.clone() for name, value in module.popart.state_dict().items()}
+    older = [value.clone() for value in module.target_critics.parameters()]
+    for _ in range(5):
+        learner.update(
+            episodes=played(seen()[0]), minibatch_size=16, num_epochs=4, timesteps={LIFETIME: 2000}
+        )
+    after, then = seen()
+    moved = (after[:, 1] - after[:, 0]) - (before[:, 1] - before[:, 0])
+    assert float((moved > 0).float().mean()) > 0.9
+    assert float((then - 0.5).abs().mean()) < float((expected - 0.5).abs().mean())
+    assert all(torch.equal(value, module.popart.state_dict()[name]) for name, value in scale.items())
+    assert all(torch.equal(*pair) for pair in zip(older, module.target_critics.parameters(), strict=True))
 
 
 def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
     """However many decisions are to be imitated: nobody shows them."""
-    eager = Setting(short, shown, "rare.imitate=5000")
+    eager = Setting(short, shown, "rare.imitate=5000", "rare.actor=critics")
     loss, _ = eager.loss(2000)
-    made = pieces(eager)
+    made = pieces(eager, HEAT)
     assert loss == pytest.approx(soft_actor_critic(eager, made), rel=1e-4)
-    eager.loss(900)
-    assert eager.module.imitates
+    made = pieces(eager)
+    loss, _ = eager.loss(900)
+    assert loss == pytest.approx(float(made["critics"] - made["chosen"].mean()), rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
@@ -230,20 +320,52 @@ def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind
         assert (first.grad is not None) == moves
 
 
-@pytest.mark.parametrize(("decisions", "moves"), [(400, True), (900, False), (2000, False)])
-def test_the_actors_loss_moves_the_encoder_only_while_it_imitates(
-    setting: Setting, decisions: int, moves: bool
+def test_play_is_hotter_than_what_was_read(setting: Setting) -> None:
+    """What is tried is softer than what is best, which stays the same."""
+    module = setting.module
+    batch = {Columns.OBS: setting.batch[Columns.OBS]}
+    with torch.no_grad():
+        cold = module.forward_inference(batch)[Columns.ACTION_DIST_INPUTS]
+        for decisions, heat in ((900, 1.0), (2000, HEAT)):
+            setting.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
+            learned = module.forward_train(batch)[Columns.ACTION_DIST_INPUTS]
+            torch.testing.assert_close(learned, cold / heat)
+        torch.testing.assert_close(module.forward_exploration(batch)[Columns.ACTION_DIST_INPUTS], cold / HEAT)
+
+
+def test_each_part_has_a_rate_that_falls(short: Scenario, shown: Path) -> None:
+    def rates(**settings: Any) -> Any:
+        told = make_config({"dataset": str(shown), "steps": 3000, **settings}, "test", [])
+        return build_config(EpisodeFeed(short).scenario, told, 2).lr
+
+    assert rates(algo="rare") == [[0, 3e-4], [3000, 1e-5]]
+    both = [[0, 3e-4], [1000, 1e-5], [1001, 3e-4], [3000, 1e-5]]
+    assert rates(algo="launchpad", launchpad={"rows": 1000}) == both
+
+
+@pytest.mark.parametrize(
+    ("actor", "decisions", "moving"),
+    [
+        ("played", 400, {"actor", "critics"}),
+        ("played", 900, {"critics"}),
+        ("played", 2000, {"actor"}),
+        ("critics", 2000, {"critics"}),
+    ],
+)
+def test_whose_loss_moves_the_encoder(
+    setting: Setting, soft: Setting, actor: str, decisions: int, moving: set[str]
 ) -> None:
-    setting.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
-    setting.module.zero_grad()
-    output = setting.learner.module[MODULE].forward_train(setting.batch)
+    chosen = setting if actor == "played" else soft
+    chosen.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
+    chosen.module.zero_grad()
+    output = chosen.learner.module[MODULE].forward_train(chosen.batch)
     output[Columns.ACTION_DIST_INPUTS].log_softmax(1)[:, 0].clamp(min=-50).mean().backward(retain_graph=True)
-    policy: Any = setting.module.policy
-    assert (policy.encoder.of_job.weight.grad is not None) == moves
+    policy: Any = chosen.module.policy
+    assert (policy.encoder.of_job.weight.grad is not None) == ("actor" in moving)
     assert policy.linear.weight.grad is not None
-    setting.module.zero_grad()
+    chosen.module.zero_grad()
     output[WORTHS].square().mean().backward()
-    assert policy.encoder.of_job.weight.grad.abs().sum() > 0  # the critics' always does
+    assert (policy.encoder.of_job.weight.grad is not None) == ("critics" in moving)
     assert policy.linear.weight.grad is None
 
 
@@ -300,6 +422,8 @@ def test_launchpad_reads_then_plays_and_goes_on(
         "launchpad.rows=12000",
         "rare.imitate=8000",
         "rare.learning_starts=1000",
+        "rare.every=64",
+        "rare.batch=8192",
         "rare.n_step=5",
         "sampling.fragment=64",
         "validation.episodes=2",
@@ -314,8 +438,7 @@ def test_launchpad_reads_then_plays_and_goes_on(
     played = [row["episode_return_mean"] != "" for row in rows]
     assert not any(played[:4])
     assert float(rows[2]["agreement"]) > float(rows[1]["agreement"])
-    first = pytest.approx(float(rows[1]["temperature"]))
-    assert [float(row["temperature"]) == first for row in rows[1:]] == [True] * 3 + [False] * 2
+    assert [row["vf_explained_var"] != "" for row in rows] == played
     assert main(["train", "--resume", "--steps", "24000", "--out", str(out)]) == 0
     assert int(RunFolder(out).rows()[-1]["steps"]) == 24_288
     assert len(looked) > 3
