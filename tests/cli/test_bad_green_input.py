@@ -164,7 +164,7 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
         (HPC, ["decision.wait_pool=9"], ["decision.wait_pool: value 9 means nothing without a horizon"]),
         (HPC, ["decision.admission=qos"], ["decision.admission: value 'qos' means nothing without"]),
         (HPC, ["decision.expiry=0"], ["decision.expiry: value 0 means nothing without a horizon"]),
-        (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' means nothing without a horizon"]),
+        (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' means nothing without"]),
         (
             HPC,
             ["decision.horizon=48"],
