@@ -171,10 +171,10 @@ def told(case: str, values: Values, methods: Sequence[str]) -> str:
 
 
 def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
-    """Decisions played, and the share of the value that validation earned."""
+    """Decisions played, and the share of the value that validation earned, from the first ones on."""
     with (run / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row[f"validation_{METRIC}"]]
-    after = [row for row in rows if int(row["steps"]) >= begun]
+    after = [row for row in rows if int(row["steps"]) > begun]
     values = [100 * float(row[f"validation_{METRIC}"]) for row in after]
     return [int(row["steps"]) - begun for row in after], values
 
