@@ -148,19 +148,31 @@ class JobHeads(nn.Module):
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
         self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
 
-    def of_others(self, encoded: Encoded) -> list[Tensor]:
-        """(batch, 1) of each action that is no job."""
-        return [head(encoded.around) for head in self.others]
+    def of_all(self, scores: Tensor, encoded: Encoded, waiting: float = 0.0, gain: float = 1.0) -> Tensor:
+        """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
+
+        Other actions compete with the best job, whatever the level of the scores: what is told of them is by
+        how much they are better.
+
+        Args:
+            scores: (n,) of the jobs that may be chosen.
+            encoded: these, and the states around them.
+            waiting: that other actions are better by at first.
+            gain: what the heads of other actions are multiplied by.
+        """
+        jobs = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
+        best = jobs.max(dim=1, keepdim=True).values
+        level = best.where(best > ILLEGAL / 2, 0.0) + waiting  # where there is no job, they compete alone
+        others = [torch.add(level, head(encoded.around), alpha=gain) for head in self.others]
+        return torch.cat([jobs, *others], dim=1)
 
 
 class JobJudge(JobHeads):
-    """Judges all actions by what is encoded; a job that may not be chosen is worth 0."""
+    """Judges all actions by what is encoded."""
 
     def forward(self, encoded: Encoded) -> Tensor:
-        """(batch, actions)."""
-        scores = self.body(encoded.hidden).squeeze(-1)
-        jobs = torch.zeros_like(encoded.legal).index_put((encoded.env, encoded.slot), scores)
-        return torch.cat([jobs, *self.of_others(encoded)], dim=1)
+        """(batch, actions), `ILLEGAL` where a job may not be chosen."""
+        return self.of_all(self.body(encoded.hidden).squeeze(-1), encoded)
 
 
 class JobScorer(JobHeads, EncodedPolicy):
@@ -220,11 +232,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         """Masked logits (batch, actions)."""
         linear, body = self.linear(encoded.jobs), self.body(encoded.hidden)
         scores = torch.add(self.sharpness * linear, body, alpha=self.gain).squeeze(-1)
-        logits = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
-        # Waiting, and suspending a running job, compete with the best job, whatever the level of the scores.
-        level = logits.max(dim=1, keepdim=True).values.clamp(min=-1e6) + self.waiting
-        others = [torch.add(level, score, alpha=self.gain) for score in self.of_others(encoded)]
-        return masked(torch.cat([logits, *others], dim=1), mask)
+        return masked(self.of_all(scores, encoded, self.waiting, self.gain), mask)
 
     def judge(self) -> nn.Module:
         """What judges all actions by what is encoded: -> (batch, actions)."""

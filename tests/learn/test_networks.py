@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, masked
-from rlsched.learn.networks import FAR, QUEUE_PRIOR, SMALL, Critic, JobScorer, build_policy, mean_job
+from rlsched.learn.networks import (
+    FAR,
+    QUEUE_PRIOR,
+    SMALL,
+    Critic,
+    JobHeads,
+    JobScorer,
+    build_policy,
+    mean_job,
+)
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
 from rlsched.sim.layout import Layout, job_features
@@ -23,9 +32,9 @@ BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"imag
 KINDS = ("job_scorer", "mlp")
 
 
-def layout_of(*blocks: str, window: int = 16, resources: int = 1) -> Layout:
+def layout_of(*blocks: str, window: int = 16, resources: int = 1, **decision: Any) -> Layout:
     observation = Observation.model_validate({"blocks": blocks or BLOCKS, "event_horizon": 8})
-    return Layout.of(observation, Decision(window=window), resources)
+    return Layout.of(observation, Decision(window=window, **decision), resources)
 
 
 def shaken(net: nn.Module, seed: int = 0) -> nn.Module:
@@ -81,6 +90,30 @@ def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(states: str, 
     found = net(*permuted(layout, vectors, mask, order))
     torch.testing.assert_close(found[:, :-1], expected[:, :-1][:, order], rtol=1e-4, atol=1e-3)
     torch.testing.assert_close(found[:, -1], expected[:, -1], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("judged", [False, True])
+def test_what_is_no_job_stands_beside_the_best_job(judged: bool) -> None:
+    """By what its head adds to the best score; where there is no job, by nothing but its head."""
+    layout = layout_of("jobs", "queue", horizon=8, action_rule="fit")
+    vectors, mask = made_up(layout, 200)
+    mask[::5, : layout.window] = 0.0
+    mask[:, layout.window :] = 1.0  # both may be done
+    policy = build_policy(layout, Network(waiting=0.0, gain=2.0))
+    assert isinstance(policy, JobScorer)
+    shaken(policy)
+    heads = policy.judge() if judged else policy
+    assert isinstance(heads, JobHeads)
+    shaken(heads, 1)
+    encoded = policy.encode(vectors, mask)
+    scores = policy.choose(encoded, mask) if not judged else heads(encoded)
+    jobs, others = scores[:, : layout.window], scores[:, layout.window :]
+    best = jobs.max(1, keepdim=True).values.where(mask[:, : layout.window].any(1, keepdim=True), 0.0)
+    added = torch.cat([head(encoded.around) for head in heads.others], 1) * (1.0 if judged else 2.0)
+    torch.testing.assert_close(others, best + added, rtol=1e-5, atol=1e-5)
+    assert others.shape[1] == 2
+    assert float((others[::5, 0] - others[::5, 1]).detach().abs().min()) > 0
+    assert bool((jobs == ILLEGAL).eq(mask[:, : layout.window] < 0.5).all())
 
 
 def test_states_of_a_batch_do_not_see_each_other() -> None:
