@@ -1,12 +1,13 @@
 """RARE: an actor and twin critics on one encoder, that learn from datasets and from play [Venkataswamy 2023].
 
-From a dataset: critic-regularised regression [Wang et al. 2020], the actor imitates what is better than what
-it would do itself. From play: soft actor-critic among actions [Haarnoja et al. 2018; Christodoulou 2019].
-Launchpad begins with the one and goes on with the other, and keeps drawing from the dataset [Ball et al.
-2023], which may be larger than any replay buffer.
+From a dataset: the actor does what conservative critics [Kumar et al. 2020] think is best, or, which is
+critic-regularised regression [Wang et al. 2020], imitates what was better than what it would do itself.
+From play: it goes by what came of its newest decisions [Schulman et al. 2017], or by what critics think of
+every action [Haarnoja et al. 2018; Christodoulou 2019]. Launchpad begins with the one and goes on with the
+other, and keeps drawing from the dataset [Ball et al. 2023], which may be larger than any replay buffer.
 
-The critics' loss moves the encoder, the actor's does not, but for the first rows of a dataset, which are
-imitated as they are. Critics are normalised as targets are (`popart`).
+While it reads, the critics' loss moves the encoder and the actor's does not, but for the first rows, which
+are imitated as they are. Critics are normalised as targets are (`popart`).
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ from ray.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
 from torch import Tensor
-from torch.nn.functional import huber_loss
+from torch.nn.functional import huber_loss, one_hot
 
 from rlsched.learn.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
 from rlsched.learn.cloning import ReadingLearner
+from rlsched.learn.cql import conservative_gap
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
 from rlsched.learn.minibatches import Minibatches
@@ -266,6 +268,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         actions = batch[Columns.ACTIONS].long()
         logits, worths = fwd_out[Columns.ACTION_DIST_INPUTS], fwd_out[WORTHS]
         self.targets = self._targets(batch, fwd_out)
+        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
         taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
         critics = huber_loss(taken, networks.popart(self.targets).expand(2, -1))
         every = logits.log_softmax(dim=1)
@@ -282,14 +285,13 @@ class RareLearner(PlayedLearner, ReadingLearner):
         if self.apart:
             self._tell(module_id, told)
             return critics
-        chosen = every.gather(1, actions.unsqueeze(1)).squeeze(1)
-        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
+        if self.reads and own["weights"] == "best":
+            critics = critics + own["conservative"] * self._overrated(worths, actions, legal)
         entropy = entropies(every, legal)
         temperature = networks.log_temperature.exp()
-        if self.imitates:
-            actor = -chosen.mean()
-        elif self.reads:
-            actor = -(regression_weights(advantages, own["weights"], own["beta"]) * chosen).mean()
+        if self.reads:
+            wanted = self._imitated(actions, legal, believed, advantages)
+            actor = -(wanted * every.where(legal, 0.0)).sum(1).mean()
         else:
             actor = -((chances * believed).sum(1) + temperature.detach() * entropy).mean()
         # By which share of the greatest entropy that a choice can have, whatever the number of actions.
@@ -312,6 +314,26 @@ class RareLearner(PlayedLearner, ReadingLearner):
         told = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
         self._tell(module_id, told | {"vf_explained_var": torch.tensor(self.foreseen)})
         return actor + critics
+
+    def _imitated(self, actions: Tensor, legal: Tensor, believed: Tensor, advantages: Tensor) -> Tensor:
+        """(row, action) how much each is to be imitated: what was shown, or what critics think is best."""
+        own = self.config.learner_config_dict["own"]
+        if own["weights"] == "best" and not self.imitates:
+            return believed.masked_fill(~legal, -torch.inf).div(own["best_temperature"]).softmax(dim=1)
+        shown = one_hot(actions, legal.shape[1]).to(believed.dtype)
+        if self.imitates:
+            return shown
+        return regression_weights(advantages, own["weights"], own["beta"]).unsqueeze(1) * shown
+
+    def _overrated(self, worths: Tensor, actions: Tensor, legal: Tensor) -> Tensor:
+        """By how much critics think more of other actions than of those shown, on average of the critics.
+
+        For errors in units of reward, as cql has it, while errors here are in those of `popart`, squared.
+        """
+        popart = self.networks.popart
+        believed = popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
+        temperature = self.config.learner_config_dict["own"]["conservative_temperature"]
+        return conservative_gap(believed, actions.repeat(2), temperature) / popart.spread**2
 
     def _tell(self, module_id: str, values: Mapping[str, Tensor]) -> None:
         """Report means of a minibatch."""

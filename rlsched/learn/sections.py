@@ -162,11 +162,19 @@ class Rare(WithCritics):
     imitate: int = Field(
         200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
     )
-    weights: Literal["binary", "exp"] = Field(
-        "binary",
-        description="what is imitated then: binary, what is better than what the policy does; exp, all, the "
-        "more so the better",
+    weights: Literal["best", "binary", "exp"] = Field(
+        "best",
+        description="what is imitated then: best, what critics think is best, who trust what was shown, as "
+        "in cql; or, which is critic-regularised regression, of what was shown, binary, what is better than "
+        "what the policy does, exp, all, the more so the better",
     )
+    best_temperature: float = Field(
+        0.003,
+        gt=0,
+        description="of best: what actions have to differ by to be told apart, of returns of about 1",
+    )
+    conservative: float = Field(0.001, ge=0, description="of best: as cql.conservative")
+    conservative_temperature: float = Field(0.01, gt=0, description="of best: as cql.temperature")
     beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
     actor: Literal["critics", "played"] = Field(
         "played",

@@ -129,7 +129,13 @@ class Setting:
 
 @pytest.fixture(scope="module")
 def setting(short: Scenario, shown: Path) -> Setting:
-    return Setting(short, shown)
+    return Setting(short, shown, "rare.weights=binary")
+
+
+@pytest.fixture(scope="module")
+def trusting(short: Scenario, shown: Path) -> Setting:
+    """Whose actor does, while it reads, what its critics think is best; their trust is seen in the loss."""
+    return Setting(short, shown, f"rare.conservative={TRUST}")
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +145,7 @@ def soft(short: Scenario, shown: Path) -> Setting:
 
 
 HEAT = 3.0  # of play
+TRUST = 1000.0  # in what was shown, of critics that know nothing yet
 
 
 def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
@@ -180,6 +187,8 @@ def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
         "most": most,
         "worth": (pi * careful).sum(1),
         "expected": (pi * twins).sum(2),
+        "twins": module.popart.undo(twins).masked_fill(~legal, -torch.inf),
+        "log": pi.log().masked_fill(~legal, 0.0),
     }
 
 
@@ -203,6 +212,33 @@ def test_then_what_is_better_than_the_policy(setting: Setting) -> None:
     better = made["advantages"] > 0
     assert 0 < better.float().mean() < 1
     assert loss == pytest.approx(float(made["critics"] - (better * made["chosen"]).mean()), rel=1e-4)
+
+
+def conservative(setting: Setting, made: dict[str, torch.Tensor]) -> float:
+    """By hand: how far the softest maximum of a critic is above what it thinks of what was shown."""
+    actions, gaps = setting.batch[Columns.ACTIONS].tolist(), []
+    for critic in made["twins"].numpy():
+        for worths, action in zip(critic, actions, strict=True):
+            own = worths[np.isfinite(worths)] / 0.01
+            gaps.append(0.01 * (own.max() + np.log(np.exp(own - own.max()).sum())) - worths[action])
+    assert min(gaps) >= -1e-6
+    return TRUST * float(np.mean(gaps)) / float(setting.module.popart.spread) ** 2
+
+
+def test_or_what_critics_think_is_best_that_trust_what_was_shown(trusting: Setting) -> None:
+    """From the first row; the encoder is the critics' as before."""
+    loss, _ = trusting.loss(400)
+    made = pieces(trusting)
+    extra = conservative(trusting, made)
+    assert extra > 0.1 * float(made["critics"])
+    assert loss == pytest.approx(float(made["critics"] - made["chosen"].mean()) + extra, rel=1e-4)
+    loss, _ = trusting.loss(900)
+    best = (made["twins"].min(0).values / 0.003).softmax(1)
+    actor = -(best * made["log"]).sum(1).mean()
+    assert loss == pytest.approx(float(made["critics"] + actor) + extra, rel=1e-4)
+    policy: Any = trusting.module.policy
+    assert trusting.module.encoders == {"critics"}
+    assert all(value.grad is not None for value in policy.body.parameters())
 
 
 def test_then_entropy_counts_too_and_cools(soft: Setting) -> None:
@@ -290,7 +326,7 @@ def test_what_was_played_moves_the_policy_towards_it(short: Scenario, shown: Pat
 
 def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
     """However many decisions are to be imitated: nobody shows them."""
-    eager = Setting(short, shown, "rare.imitate=5000", "rare.actor=critics")
+    eager = Setting(short, shown, "rare.imitate=5000", "rare.actor=critics", "rare.weights=binary")
     loss, _ = eager.loss(2000)
     made = pieces(eager, HEAT)
     assert loss == pytest.approx(soft_actor_critic(eager, made), rel=1e-4)
@@ -302,7 +338,7 @@ def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind: str) -> None:
     """Losses are those of the formulas, and the actor's moves the encoder only while it imitates."""
-    setting = Setting(short, shown, f"network.kind={kind}", "network.units=[10,10]")
+    setting = Setting(short, shown, f"network.kind={kind}", "network.units=[10,10]", "rare.weights=binary")
     loss, output = setting.loss(900)
     made = pieces(setting)
     better = made["advantages"] > 0
