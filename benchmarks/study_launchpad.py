@@ -1,11 +1,11 @@
 """What is learned from datasets of different quality, and what it is worth to go on from there by playing.
 
 For green datacenters of 10, 20 and 50 units and what different orders recorded there: cloning (bc), and what
-tells better decisions from worse (cql, with and without its conservative term, and rare, which is
-critic-regularised regression there). Beside them rare that only plays, and launchpad, which begins with the
-dataset and goes on by playing. All networks begin without any order that somebody knew to be good. Every
-policy plays the same 96 episodes that no training saw; what is told are means of all seeds, and differences
-to bc, to rare that only read and to the best order, paired by episode.
+tells better decisions from worse: critic-regularised regression (crr), rare as it is, and cql, with and
+without its conservative term. Beside them rare that only plays, and launchpad, which begins with the dataset
+and goes on by playing. All networks begin without any order that somebody knew to be good. Every policy
+plays the same 96 episodes that no training saw; what is told are means of all seeds, and differences to bc,
+to crr and to the best order, paired by episode.
 After Venkataswamy 2023, 7.5, and RARE, table 1.
 Run: `make study-launchpad`, or with `--seeds 1 --scale 0.1 --cases 10-combo` for a look; what was done is not
 done again.
@@ -55,6 +55,7 @@ OFFLINE = {
     "bc": ["--algo", "bc"],
     "cql": ["--algo", "cql"],
     "cql-not-conservative": ["--algo", "cql", "--set", "cql.conservative=0"],
+    "crr": ["--algo", "rare", "--set", "rare.weights=binary"],
     "rare": ["--algo", "rare"],
 }
 """Methods that only read."""
@@ -105,7 +106,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
     for kind, words in OFFLINE.items():
         chosen = [
             *words,
-            *(imitate if kind == "rare" else []),
+            *(imitate if "rare" in words else []),
             *PLAIN,
             *JUDGED,
             *dataset,
@@ -158,7 +159,7 @@ def values_of(results: list[EpisodeResult], kinds: Mapping[str, str]) -> Values:
 def told(case: str, values: Values, methods: Sequence[str]) -> str:
     """A line for each method."""
     best = max((name for name in values if name not in methods), key=lambda name: values[name].mean())
-    others = ("bc", "rare", best)
+    others = ("bc", "crr", best)
     lines = [f"{case}: best order {best} {values[best].mean():.1f} % of the value"]
     for name in methods:
         over = bootstrap_columns([values[name] - values[other] for other in others])
@@ -171,12 +172,16 @@ def told(case: str, values: Values, methods: Sequence[str]) -> str:
 
 
 def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
-    """Decisions played, and the share of the value that validation earned, from the first ones on."""
+    """Decisions played, and the share of the value that validation earned.
+
+    From the first ones on; who has read before, from the last validation of that on, with 0 played.
+    """
     with (run / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row[f"validation_{METRIC}"]]
-    after = [row for row in rows if int(row["steps"]) > begun]
-    values = [100 * float(row[f"validation_{METRIC}"]) for row in after]
-    return [int(row["steps"]) - begun for row in after], values
+    before = [row for row in rows if 0 < int(row["steps"]) <= begun]
+    shown = before[-1:] + [row for row in rows if int(row["steps"]) > begun]
+    values = [100 * float(row[f"validation_{METRIC}"]) for row in shown]
+    return [max(0, int(row["steps"]) - begun) for row in shown], values
 
 
 def saved(study: Asked, case: str) -> str:
