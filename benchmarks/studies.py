@@ -15,6 +15,9 @@ from math import inf, nan
 from pathlib import Path
 
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow
+from rlsched.learn.policy import load_policy
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.reader import Reader
 
 EPISODES = 24
 """Of an evaluation; drawn with the same seed for all, so that everybody has the same ones."""
@@ -189,6 +192,15 @@ def _played(target: Path) -> list[EpisodeResult]:
         measured = {name: nan if value is None else value for name, value in metrics}
         results.append(EpisodeResult(**episode, metrics=measured))
     return results
+
+
+def agreement(run: Path, shown: Path, most: int | None = None) -> float:
+    """Share of the decisions of a dataset, or of so many drawn from it, that a policy takes, too."""
+    manifest = read_manifest(shown)
+    reader = Reader(shown, manifest, ["obs", "action_mask", "actions"], seed=0)
+    rows = reader.take(min(most or manifest.rows, manifest.rows))
+    reader.close()
+    return float((load_policy(run / "best").act(rows["obs"], rows["action_mask"]) == rows["actions"]).mean())
 
 
 def best_heuristic(rows: Iterable[SummaryRow]) -> SummaryRow:

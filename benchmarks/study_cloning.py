@@ -14,17 +14,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import Asked, asked, collect, evaluate, train
+from studies import Asked, agreement, asked, collect, evaluate, train
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
-from rlsched.learn.policy import load_policy
-from rlsched.offline.manifest import read_manifest
-from rlsched.offline.reader import Reader
 
 TEACHERS = {"qos": "qos", "sjf": "sjf", "combo": "qos,sjf,fcfs,hvf"}
 RECORDED, READ, UNSEEN = 500_000, 2_000_000, 50_000
 METRIC = "job_value_ratio"
-COLUMNS = ["obs", "action_mask", "actions"]
 
 
 def record(study: Asked, case: str, rows: int, seed: int) -> Path:
@@ -39,15 +35,6 @@ def learn(study: Asked, case: str, seed: int) -> None:
     words = ["--algo", "bc", "--dataset", str(record(study, case, RECORDED, 0))]
     words += ["--steps", str(round(study.scale * READ))]
     train(study.folder / f"{case}-{seed}", words, seed=seed, threads=study.threads)
-
-
-def agreement(run: Path, shown: Path) -> float:
-    """Share of the decisions of a dataset that a policy takes, too."""
-    manifest = read_manifest(shown)
-    reader = Reader(shown, manifest, COLUMNS, seed=0)
-    rows = reader.take(manifest.rows)
-    reader.close()
-    return float((load_policy(run / "best").act(rows["obs"], rows["action_mask"]) == rows["actions"]).mean())
 
 
 def earned(study: Asked, case: str) -> dict[str, NDArray[np.float64]]:

@@ -4,8 +4,10 @@ For green datacenters of 10, 20 and 50 units and what different orders recorded 
 tells better decisions from worse: critic-regularised regression (crr), rare as it is, and cql, with and
 without its conservative term. Beside them rare that only plays, and launchpad, which begins with the dataset
 and goes on by playing. All networks begin without any order that somebody knew to be good. Every policy
-plays the same 96 episodes that no training saw; what is told are means of all seeds, and differences to bc,
-to crr and to the best order, paired by episode.
+plays the same 96 episodes that no training saw; what is told are means of all seeds, differences to bc, to
+crr and to the best order, paired by episode, and how many of the recorded decisions a policy takes, too. At
+the end a table says what is to be advised for which data: the first in the order of what they ask for (to
+read once, to judge, to play) that cannot be told from the best.
 After Venkataswamy 2023, 7.5, and RARE, table 1.
 Run: `make study-launchpad`, or with `--seeds 1 --scale 0.1 --cases 10-combo` for a look; what was done is not
 done again.
@@ -20,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import Asked, asked, collect, evaluate, train
+from studies import Asked, agreement, asked, collect, evaluate, train
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
@@ -35,6 +37,9 @@ What a choice is worth is some thousandths of what returns differ by anyway, so 
 
 EPISODES = 96
 """Of an evaluation; the best differ by thousandths."""
+
+COMPARED = 100_000
+"""Recorded decisions that a policy is asked about."""
 
 UNITS = (10, 20, 50)
 DATA = {
@@ -156,9 +161,21 @@ def values_of(results: list[EpisodeResult], kinds: Mapping[str, str]) -> Values:
     }
 
 
-def told(case: str, values: Values, methods: Sequence[str]) -> str:
-    """A line for each method."""
-    best = max((name for name in values if name not in methods), key=lambda name: values[name].mean())
+def best_order(values: Values, methods: Sequence[str]) -> str:
+    """Of those that nobody has learned."""
+    return max((name for name in values if name not in methods), key=lambda name: values[name].mean())
+
+
+def told(case: str, values: Values, agreed: Mapping[str, float]) -> str:
+    """A line for each method.
+
+    Args:
+        case: which.
+        values: of all policies.
+        agreed: method -> share of the recorded decisions that it takes, too.
+    """
+    methods = list(agreed)
+    best = best_order(values, methods)
     others = ("bc", "crr", best)
     lines = [f"{case}: best order {best} {values[best].mean():.1f} % of the value"]
     for name in methods:
@@ -167,7 +184,36 @@ def told(case: str, values: Values, methods: Sequence[str]) -> str:
             f"{each.mean:+.2f} [{each.low:+.2f}, {each.high:+.2f}] to {other}"
             for each, other in zip(over, others, strict=True)
         )
-        lines.append(f"  {name:<22} {values[name].mean():5.1f} %  {words}")
+        lines.append(f"  {name:<22} {values[name].mean():5.1f} %  {words}; {agreed[name]:.1%} alike")
+    return "\n".join(lines)
+
+
+def advice(cases: Mapping[str, Values], methods: Sequence[str]) -> str:
+    """Markdown: what cannot be told from the best and asks for the least, and how far it is ahead.
+
+    Args:
+        cases: case -> values of all policies.
+        methods: those that learn, who asks for the least first.
+    """
+    lines = [
+        "| recorded | best order | advised | value (%) | ahead of the order | ahead of bc |",
+        "|" + " --- |" * 6,
+    ]
+    for case, values in cases.items():
+        order = best_order(values, methods)
+        best = max(methods, key=lambda name: values[name].mean())
+        behind = bootstrap_columns([values[name] - values[best] for name in methods])
+        advised = next(name for name, each in zip(methods, behind, strict=True) if each.high >= 0)
+        ahead = bootstrap_columns([values[advised] - values[other] for other in (order, "bc")])
+        words = [f"{each.mean:+.2f} [{each.low:+.2f}, {each.high:+.2f}]" for each in ahead]
+        cells = [
+            case,
+            f"{order} {values[order].mean():.1f}",
+            advised,
+            f"{values[advised].mean():.1f}",
+            *words,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -234,13 +280,18 @@ def main() -> None:
     for units in [units for units, cases in of_units.items() if cases]:
         study.for_seeds(partial(play, study, units))
     study.learn(partial(learn, study))
+    kinds, found = [*OFFLINE, LAUNCHPAD, ONLINE], {}
     for case in study.cases:
-        kinds = [*OFFLINE, LAUNCHPAD, ONLINE]
         runs = {run_of(study, case, kind, seed): kind for kind in kinds for seed in range(study.seeds)}
         words = ["--scenario", scenario_of(case), "--against", "packing,fcfs,sjf,qos,hvf,random"]
         results = evaluate(list(runs), words, study.folder / f"{case}.json", episodes=EPISODES)
-        print(told(case, values_of(results, {str(run): kind for run, kind in runs.items()}), kinds))
+        found[case] = values_of(results, {str(run): kind for run, kind in runs.items()})
+        shares: dict[str, list[float]] = {}
+        for run, kind in runs.items():
+            shares.setdefault(kind, []).append(agreement(run, dataset_of(study, case), COMPARED))
+        print(told(case, found[case], {kind: float(np.mean(each)) for kind, each in shares.items()}))
         print(saved(study, case))
+    print(advice(found, kinds))
     for units, cases in of_units.items():
         if cases:
             print(f"picture: {draw(study, units, cases)}")
