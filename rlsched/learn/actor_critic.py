@@ -80,7 +80,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
             Judge(self.layout, network, policy.judge(), own["logit_value"], self.model_config["coming"])
             for _ in range(2)
         )
-        self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"])
+        self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"], own["spreads"])
         self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))
         ends = [[0, own["epsilon"]], [own["epsilon_steps"], own["final_epsilon"]]]
         self.epsilon_schedule = Scheduler(ends, framework=self.framework)

@@ -15,20 +15,24 @@ class PopArt(nn.Module):
     Of the first minibatches all count alike, or what was guessed before them would stay for as long as many
     runs are: where returns are 1.25 and differ by 0.04, critics would think in units of 1 meanwhile.
 
+    Adam moves what is said by about as much of a unit at every step, however large that is. So a unit is many
+    spreads: in units of one, critics follow what they are told too slowly.
+
     Args:
         mean: expected at first.
         rate: share of the way that both go per minibatch, once there were many.
+        spreads: that a unit is; at first it is 1 of reward.
     """
 
     mean: Tensor
     square: Tensor
     seen: Tensor
 
-    def __init__(self, mean: float, rate: float) -> None:
+    def __init__(self, mean: float, rate: float, spreads: float) -> None:
         super().__init__()
-        self.rate = rate
+        self.rate, self.spreads = rate, spreads
         self.register_buffer("mean", torch.tensor(float(mean)))
-        self.register_buffer("square", torch.tensor(float(mean) ** 2 + 1.0))
+        self.register_buffer("square", torch.tensor(float(mean) ** 2 + 1.0 / spreads**2))
         self.register_buffer("seen", torch.tensor(0))  # minibatches
 
     @property
@@ -36,13 +40,18 @@ class PopArt(nn.Module):
         """Standard deviation of the targets."""
         return (self.square - self.mean**2).clamp(min=LEAST_SPREAD**2).sqrt()
 
+    @property
+    def unit(self) -> Tensor:
+        """Of what is normalised, in units of reward."""
+        return self.spreads * self.spread
+
     def forward(self, targets: Tensor) -> Tensor:
         """Normalised, the same shape."""
-        return (targets - self.mean) / self.spread
+        return (targets - self.mean) / self.unit
 
     def undo(self, values: Tensor) -> Tensor:
         """In units of reward, the same shape."""
-        return values * self.spread + self.mean
+        return values * self.unit + self.mean
 
     @torch.no_grad()
     def update(self, targets: Tensor) -> tuple[float, float]:
@@ -54,7 +63,7 @@ class PopArt(nn.Module):
         Returns:
             Factor and offset that keep what normalised values mean.
         """
-        mean, spread = self.mean.clone(), self.spread.clone()
+        mean, unit = self.mean.clone(), self.unit.clone()
         moments = torch.stack([targets.mean(), targets.square().mean()])
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(moments)
@@ -63,4 +72,4 @@ class PopArt(nn.Module):
         rate = max(self.rate, 1.0 / int(self.seen))
         self.mean.lerp_(moments[0], rate)
         self.square.lerp_(moments[1], rate)
-        return float(spread / self.spread), float((mean - self.mean) / self.spread)
+        return float(unit / self.unit), float((mean - self.mean) / self.unit)

@@ -333,7 +333,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         popart = self.networks.popart
         believed = popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
         temperature = self.config.learner_config_dict["own"]["conservative_temperature"]
-        return conservative_gap(believed, actions.repeat(2), temperature) / popart.spread**2
+        return conservative_gap(believed, actions.repeat(2), temperature) / popart.unit**2
 
     def _tell(self, module_id: str, values: Mapping[str, Tensor]) -> None:
         """Report means of a minibatch."""

@@ -159,6 +159,12 @@ class Rare(WithCritics):
     norm_rate: float = Field(
         1e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
     )
+    spreads: float = Field(
+        20.0,
+        gt=0,
+        description="of the targets, that a unit of the critics is: Adam moves what they say by so much of a "
+        "unit per minibatch, so that they follow slowly in units of 1",
+    )
     imitate: int = Field(
         200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
     )

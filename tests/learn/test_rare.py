@@ -40,12 +40,18 @@ LIFETIME = "num_env_steps_sampled_lifetime"
 TARGETS = st.lists(st.floats(-20, 20), min_size=1, max_size=8)
 
 
-@given(st.lists(TARGETS, min_size=1, max_size=4), st.floats(-5, 5), st.floats(0.01, 1), st.floats(-3, 3))
+@given(
+    st.lists(TARGETS, min_size=1, max_size=4),
+    st.floats(-5, 5),
+    st.floats(0.01, 1),
+    st.floats(1, 30),
+    st.floats(-3, 3),
+)
 def test_the_scale_changes_and_what_values_mean_does_not(
-    batches: list[list[float]], mean: float, rate: float, value: float
+    batches: list[list[float]], mean: float, rate: float, spreads: float, value: float
 ) -> None:
     """Nor by how much it is off: that is in the new scale."""
-    popart, normalised = PopArt(mean, rate), torch.tensor(value)
+    popart, normalised = PopArt(mean, rate, spreads), torch.tensor(value)
     before = popart.undo(normalised)
     for k, targets in enumerate(batches, 1):
         share = max(rate, 1 / k)
@@ -60,13 +66,15 @@ def test_the_scale_changes_and_what_values_mean_does_not(
 
 def test_the_scale_is_that_of_the_targets_from_the_first() -> None:
     """By hand; a guess stays nowhere, and early minibatches count no more than later ones."""
-    popart = PopArt(7.0, 0.1)
+    popart = PopArt(7.0, 0.1, 4.0)
+    assert float(popart.unit) == pytest.approx(1, rel=1e-4)
     batches = [torch.tensor([1.0, 3.0]), torch.tensor([4.0, 4.0]), torch.tensor([0.0, 6.0])]
     for k, batch in enumerate(batches):
         popart.update(batch)
         every = torch.cat(batches[: k + 1])
         assert float(popart.mean) == pytest.approx(float(every.mean()))
         assert float(popart.spread) == pytest.approx(float(every.std(correction=0)))
+    assert float(popart(torch.tensor(3.0 + 8 * float(popart.spread)))) == pytest.approx(2)  # of 4 spreads
     for _ in range(200):
         popart.update(torch.tensor([1.0, 2.0]))
     assert float(popart.mean) == pytest.approx(1.5, abs=1e-3)
@@ -170,7 +178,7 @@ def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
             ticks = float(batch[Columns.NEXT_OBS][row, -1] - batch[Columns.OBS][row, -1])
             over = bool(batch[Columns.TERMINATEDS][row])
             targets.append(float(batch[Columns.REWARDS][row]) + (0 if over else GAMMA**ticks * following))
-        wanted = (torch.tensor(targets) - module.popart.mean) / module.popart.spread
+        wanted = (torch.tensor(targets) - module.popart.mean) / module.popart.unit
         actions = batch[Columns.ACTIONS].long()
         error = (twins.gather(2, actions.expand(2, -1)[..., None])[..., 0] - wanted).abs()
         huber = torch.where(error < 1, 0.5 * error**2, error - 0.5).mean()
@@ -222,7 +230,7 @@ def conservative(setting: Setting, made: dict[str, torch.Tensor]) -> float:
             own = worths[np.isfinite(worths)] / 0.01
             gaps.append(0.01 * (own.max() + np.log(np.exp(own - own.max()).sum())) - worths[action])
     assert min(gaps) >= -1e-6
-    return TRUST * float(np.mean(gaps)) / float(setting.module.popart.spread) ** 2
+    return TRUST * float(np.mean(gaps)) / float(setting.module.popart.unit) ** 2
 
 
 def test_or_what_critics_think_is_best_that_trust_what_was_shown(trusting: Setting) -> None:
@@ -277,7 +285,7 @@ def test_and_the_actor_from_what_came_of_its_decisions(setting: Setting) -> None
     assert (ratio > 1.2).any()
     assert (ratio < 0.8).any()
     surrogate = torch.where(gained > 0, ratio.clamp(max=1.2) * gained, ratio.clamp(min=0.8) * gained).mean()
-    wanted = (batch[Postprocessing.VALUE_TARGETS] - setting.module.popart.mean) / setting.module.popart.spread
+    wanted = (batch[Postprocessing.VALUE_TARGETS] - setting.module.popart.mean) / setting.module.popart.unit
     error = (made["expected"] - wanted).abs()
     critics = torch.where(error < 1, 0.5 * error**2, error - 0.5).mean()
     assert float(loss.detach()) == pytest.approx(float(critics - surrogate), rel=1e-4)
