@@ -264,6 +264,7 @@ def draw(study: Asked, units: str, cases: list[str]) -> Path:
                     x, y, "o-", color=f"C{k}", linewidth=1.2, markersize=3, label=label if seed == 0 else None
                 )
         quiet_axes(axes, "y")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("decisions played")
         axes.set_ylabel("share of the submitted value (%)")
         axes.legend(frameon=False)
