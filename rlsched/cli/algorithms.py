@@ -63,9 +63,10 @@ ENTRIES = {
     ),
     "rare": Entry(
         "rare",
-        "an actor and twin critics on one encoder: critic-regularised regression with --dataset, soft "
-        "actor-critic among actions without",
-        "Venkataswamy 2023; Wang et al. 2020; Christodoulou 2019",
+        "an actor and twin critics on one encoder: with --dataset the actor does what critics think is best "
+        "that trust what was shown, or critic-regularised regression; from play it goes by what came of its "
+        "decisions, or soft actor-critic",
+        "Venkataswamy 2023; Kumar et al. 2020; Wang et al. 2020; Schulman et al. 2017; Christodoulou 2019",
     ),
     "launchpad": Entry(
         "launchpad",

@@ -183,6 +183,7 @@ RARE = Description(
         "value_mean",
         "vf_explained_var",
         "better_share",
+        GAP,
         "entropy",
         "temperature",
         AGREEMENT,

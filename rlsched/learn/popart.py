@@ -13,7 +13,7 @@ class PopArt(nn.Module):
     """Normalises targets by their running mean and spread.
 
     Of the first minibatches all count alike, or what was guessed before them would stay for as long as many
-    runs are: where returns are 1.25 and differ by 0.04, critics would think in units of 1 meanwhile.
+    runs are.
 
     Adam moves what is said by about as much of a unit at every step, however large that is. So a unit is many
     spreads: in units of one, critics follow what they are told too slowly.

@@ -41,7 +41,7 @@ from torch.nn.functional import huber_loss, one_hot
 
 from rlsched.learn.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
 from rlsched.learn.cloning import ReadingLearner
-from rlsched.learn.cql import conservative_gap
+from rlsched.learn.cql import GAP, conservative_gap
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
 from rlsched.learn.minibatches import Minibatches
@@ -130,7 +130,8 @@ class Rare(Algorithm):
         phases: Phases = self.config.told["phases"]
         known = self._decisions()
         if known < phases.read:
-            self._read(int(min(self.config.told["rows"], phases.read - known)))
+            end = phases.read if known >= phases.imitate else min(phases.imitate, phases.read)
+            self._read(int(min(self.config.told["rows"], end - known)))
         else:
             self._play()
 
@@ -270,7 +271,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         self.targets = self._targets(batch, fwd_out)
         legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
         taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
-        critics = huber_loss(taken, networks.popart(self.targets).expand(2, -1))
+        critics = self._errors(taken, self.targets)
         every = logits.log_softmax(dim=1)
         chances = every.exp()
         believed = networks.popart.undo(worths.detach().min(0).values)
@@ -286,7 +287,9 @@ class RareLearner(PlayedLearner, ReadingLearner):
             self._tell(module_id, told)
             return critics
         if self.reads and own["weights"] == "best":
-            critics = critics + own["conservative"] * self._overrated(worths, actions, legal)
+            told[GAP] = self._overrated(worths, actions, legal)
+            # Of errors in units of reward, as cql has it, while errors here are in spreads, squared.
+            critics = critics + own["conservative"] * told[GAP] / networks.popart.spread**2
         entropy = entropies(every, legal)
         temperature = networks.log_temperature.exp()
         if self.reads:
@@ -308,7 +311,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         networks = self.networks
         every = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
         expected = (every.detach().exp() * fwd_out[WORTHS]).sum(2)
-        critics = huber_loss(expected, networks.popart(batch[Postprocessing.VALUE_TARGETS]).expand(2, -1))
+        critics = self._errors(expected, batch[Postprocessing.VALUE_TARGETS])
         actor = surrogate(every, batch, self.config.learner_config_dict["own"]["clip"])
         legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
         told = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
@@ -326,14 +329,19 @@ class RareLearner(PlayedLearner, ReadingLearner):
         return regression_weights(advantages, own["weights"], own["beta"]).unsqueeze(1) * shown
 
     def _overrated(self, worths: Tensor, actions: Tensor, legal: Tensor) -> Tensor:
-        """By how much critics think more of other actions than of those shown, on average of the critics.
+        """By how much critics think more of other actions than of those shown, on average of the critics."""
+        believed = self.networks.popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
+        temperature = self.config.learner_config_dict["own"]["conservative_temperature"]
+        return conservative_gap(believed, actions.repeat(2), temperature)
 
-        For errors in units of reward, as cql has it, while errors here are in those of `popart`, squared.
+    def _errors(self, worths: Tensor, targets: Tensor) -> Tensor:
+        """Huber's loss of what (critic, row) say of (row,) targets, in spreads of these.
+
+        In the critics' own units it would be so small beside the actor's that it did not move what both see
+        by: Adam goes by what the gradients of a weight were like before.
         """
         popart = self.networks.popart
-        believed = popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
-        temperature = self.config.learner_config_dict["own"]["conservative_temperature"]
-        return conservative_gap(believed, actions.repeat(2), temperature) / popart.unit**2
+        return huber_loss(worths * popart.spreads, (popart(targets) * popart.spreads).expand(2, -1))
 
     def _tell(self, module_id: str, values: Mapping[str, Tensor]) -> None:
         """Report means of a minibatch."""

@@ -146,7 +146,7 @@ class Cql(WithCritics):
         description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
     )
     temperature: float = Field(
-        0.01, gt=0, description="of the soft maximum, in units of reward of returns of about 1"
+        0.01, ge=1e-6, description="of the soft maximum, in units of reward of returns of about 1"
     )
 
 
@@ -161,7 +161,8 @@ class Rare(WithCritics):
     )
     spreads: float = Field(
         20.0,
-        gt=0,
+        ge=1,
+        le=100,
         description="of the targets, that a unit of the critics is: Adam moves what they say by so much of a "
         "unit per minibatch, so that they follow slowly in units of 1",
     )
@@ -176,11 +177,13 @@ class Rare(WithCritics):
     )
     best_temperature: float = Field(
         0.003,
-        gt=0,
+        ge=1e-6,
         description="of best: what actions have to differ by to be told apart, of returns of about 1",
     )
-    conservative: float = Field(0.001, ge=0, description="of best: as cql.conservative")
-    conservative_temperature: float = Field(0.01, gt=0, description="of best: as cql.temperature")
+    conservative: float = Field(0.001, ge=0, description="of best, while reading: as cql.conservative")
+    conservative_temperature: float = Field(
+        0.01, ge=1e-6, description="of best, while reading: as cql.temperature"
+    )
     beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
     actor: Literal["critics", "played"] = Field(
         "played",
