@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # `python3 -m venv` and pip work everywhere; torch first and pinned, so that nothing else pulls another build.
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+# Of what the runs of `make study-launchpad` learn from, three million decisions at 1.
+SCALE ?= 0.333
 
 .PHONY: demo test lint bench study study-green study-horizon study-launchpad clean setup
 
@@ -47,8 +49,8 @@ study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases,
 study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight cells, three seeds each, about 25 minutes
 	$(BIN)/python benchmarks/study_horizon.py
 
-study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: fifteen cases, three seeds each
-	$(BIN)/python benchmarks/study_launchpad.py
+study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: 17 cases, three seeds each, about 8 hours (20 with SCALE=1)
+	$(BIN)/python benchmarks/study_launchpad.py --scale $(SCALE)
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

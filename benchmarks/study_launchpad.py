@@ -1,22 +1,23 @@
 """What is learned from datasets of different quality, and what it is worth to go on from there by playing.
 
 For green datacenters of 10, 20 and 50 units and what different orders recorded there: cloning (bc), and what
-tells better decisions from worse: critic-regularised regression (crr), rare as it is, and cql, with and
-without its conservative term. Beside them rare that only plays, and launchpad, which begins with the dataset
-and goes on by playing. All networks begin without any order that somebody knew to be good. Every policy
-plays the same 96 episodes that no training saw; what is told are means of all seeds, differences to bc, to
-crr and to the best order, paired by episode, and how many of the recorded decisions a policy takes, too. At
-the end a table says what is to be advised for which data: the first in the order of what they ask for (to
-read once, to judge, to play) that cannot be told from the best.
+tells better decisions from worse: critic-regularised regression (crr), rare as it is, and cql, on what
+several recorded in turns also without its conservative term. Beside them rare that only plays, and launchpad,
+which begins with the dataset and goes on by playing. All networks begin without any order that somebody knew
+to be good. Every policy plays the same 96 episodes that no training saw; what is told are means of all seeds,
+differences to bc, to crr and to the best order, paired by episode, and how many of the recorded decisions a
+policy takes, too. At the end a table says what is to be advised for which data: the first in the order of
+what they ask for (to read once, to judge, to play) that cannot be told from the best.
 After Venkataswamy 2023, 7.5, and RARE, table 1.
 Run: `make study-launchpad`, or with `--seeds 1 --scale 0.1 --cases 10-combo` for a look; what was done is not
-done again.
+done again. A case takes about an hour on two cores, and half an hour with `--scale 0.333`.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from studies import Asked, agreement, asked, collect, evaluate, train
 
-from rlsched.evaluate.bootstrap import bootstrap_columns
+from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.files import write_whole
-from rlsched.report.style import house_style, new_figure, quiet_axes, to_png
+from rlsched.report.style import HEURISTIC, INK, LEARNED, house_style, new_figure, quiet_axes, to_png
 
 ROWS, READ, PLAYED = 3_000_000, 3_000_000, 1_000_000
 """Decisions of a dataset, that are learned from in it, and that are played.
@@ -45,21 +46,32 @@ UNITS = (10, 20, 50)
 DATA = {
     "qos": "qos",
     "sjf": "sjf",
+    "fcfs": "fcfs",
+    "hvf": "hvf",
     "qos_sjf": "qos,sjf",
     "combo": "qos,sjf,fcfs,hvf",
     "combo_random": "qos,sjf,fcfs,hvf,random",
 }
 """Who recorded, each as many episodes [G 7.5]; random decisions are ours: they show what is bad."""
 
-CASES = [f"{units}-{data}" for units in UNITS for data in DATA]
+AT_20 = ("fcfs", "hvf")
+"""Recorded at 20 units only [G table 7.2]."""
+
+CASES = [f"{units}-{data}" for units in UNITS for data in DATA if units == 20 or data not in AT_20]
+
+CLONED = 4
+"""Times that bc reads as much: it does so in the time that others take to read it once."""
 
 IMITATED = 1 / 18
 """Of what rare reads, as it is."""
 
+ABLATION, ABLATED = "cql-not-conservative", ("combo", "combo_random")
+"""What shows whether a term is needed, and where it is shown."""
+
 OFFLINE = {
     "bc": ["--algo", "bc"],
     "cql": ["--algo", "cql"],
-    "cql-not-conservative": ["--algo", "cql", "--set", "cql.conservative=0"],
+    ABLATION: ["--algo", "cql", "--set", "cql.conservative=0"],
     "crr": ["--algo", "rare", "--set", "rare.weights=binary"],
     "rare": ["--algo", "rare"],
 }
@@ -78,11 +90,27 @@ REMEMBERED = ["--set", f"rare.buffer={PLAYED}"]
 
 ONLINE, LAUNCHPAD = "online", "launchpad"
 METRIC = "job_value_ratio"
+ORDERS = "packing,fcfs,sjf,qos,hvf,random"
 
 
 def scenario_of(case: str) -> str:
     """The datacenter of a case."""
     return f"green-{case.partition('-')[0]}"
+
+
+def recorded(case: str) -> str:
+    """Which data a case learns from."""
+    return case.partition("-")[2]
+
+
+def offline_of(case: str) -> dict[str, list[str]]:
+    """Who only reads in a case, and the words for it."""
+    return {kind: words for kind, words in OFFLINE.items() if kind != ABLATION or recorded(case) in ABLATED}
+
+
+def methods_of(case: str) -> list[str]:
+    """Who learns in a case, who asks for the least first: to read once, to judge, to play."""
+    return [*offline_of(case), LAUNCHPAD, ONLINE]
 
 
 def dataset_of(study: Asked, case: str) -> Path:
@@ -92,7 +120,7 @@ def dataset_of(study: Asked, case: str) -> Path:
 
 def record(study: Asked, case: str) -> None:
     """Collect the dataset of a case, or the rest of it."""
-    words = ["--scenario", scenario_of(case), *REWARD, "--policy", DATA[case.partition("-")[2]]]
+    words = ["--scenario", scenario_of(case), *REWARD, "--policy", DATA[recorded(case)]]
     words += ["--steps", str(round(study.scale * ROWS))]
     collect(dataset_of(study, case), words, threads=study.threads)
 
@@ -108,7 +136,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
     read, played = round(study.scale * READ), round(study.scale * PLAYED)
     dataset = ["--dataset", str(dataset_of(study, case))]
     imitate = ["--set", f"rare.imitate={round(read * IMITATED)}"]
-    for kind, words in OFFLINE.items():
+    for kind, words in offline_of(case).items():
         chosen = [
             *words,
             *(imitate if "rare" in words else []),
@@ -116,7 +144,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
             *JUDGED,
             *dataset,
             "--steps",
-            str(read),
+            str(CLONED * read if kind == "bc" else read),
         ]
         train(run_of(study, case, kind, seed), chosen, seed=seed, threads=study.threads)
     words = [
@@ -141,80 +169,135 @@ def play(study: Asked, units: str, seed: int) -> None:
     train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
-Values = Mapping[str, NDArray[np.float64]]
+@dataclass(frozen=True)
+class Outcome:
+    """What all policies of a case came to.
+
+    Attributes:
+        case: which.
+        values: policy -> (runs, episodes) share of the value in per cent; an order has one run.
+        alike: method -> share of the recorded decisions that it takes, too, on average of its runs.
+    """
+
+    case: str
+    values: Mapping[str, NDArray[np.float64]]
+    alike: Mapping[str, float]
+
+    def mean(self, name: str) -> float:
+        """Per cent of the value."""
+        return float(self.values[name].mean())
+
+    def ahead(self, names: Sequence[str], other: str) -> list[Interval]:
+        """How far each is ahead of another, runs averaged, paired by episode."""
+        return bootstrap_columns([self.values[name].mean(0) - self.values[other].mean(0) for name in names])
+
+    @property
+    def methods(self) -> list[str]:
+        """Who learned."""
+        return list(self.alike)
+
+    @property
+    def best_order(self) -> str:
+        """Of those that nobody has learned."""
+        return max((name for name in self.values if name not in self.alike), key=self.mean)
+
+    @property
+    def best_recorder(self) -> str:
+        """Of those who recorded."""
+        return max(DATA[recorded(self.case)].split(","), key=self.mean)
+
+    @property
+    def best_method(self) -> str:
+        """Of those that learned."""
+        return max(self.methods, key=self.mean)
 
 
-def values_of(results: list[EpisodeResult], kinds: Mapping[str, str]) -> Values:
-    """(episode,) share of the value that each order earned and, on average of its seeds, each method.
+def outcome_of(study: Asked, case: str) -> Outcome:
+    """Let everybody play, and ask all that learned about what was recorded."""
+    runs = {run_of(study, case, kind, k): kind for kind in methods_of(case) for k in range(study.seeds)}
+    words = ["--scenario", scenario_of(case), "--against", ORDERS]
+    results = evaluate(list(runs), words, study.folder / f"{case}.json", episodes=EPISODES)
+    shares: dict[str, list[float]] = {}
+    for run, kind in runs.items():
+        shares.setdefault(kind, []).append(agreement(run, dataset_of(study, case), COMPARED))
+    kinds = {str(run): kind for run, kind in runs.items()}
+    return Outcome(case, values_of(results, kinds), {kind: float(np.mean(s)) for kind, s in shares.items()})
+
+
+def values_of(results: list[EpisodeResult], kinds: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
+    """Policy -> (runs, episodes) share of the value in per cent.
 
     Args:
         results: of all policies.
-        kinds: run -> method.
+        kinds: run -> method; whoever is not among them goes by its own name.
     """
-    found: dict[str, dict[int, list[float]]] = {}
+    found: dict[str, dict[str, dict[int, float]]] = {}
     for result in results:
-        episodes = found.setdefault(kinds.get(result.policy, result.policy), {})
-        episodes.setdefault(result.episode, []).append(100 * result.metrics[METRIC])
+        runs = found.setdefault(kinds.get(result.policy, result.policy), {})
+        runs.setdefault(result.policy, {})[result.episode] = 100 * result.metrics[METRIC]
     return {
-        name: np.array([np.mean(episodes[number]) for number in sorted(episodes)])
-        for name, episodes in found.items()
+        name: np.array([[episodes[number] for number in sorted(episodes)] for episodes in runs.values()])
+        for name, runs in found.items()
     }
 
 
-def best_order(values: Values, methods: Sequence[str]) -> str:
-    """Of those that nobody has learned."""
-    return max((name for name in values if name not in methods), key=lambda name: values[name].mean())
+def in_words(over: Interval) -> str:
+    """A difference with its interval."""
+    return f"{over.mean:+.2f} [{over.low:+.2f}, {over.high:+.2f}]"
 
 
-def told(case: str, values: Values, agreed: Mapping[str, float]) -> str:
-    """A line for each method.
-
-    Args:
-        case: which.
-        values: of all policies.
-        agreed: method -> share of the recorded decisions that it takes, too.
-    """
-    methods = list(agreed)
-    best = best_order(values, methods)
-    others = ("bc", "crr", best)
-    lines = [f"{case}: best order {best} {values[best].mean():.1f} % of the value"]
-    for name in methods:
-        over = bootstrap_columns([values[name] - values[other] for other in others])
-        words = ", ".join(
-            f"{each.mean:+.2f} [{each.low:+.2f}, {each.high:+.2f}] to {other}"
-            for each, other in zip(over, others, strict=True)
-        )
-        lines.append(f"  {name:<22} {values[name].mean():5.1f} %  {words}; {agreed[name]:.1%} alike")
-    return "\n".join(lines)
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
 
 
-def advice(cases: Mapping[str, Values], methods: Sequence[str]) -> str:
-    """Markdown: what cannot be told from the best and asks for the least, and how far it is ahead.
-
-    Args:
-        cases: case -> values of all policies.
-        methods: those that learn, who asks for the least first.
-    """
-    lines = [
-        "| recorded | best order | advised | value (%) | ahead of the order | ahead of bc |",
-        "|" + " --- |" * 6,
+def told(outcome: Outcome) -> str:
+    """Markdown: what each method came to, and how far it is ahead of others."""
+    methods, others = outcome.methods, ("bc", "crr", outcome.best_order)
+    columns = [
+        [" " if name == other else in_words(each) for name, each in zip(methods, over, strict=True)]
+        for other in others
+        for over in [outcome.ahead(methods, other)]
     ]
-    for case, values in cases.items():
-        order = best_order(values, methods)
-        best = max(methods, key=lambda name: values[name].mean())
-        behind = bootstrap_columns([values[name] - values[best] for name in methods])
-        advised = next(name for name, each in zip(methods, behind, strict=True) if each.high >= 0)
-        ahead = bootstrap_columns([values[advised] - values[other] for other in (order, "bc")])
-        words = [f"{each.mean:+.2f} [{each.low:+.2f}, {each.high:+.2f}]" for each in ahead]
-        cells = [
-            case,
-            f"{order} {values[order].mean():.1f}",
-            advised,
-            f"{values[advised].mean():.1f}",
-            *words,
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = []
+    for name, *over in zip(methods, *columns, strict=True):
+        runs = " ".join(f"{run.mean():.1f}" for run in outcome.values[name])
+        rows.append([name, f"{outcome.mean(name):.1f} ({runs})", *over, f"{outcome.alike[name]:.1%}"])
+    orders = [name for name in outcome.values if name not in methods]
+    said = ", ".join(f"{name} {outcome.mean(name):.1f}" for name in sorted(orders, key=outcome.mean)[::-1])
+    head = [outcome.case, "value (%), and of each run", *(f"to {name}" for name in others), "alike"]
+    return f"{table(head, rows)}\n\nOrders: {said}."
+
+
+def quality(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: agreement with what was recorded, and how far methods are ahead of bc, data by data."""
+    methods = list(dict.fromkeys(name for outcome in outcomes for name in outcome.methods))
+    later = [name for name in methods if name != "bc"]
+    shares, ahead = [], []
+    for outcome in outcomes:
+        took = {name: f"{share:.1%}" for name, share in outcome.alike.items()}
+        shares.append([outcome.case, *(took.get(name, " ") for name in methods)])
+        recorder = outcome.best_recorder
+        over = dict(zip(outcome.methods, map(in_words, outcome.ahead(outcome.methods, "bc")), strict=True))
+        bc = f"{outcome.mean('bc'):.1f}, {in_words(outcome.ahead(['bc'], recorder)[0])}"
+        cells = [f"{recorder} {outcome.mean(recorder):.1f}", bc, *(over.get(name, " ") for name in later)]
+        ahead.append([outcome.case, *cells])
+    head = ["ahead of bc", "best recorder", "bc, ahead of it", *later]
+    return f"{table(['recorded decisions taken', *methods], shares)}\n\n{table(head, ahead)}"
+
+
+def advice(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: what cannot be told from the best and asks for the least, and how far it is ahead."""
+    rows = []
+    for outcome in outcomes:
+        behind = outcome.ahead(outcome.methods, outcome.best_method)
+        advised = next(name for name, each in zip(outcome.methods, behind, strict=True) if each.high >= 0)
+        order = outcome.best_order
+        ahead = [in_words(outcome.ahead([advised], other)[0]) for other in (order, "bc")]
+        values = [f"{order} {outcome.mean(order):.1f}", advised, f"{outcome.mean(advised):.1f}"]
+        rows.append([outcome.case, *values, *ahead])
+    head = ["recorded", "best order", "advised", "value (%)", "ahead of the order", "ahead of bc"]
+    return table(head, rows)
 
 
 def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
@@ -230,39 +313,36 @@ def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
     return [max(0, int(row["steps"]) - begun) for row in shown], values
 
 
+def curves(study: Asked, case: str, kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(points,) decisions played, and (runs, points) the share of the value in validation."""
+    begun = round(study.scale * READ) if kind == LAUNCHPAD else 0
+    runs = [curve(run_of(study, case, kind, seed), begun) for seed in range(study.seeds)]
+    points = min(len(x) for x, _ in runs)
+    return np.array(runs[0][0][:points]), np.array([y[:points] for _, y in runs])
+
+
 def saved(study: Asked, case: str) -> str:
     """After how many decisions of its own launchpad is where only playing ends; of the means of all seeds."""
-    read = round(study.scale * READ)
-
-    def mean_curve(kind: str, begun: int) -> tuple[list[float], list[float]]:
-        curves = [curve(run_of(study, case, kind, seed), begun) for seed in range(study.seeds)]
-        return curves[0][0], [float(np.mean(values)) for values in zip(*(y for _, y in curves), strict=True)]
-
-    played, alone = mean_curve(ONLINE, 0)
-    begun, launched = mean_curve(LAUNCHPAD, read)
-    there = [x for x, y in zip(begun, launched, strict=True) if y >= alone[-1]]
-    when = f"after {there[0]:,} of" if there else "not within"
-    return (
-        f"  launchpad is where playing alone ends ({alone[-1]:.1f} %) {when} {played[-1]:,} decisions played"
-    )
+    played, alone = curves(study, case, ONLINE)
+    begun, launched = curves(study, case, LAUNCHPAD)
+    end = alone.mean(0)[-1]
+    there = begun[launched.mean(0) >= end]
+    when = f"after {there[0]:,.0f} of" if len(there) else "not within"
+    return f"Launchpad is where playing alone ends ({end:.1f} %) {when} {played[-1]:,.0f} decisions played."
 
 
-def draw(study: Asked, units: str, cases: list[str]) -> Path:
-    """What playing adds: online from nothing, launchpad from each dataset."""
-    read = round(study.scale * READ)
+def draw_saved(study: Asked, units: str, cases: list[str]) -> Path:
+    """What playing adds: online from nothing, launchpad from each dataset; means, and from least to most."""
     target = study.folder / f"launchpad-{units}.png"
     with house_style():
         figure = new_figure(7.0, 4.2)
         axes = figure.subplots()
-        lines = {ONLINE: (units, ONLINE, 0)} | {
-            f"launchpad, {case.partition('-')[2]}": (case, LAUNCHPAD, read) for case in cases
-        }
-        for k, (label, (case, kind, begun)) in enumerate(lines.items()):
-            for seed in range(study.seeds):
-                x, y = curve(run_of(study, case, kind, seed), begun)
-                axes.plot(
-                    x, y, "o-", color=f"C{k}", linewidth=1.2, markersize=3, label=label if seed == 0 else None
-                )
+        lines = {ONLINE: (cases[0], ONLINE)}
+        lines |= {f"launchpad, {recorded(case)}": (case, LAUNCHPAD) for case in cases}
+        for k, (label, (case, kind)) in enumerate(lines.items()):
+            x, y = curves(study, case, kind)
+            axes.fill_between(x, y.min(0), y.max(0), color=f"C{k}", alpha=0.12, linewidth=0)
+            axes.plot(x, y.mean(0), "o-", color=f"C{k}", linewidth=1.2, markersize=3, label=label)
         quiet_axes(axes, "y")
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("decisions played")
@@ -272,30 +352,61 @@ def draw(study: Asked, units: str, cases: list[str]) -> Path:
     return target
 
 
+def draw_quality(study: Asked, units: str, outcomes: Sequence[Outcome]) -> Path:
+    """What each method made of what was recorded: the value, and how far ahead of the best order it is."""
+    target = study.folder / f"quality-{units}.png"
+    names = [name for name in methods_of(outcomes[0].case) if name != ABLATION]
+    at = np.arange(len(outcomes))
+    with house_style():
+        figure = new_figure(9.0, 3.6)
+        values, ahead = figure.subplots(1, 2)
+        for label, colour, orders in (
+            ("best order", INK, [o.best_order for o in outcomes]),
+            ("best of those who recorded", HEURISTIC, [o.best_recorder for o in outcomes]),
+        ):
+            shares = [o.mean(name) for o, name in zip(outcomes, orders, strict=True)]
+            values.plot(at, shares, "_", color=colour, markersize=22, label=label)
+        ahead.axhline(0, color=INK, linewidth=1)
+        for j, (name, colour) in enumerate(zip(names, LEARNED, strict=True)):
+            x = at + 0.12 * (j - (len(names) - 1) / 2)
+            values.plot(x, [o.mean(name) for o in outcomes], "o", color=colour, markersize=4, label=name)
+            if name == "bc":  # far below: it would hide what lies between the others
+                continue
+            mean, low, high = np.array([o.ahead([name], o.best_order)[0] for o in outcomes]).T
+            ahead.errorbar(x, mean, [mean - low, high - mean], fmt="o", color=colour, markersize=4)
+        for axes, label in (
+            (values, "share of the submitted value (%)"),
+            (ahead, "ahead of the best order (points)"),
+        ):
+            axes.set_xticks(at, [recorded(o.case) for o in outcomes], rotation=30, ha="right")
+            axes.set_ylabel(label)
+            quiet_axes(axes, "y")
+        figure.legend(*values.get_legend_handles_labels(), loc="outside right upper")
+        write_whole(target, to_png(figure))
+    return target
+
+
 def main() -> None:
     """Record, learn, evaluate, tell."""
     study = asked(__doc__, CASES, "runs/study-launchpad")
     for case in study.cases:
         record(study, case)
-    of_units = {units: [c for c in study.cases if c.startswith(f"{units}-")] for units in map(str, UNITS)}
-    for units in [units for units, cases in of_units.items() if cases]:
+    of_units: dict[str, list[str]] = {}
+    for case in study.cases:
+        of_units.setdefault(case.partition("-")[0], []).append(case)
+    for units in of_units:
         study.for_seeds(partial(play, study, units))
     study.learn(partial(learn, study))
-    kinds, found = [*OFFLINE, LAUNCHPAD, ONLINE], {}
-    for case in study.cases:
-        runs = {run_of(study, case, kind, seed): kind for kind in kinds for seed in range(study.seeds)}
-        words = ["--scenario", scenario_of(case), "--against", "packing,fcfs,sjf,qos,hvf,random"]
-        results = evaluate(list(runs), words, study.folder / f"{case}.json", episodes=EPISODES)
-        found[case] = values_of(results, {str(run): kind for run, kind in runs.items()})
-        shares: dict[str, list[float]] = {}
-        for run, kind in runs.items():
-            shares.setdefault(kind, []).append(agreement(run, dataset_of(study, case), COMPARED))
-        print(told(case, found[case], {kind: float(np.mean(each)) for kind, each in shares.items()}))
-        print(saved(study, case))
-    print(advice(found, kinds))
+    outcomes = {case: outcome_of(study, case) for case in study.cases}
+    parts = [f"{told(outcome)} {saved(study, case)}" for case, outcome in outcomes.items()]
+    parts += [quality(list(outcomes.values())), advice(list(outcomes.values()))]
+    summary = study.folder / "summary.md"
+    write_whole(summary, "\n\n".join(parts).encode() + b"\n")
+    print(summary.read_text("utf-8"))
+    print(summary)
     for units, cases in of_units.items():
-        if cases:
-            print(f"picture: {draw(study, units, cases)}")
+        print(draw_quality(study, units, [outcomes[case] for case in cases]))
+        print(draw_saved(study, units, cases))
 
 
 if __name__ == "__main__":
