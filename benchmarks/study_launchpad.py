@@ -10,25 +10,22 @@ policy takes, too. At the end a table says what is to be advised for which data:
 what they ask for (to read once, to judge, to play) that cannot be told from the best.
 After Venkataswamy 2023, 7.5, and RARE, table 1.
 Run: `make study-launchpad`, or with `--seeds 1 --scale 0.1 --cases 10-combo` for a look; what was done is not
-done again. A case takes about an hour on two cores, and half an hour with `--scale 0.333`.
+done again. Two cases took 134 minutes on two cores, when bc read everything once.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from outcomes import Outcome, advice, draw_quality, quality, told, values_of
 from studies import Asked, agreement, asked, collect, evaluate, train
 
-from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
-from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.files import write_whole
-from rlsched.report.style import HEURISTIC, INK, LEARNED, house_style, new_figure, quiet_axes, to_png
+from rlsched.report.style import house_style, new_figure, quiet_axes, to_png
 
 ROWS, READ, PLAYED = 3_000_000, 3_000_000, 1_000_000
 """Decisions of a dataset, that are learned from in it, and that are played.
@@ -169,49 +166,6 @@ def play(study: Asked, units: str, seed: int) -> None:
     train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What all policies of a case came to.
-
-    Attributes:
-        case: which.
-        values: policy -> (runs, episodes) share of the value in per cent; an order has one run.
-        alike: method -> share of the recorded decisions that it takes, too, on average of its runs.
-    """
-
-    case: str
-    values: Mapping[str, NDArray[np.float64]]
-    alike: Mapping[str, float]
-
-    def mean(self, name: str) -> float:
-        """Per cent of the value."""
-        return float(self.values[name].mean())
-
-    def ahead(self, names: Sequence[str], other: str) -> list[Interval]:
-        """How far each is ahead of another, runs averaged, paired by episode."""
-        return bootstrap_columns([self.values[name].mean(0) - self.values[other].mean(0) for name in names])
-
-    @property
-    def methods(self) -> list[str]:
-        """Who learned."""
-        return list(self.alike)
-
-    @property
-    def best_order(self) -> str:
-        """Of those that nobody has learned."""
-        return max((name for name in self.values if name not in self.alike), key=self.mean)
-
-    @property
-    def best_recorder(self) -> str:
-        """Of those who recorded."""
-        return max(DATA[recorded(self.case)].split(","), key=self.mean)
-
-    @property
-    def best_method(self) -> str:
-        """Of those that learned."""
-        return max(self.methods, key=self.mean)
-
-
 def outcome_of(study: Asked, case: str) -> Outcome:
     """Let everybody play, and ask all that learned about what was recorded."""
     runs = {run_of(study, case, kind, k): kind for kind in methods_of(case) for k in range(study.seeds)}
@@ -221,83 +175,8 @@ def outcome_of(study: Asked, case: str) -> Outcome:
     for run, kind in runs.items():
         shares.setdefault(kind, []).append(agreement(run, dataset_of(study, case), COMPARED))
     kinds = {str(run): kind for run, kind in runs.items()}
-    return Outcome(case, values_of(results, kinds), {kind: float(np.mean(s)) for kind, s in shares.items()})
-
-
-def values_of(results: list[EpisodeResult], kinds: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
-    """Policy -> (runs, episodes) share of the value in per cent.
-
-    Args:
-        results: of all policies.
-        kinds: run -> method; whoever is not among them goes by its own name.
-    """
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for result in results:
-        runs = found.setdefault(kinds.get(result.policy, result.policy), {})
-        runs.setdefault(result.policy, {})[result.episode] = 100 * result.metrics[METRIC]
-    return {
-        name: np.array([[episodes[number] for number in sorted(episodes)] for episodes in runs.values()])
-        for name, runs in found.items()
-    }
-
-
-def in_words(over: Interval) -> str:
-    """A difference with its interval."""
-    return f"{over.mean:+.2f} [{over.low:+.2f}, {over.high:+.2f}]"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
-
-
-def told(outcome: Outcome) -> str:
-    """Markdown: what each method came to, and how far it is ahead of others."""
-    methods, others = outcome.methods, ("bc", "crr", outcome.best_order)
-    columns = [
-        [" " if name == other else in_words(each) for name, each in zip(methods, over, strict=True)]
-        for other in others
-        for over in [outcome.ahead(methods, other)]
-    ]
-    rows = []
-    for name, *over in zip(methods, *columns, strict=True):
-        runs = " ".join(f"{run.mean():.1f}" for run in outcome.values[name])
-        rows.append([name, f"{outcome.mean(name):.1f} ({runs})", *over, f"{outcome.alike[name]:.1%}"])
-    orders = [name for name in outcome.values if name not in methods]
-    said = ", ".join(f"{name} {outcome.mean(name):.1f}" for name in sorted(orders, key=outcome.mean)[::-1])
-    head = [outcome.case, "value (%), and of each run", *(f"to {name}" for name in others), "alike"]
-    return f"{table(head, rows)}\n\nOrders: {said}."
-
-
-def quality(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: agreement with what was recorded, and how far methods are ahead of bc, data by data."""
-    methods = list(dict.fromkeys(name for outcome in outcomes for name in outcome.methods))
-    later = [name for name in methods if name != "bc"]
-    shares, ahead = [], []
-    for outcome in outcomes:
-        took = {name: f"{share:.1%}" for name, share in outcome.alike.items()}
-        shares.append([outcome.case, *(took.get(name, " ") for name in methods)])
-        recorder = outcome.best_recorder
-        over = dict(zip(outcome.methods, map(in_words, outcome.ahead(outcome.methods, "bc")), strict=True))
-        bc = f"{outcome.mean('bc'):.1f}, {in_words(outcome.ahead(['bc'], recorder)[0])}"
-        cells = [f"{recorder} {outcome.mean(recorder):.1f}", bc, *(over.get(name, " ") for name in later)]
-        ahead.append([outcome.case, *cells])
-    head = ["ahead of bc", "best recorder", "bc, ahead of it", *later]
-    return f"{table(['recorded decisions taken', *methods], shares)}\n\n{table(head, ahead)}"
-
-
-def advice(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: what cannot be told from the best and asks for the least, and how far it is ahead."""
-    rows = []
-    for outcome in outcomes:
-        behind = outcome.ahead(outcome.methods, outcome.best_method)
-        advised = next(name for name, each in zip(outcome.methods, behind, strict=True) if each.high >= 0)
-        order = outcome.best_order
-        ahead = [in_words(outcome.ahead([advised], other)[0]) for other in (order, "bc")]
-        values = [f"{order} {outcome.mean(order):.1f}", advised, f"{outcome.mean(advised):.1f}"]
-        rows.append([outcome.case, *values, *ahead])
-    head = ["recorded", "best order", "advised", "value (%)", "ahead of the order", "ahead of bc"]
-    return table(head, rows)
+    alike = {kind: float(np.mean(each)) for kind, each in shares.items()}
+    return Outcome(case, values_of(results, METRIC, kinds), alike, DATA[recorded(case)].split(","))
 
 
 def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
@@ -316,9 +195,9 @@ def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
 def curves(study: Asked, case: str, kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(points,) decisions played, and (runs, points) the share of the value in validation."""
     begun = round(study.scale * READ) if kind == LAUNCHPAD else 0
-    runs = [curve(run_of(study, case, kind, seed), begun) for seed in range(study.seeds)]
-    points = min(len(x) for x, _ in runs)
-    return np.array(runs[0][0][:points]), np.array([y[:points] for _, y in runs])
+    xs, ys = zip(*(curve(run_of(study, case, kind, seed), begun) for seed in range(study.seeds)), strict=True)
+    (x,) = {tuple(each) for each in xs}  # all are validated after as many
+    return np.array(x), np.array(ys)
 
 
 def saved(study: Asked, case: str) -> str:
@@ -352,40 +231,6 @@ def draw_saved(study: Asked, units: str, cases: list[str]) -> Path:
     return target
 
 
-def draw_quality(study: Asked, units: str, outcomes: Sequence[Outcome]) -> Path:
-    """What each method made of what was recorded: the value, and how far ahead of the best order it is."""
-    target = study.folder / f"quality-{units}.png"
-    names = [name for name in methods_of(outcomes[0].case) if name != ABLATION]
-    at = np.arange(len(outcomes))
-    with house_style():
-        figure = new_figure(9.0, 3.6)
-        values, ahead = figure.subplots(1, 2)
-        for label, colour, orders in (
-            ("best order", INK, [o.best_order for o in outcomes]),
-            ("best of those who recorded", HEURISTIC, [o.best_recorder for o in outcomes]),
-        ):
-            shares = [o.mean(name) for o, name in zip(outcomes, orders, strict=True)]
-            values.plot(at, shares, "_", color=colour, markersize=22, label=label)
-        ahead.axhline(0, color=INK, linewidth=1)
-        for j, (name, colour) in enumerate(zip(names, LEARNED, strict=True)):
-            x = at + 0.12 * (j - (len(names) - 1) / 2)
-            values.plot(x, [o.mean(name) for o in outcomes], "o", color=colour, markersize=4, label=name)
-            if name == "bc":  # far below: it would hide what lies between the others
-                continue
-            mean, low, high = np.array([o.ahead([name], o.best_order)[0] for o in outcomes]).T
-            ahead.errorbar(x, mean, [mean - low, high - mean], fmt="o", color=colour, markersize=4)
-        for axes, label in (
-            (values, "share of the submitted value (%)"),
-            (ahead, "ahead of the best order (points)"),
-        ):
-            axes.set_xticks(at, [recorded(o.case) for o in outcomes], rotation=30, ha="right")
-            axes.set_ylabel(label)
-            quiet_axes(axes, "y")
-        figure.legend(*values.get_legend_handles_labels(), loc="outside right upper")
-        write_whole(target, to_png(figure))
-    return target
-
-
 def main() -> None:
     """Record, learn, evaluate, tell."""
     study = asked(__doc__, CASES, "runs/study-launchpad")
@@ -404,8 +249,10 @@ def main() -> None:
     write_whole(summary, "\n\n".join(parts).encode() + b"\n")
     print(summary.read_text("utf-8"))
     print(summary)
+    unablated = [kind for kind in OFFLINE if kind != ABLATION]
     for units, cases in of_units.items():
-        print(draw_quality(study, units, [outcomes[case] for case in cases]))
+        named = {recorded(case): outcomes[case] for case in cases}
+        print(draw_quality(study.folder / f"quality-{units}.png", named, [*unablated, LAUNCHPAD, ONLINE]))
         print(draw_saved(study, units, cases))
 
 

@@ -247,7 +247,7 @@ def conservative(setting: Setting, made: dict[str, torch.Tensor]) -> torch.Tenso
         for worths, action in zip(critic, actions, strict=True):
             own = worths[torch.isfinite(worths)] / 0.01
             gaps.append(0.01 * (own.max() + (own - own.max()).exp().sum().log()) - worths[action])
-    assert min(gaps) >= -1e-5
+    assert min(gaps) >= -1e-6
     return TRUST * torch.stack(gaps).mean() / (setting.module.popart.unit / 20) ** 2
 
 
@@ -319,6 +319,7 @@ def test_and_the_actor_from_what_came_of_its_decisions(setting: Setting) -> None
 
 def test_what_was_played_moves_the_policy_towards_it(short: Scenario, shown: Path) -> None:
     """Where one of two actions is rewarded; the scale of critics and what follows them stay as they are."""
+    # Slowly: critics that think in units of 6 overshoot a value of 0.5 with larger steps.
     setting = Setting(short, shown, "rare.learning_rate=0.0005", "network.kind=mlp")
     module, learner = setting.module, setting.learner
     flat = setting.batch[Columns.OBS].numpy()
