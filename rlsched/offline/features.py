@@ -3,6 +3,9 @@
 The state around the jobs, the mean and the extremes of the jobs that wait, the job that was chosen and which
 other action was, each normalised; and random functions of all of these together [Rahimi and Recht 2007], so
 that what an action is worth may depend on the state.
+
+Jobs to come are left out: they tell what will be earned, whoever decides, and half of the random functions
+would be of them and say so much less of what was decided; it cost policies their order.
 """
 
 from __future__ import annotations
@@ -55,6 +58,10 @@ class Features:
     def __init__(self, layout: Layout, obs: Observed, actions: IntArray, seed: int) -> None:
         self._jobs = layout.block("jobs")
         self._window = layout.window
+        self._context = np.ones(layout.size, dtype=bool)
+        for block in (self._jobs, layout.block("coming")):
+            if block is not None:
+                self._context[block.offset : block.offset + block.size] = False
         self._others = layout.num_actions - (layout.window if self._jobs is not None else 0)
         plain = self._plain(obs, actions)
         self._mean = plain.mean(axis=0)
@@ -79,10 +86,9 @@ class Features:
         """Without the random functions, not normalised."""
         rows = np.arange(len(obs))
         if self._jobs is None:
-            return np.concatenate([obs, self._which(actions)], axis=1)
+            return np.concatenate([obs[:, self._context], self._which(actions)], axis=1)
         at = self._jobs.offset
         jobs = obs[:, at : at + self._jobs.size].reshape(len(obs), *self._jobs.shape)
-        context = np.concatenate([obs[:, :at], obs[:, at + self._jobs.size :]], axis=1)
         there = jobs[..., :1] > 0.5
         mean = jobs.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
         least, most = (
@@ -92,6 +98,7 @@ class Features:
         is_job = actions < self._window
         chosen = jobs[rows, np.where(is_job, actions, 0)] * is_job[:, None]
         others = self._which(actions - self._window)
+        context = obs[:, self._context]
         return np.concatenate([context, mean, least, most, chosen, others], axis=1, dtype=np.float32)
 
     def _which(self, actions: IntArray) -> NDArray[np.float32]:
