@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from rlsched.learn.blocks import EncodedPolicy
 from rlsched.learn.module import MaskedModule, Worth
-from rlsched.learn.networks import Critic
+from rlsched.learn.networks import Critic, Seen
 from rlsched.learn.popart import PopArt
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
@@ -44,12 +44,12 @@ class Judge(nn.Module):
         self.advantage = advantage
         self.worth = Worth(logit_value * network.gain)
 
-    def forward(self, vector: Tensor, mask: Tensor, encoded: Any) -> Tensor:
+    def forward(self, seen: Seen, mask: Tensor, encoded: Any) -> Tensor:
         """(batch, actions) Q; of illegal actions as of the state."""
         legal = mask > 0.5
         scores = self.advantage(encoded).where(legal, 0.0)
         mean = scores.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-        return self.value(vector).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
+        return self.value.judge(seen).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
 
     @torch.no_grad()
     def rescale(self, factor: float, offset: float) -> None:
@@ -109,10 +109,10 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         vector, mask = self._split(batch)
         policy = encoded(self.target_policy)
         means = policy.encode(vector, mask)
-        worths = [critic(vector, mask, means) for critic in self.target_critics]
+        worths = judged(self.target_critics, vector, mask, means)
         return {
             TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask) / self.heat,
-            NEXT_WORTHS: self.popart.undo(torch.min(*worths)),
+            NEXT_WORTHS: self.popart.undo(worths.min(0).values),
         }
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
@@ -120,7 +120,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
-        worths = torch.stack([critic(vector, mask, means) for critic in self.critics]).mean(0)
+        worths = judged(self.critics, vector, mask, means).mean(0)
         chances = (policy.choose(means, mask) / self.heat).softmax(dim=1)
         return self.popart.undo((chances * worths).sum(1))
 
@@ -142,10 +142,10 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
-        chosen, judged = (means if whose in self.encoders else means.detach() for whose in (ACTOR, CRITICS))
+        chosen, weighed = (means if whose in self.encoders else means.detach() for whose in (ACTOR, CRITICS))
         found = {
             Columns.ACTION_DIST_INPUTS: policy.choose(chosen, mask) / self.heat,
-            WORTHS: torch.stack([critic(vector, mask, judged) for critic in self.critics]),
+            WORTHS: judged(self.critics, vector, mask, weighed),
         }
         if Columns.NEXT_OBS in batch:
             with torch.no_grad():
@@ -158,3 +158,10 @@ def encoded(policy: nn.Module) -> EncodedPolicy:
     if not isinstance(policy, EncodedPolicy):
         raise TypeError(f"a {type(policy).__name__} encodes nothing")
     return policy
+
+
+def judged(critics: nn.Module, vector: Tensor, mask: Tensor, encoded: Any) -> Tensor:
+    """(critic, batch, actions) what critics that look at the same states alike think of them."""
+    judges = [critic for critic in critics.children() if isinstance(critic, Judge)]
+    seen = judges[0].value.look(vector)
+    return torch.stack([judge(seen, mask, encoded) for judge in judges])

@@ -17,12 +17,12 @@ from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.utils import update_target_network
 from torch import Tensor
 
 from rlsched.learn.cloning import ReadingLearner
 from rlsched.learn.dataset import Reading
 from rlsched.learn.dqn import TimedDQNLearner
+from rlsched.learn.learner import follow
 
 GAP = "conservative_gap"
 """By how much the soft maximum is above what the dataset's actions are worth."""
@@ -66,7 +66,7 @@ class CQLLearner(ReadingLearner, TimedDQNLearner):
         """Move the networks, and those that follow them after them."""
         super().apply_gradients(gradients_dict)
         for network, target in self.module[DEFAULT_MODULE_ID].unwrapped().get_target_network_pairs():
-            update_target_network(main_net=network, target_net=target, tau=self.config.tau)
+            follow(network, target, self.config.tau)
 
 
 def conservative_gap(worth: Tensor, actions: Tensor, temperature: float) -> Tensor:

@@ -7,17 +7,47 @@ from typing import Any
 import torch
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 from rlsched.learn.memory import keep_freed
 
 
 class LeanLearner(TorchLearner):
-    """A learner whose weights move in one operation, and which keeps the memory that it frees."""
+    """A learner whose weights move in one operation, and which keeps the memory that it frees.
+
+    RLlib clips every gradient by itself and looks twice whether it is finite, which takes longer than small
+    minibatches do; here all of them are one operation, and their common norm tells the same.
+    """
 
     def build(self) -> None:
         """Build what learns."""
         keep_freed()
         super().build()
+
+    def postprocess_gradients_for_module(
+        self, *, module_id: str, config: AlgorithmConfig, module_gradients_dict: dict[Any, Tensor]
+    ) -> dict[Any, Tensor]:
+        """Gradients of a common norm of at most `grad_clip`, in place.
+
+        Those that are not finite are left as they are, for `apply_gradients` to find.
+        """
+        gradients = list(module_gradients_dict.values())
+        norm = get_total_norm(gradients)
+        self.finite = bool(norm.isfinite())
+        if self.finite and norm > config.grad_clip:
+            torch._foreach_mul_(gradients, config.grad_clip / (norm + 1e-6))
+        return module_gradients_dict
+
+    def apply_gradients(self, gradients_dict: dict[Any, Tensor]) -> None:
+        """Move the weights; where a gradient is not finite, RLlib knows what to do."""
+        if not self.finite:
+            super().apply_gradients(gradients_dict)
+            return
+        for name, gradient in gradients_dict.items():
+            self._params[name].grad = gradient
+        for optimizer in self._named_optimizers.values():
+            optimizer.step()
 
     def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig) -> None:
         """RLlib's Adam, as one operation for all weights instead of several for each."""
@@ -35,3 +65,9 @@ class LeanLearner(TorchLearner):
         for optimizer in self._named_optimizers.values():
             for group in optimizer.param_groups:
                 group["fused"] = True
+
+
+@torch.no_grad()
+def follow(network: nn.Module, target: nn.Module, share: float) -> None:
+    """Let the weights of one network go this share of the way to those of another, in one operation."""
+    torch._foreach_lerp_(list(target.parameters()), list(network.parameters()), share)

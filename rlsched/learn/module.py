@@ -164,14 +164,15 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Q of the states and, by both networks, of those that follow [van Hasselt et al. 2016].
 
-        Only the first takes gradients.
+        Only the first takes gradients. Of the second all that is asked is which action is best, and that the
+        policy tells alone.
         """
         following = {Columns.OBS: batch[Columns.NEXT_OBS]}
         with torch.no_grad():
-            then, target = self.compute_q_values(following), self.forward_target(following)
+            then, target = self.policy(*self._split(following)), self.forward_target(following)
         return {
             QF_PREDS: self.compute_q_values(batch)[QF_PREDS],
-            QF_NEXT_PREDS: then[QF_PREDS],
+            QF_NEXT_PREDS: then,
             QF_TARGET_NEXT_PREDS: target[QF_PREDS],
         }
 

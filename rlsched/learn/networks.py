@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
-from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, context_size, masked
+from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, context_blocks, context_size, masked
 from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
 from rlsched.learn.sections import Network
-from rlsched.sim.layout import PRIVILEGED, Layout
+from rlsched.sim.layout import PRIVILEGED, Block, Layout
 
 SMALL = 0.1
 """On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
@@ -243,6 +243,20 @@ FAR = 5.0
 """Spreads from the mean at which what is coming is cut off."""
 
 
+class Seen(NamedTuple):
+    """What a critic sees of states, whatever it has learned.
+
+    Attributes:
+        around: (batch, n) the context and, where there are jobs, the mean of those in sight.
+        env: (m,) state of each of these jobs.
+        jobs: (m, feature) as they are observed.
+    """
+
+    around: Tensor
+    env: Tensor
+    jobs: Tensor
+
+
 class Critic(nn.Module):
     """The value of a state: that of what stands around the jobs, and of each job that waits.
 
@@ -268,13 +282,10 @@ class Critic(nn.Module):
         super().__init__()
         self.blocks = Blocks(layout)
         # What is coming differs little and says much: in units of what it differs by, it is learned at once.
-        mean, spread = torch.zeros(layout.size), torch.ones(layout.size)
-        block = layout.block("coming")
-        if block is not None and coming[0]:
-            mean[block.offset : block.offset + block.size] = torch.tensor(coming[0])
-            spread[block.offset : block.offset + block.size] = torch.tensor(coming[1])
-        self.register_buffer("mean", self._seen(mean[None]), persistent=False)
-        self.register_buffer("spread", self._seen(spread[None]), persistent=False)
+        block = layout.block("coming") if coming[0] else None
+        self.coming = None if block is None else (self._place(layout, block), block.size)
+        for name, told in zip(("mean", "spread"), coming, strict=True):
+            self.register_buffer(name, torch.tensor(told), persistent=False)
         jobs = layout.block("jobs")
         features = jobs.shape[1] if jobs is not None else 0
         self.net = mlp([context_size(layout, privileged=True) + features, *hidden, 1], last_gain=0.1)
@@ -284,9 +295,11 @@ class Critic(nn.Module):
             self.encoder = JobEncoder(layout, width, privileged=True)
             self.of_job = mlp([width, width, 1], last_gain=0.1)
 
-    def _seen(self, vector: Tensor) -> Tensor:
-        """(batch, size) what stands around the jobs, which may be nothing."""
-        return torch.cat([vector[:, :0], *self.blocks.context(vector, privileged=True)], dim=1)
+    @staticmethod
+    def _place(layout: Layout, block: Block) -> int:
+        """Where a block begins in the context."""
+        before = [each for each in context_blocks(layout, privileged=True) if each.offset < block.offset]
+        return sum(each.size for each in before)
 
     def begin_with(self, value: float) -> None:
         """Expect about this everywhere, before anything is learned."""
@@ -309,18 +322,30 @@ class Critic(nn.Module):
         assert isinstance(layer, nn.Linear)
         return layer
 
+    def look(self, vector: Tensor) -> Seen:
+        """What this critic and all of its kind see; it takes as long as to judge it."""
+        around, env, jobs = self.blocks.context(vector, privileged=True), vector[:0, 0].long(), vector[:0]
+        if self.encoder is not None:
+            slots = self.blocks(vector, "jobs")
+            env, slot = torch.nonzero(slots[..., 0] > 0.5, as_tuple=True)
+            around, jobs = [*around, mean_job(slots)], slots[env, slot]
+        seen = torch.cat([vector[:, :0], *around], dim=1)
+        if self.coming is not None:
+            seen.narrow(1, *self.coming).sub_(self.mean).div_(self.spread).clamp_(-FAR, FAR)
+        return Seen(seen, env, jobs)
+
+    def judge(self, seen: Seen) -> Tensor:
+        """(batch,) values of what was seen."""
+        value = self.net(seen.around).squeeze(-1)
+        if self.encoder is None or self.of_job is None:
+            return value
+        around = self.encoder.of_state(seen.around).index_select(0, seen.env)
+        each = self.of_job(self.encoder(seen.jobs, around)).squeeze(-1)
+        return value + SMALL * torch.zeros_like(value).index_add(0, seen.env, each)
+
     def forward(self, vector: Tensor) -> Tensor:
         """(batch,) values."""
-        context = ((self._seen(vector) - self.mean) / self.spread).clamp(-FAR, FAR)
-        if self.encoder is None or self.of_job is None:
-            return self.net(context).squeeze(-1)
-        jobs = self.blocks(vector, "jobs")
-        around = torch.cat([context, mean_job(jobs)], dim=1)
-        value = self.net(around).squeeze(-1)
-        env, slot = torch.nonzero(jobs[..., 0] > 0.5, as_tuple=True)
-        hidden = self.encoder(jobs[env, slot], self.encoder.of_state(around).index_select(0, env))
-        each = self.of_job(hidden).squeeze(-1)
-        return value + SMALL * torch.zeros_like(value).index_add(0, env, each)
+        return self.judge(self.look(vector))
 
 
 def build_policy(layout: Layout, network: Network) -> nn.Module:

@@ -24,7 +24,6 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.utils import update_target_network
 from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -44,6 +43,7 @@ from rlsched.learn.cloning import ReadingLearner
 from rlsched.learn.cql import GAP, conservative_gap
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
+from rlsched.learn.learner import follow
 from rlsched.learn.minibatches import Minibatches
 from rlsched.learn.ppo import PlayedLearner, surrogate
 from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
@@ -369,8 +369,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         if self.targets is None:
             return
         for network, target in networks.get_target_network_pairs():
-            tau = self.config.learner_config_dict["own"]["target_share"]
-            update_target_network(main_net=network, target_net=target, tau=tau)
+            follow(network, target, self.config.learner_config_dict["own"]["target_share"])
         factor, offset = networks.popart.update(self.targets)
         for critic in networks.every_critic():
             critic.rescale(factor, offset)
