@@ -123,9 +123,9 @@ class Marwil(Bc):
 class WithCritics(Bc):
     """What learns what actions are worth."""
 
-    minibatch: int = Field(256, ge=1, description="decisions")
-    learning_rate: float = Field(3e-4, gt=0)
-    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per minibatch")
+    minibatch: int = Field(512, ge=1, description="decisions")
+    learning_rate: float = Field(4e-4, gt=0)
+    target_share: float = Field(0.04, gt=0, le=1, description="of the way that targets follow per minibatch")
     n_step: int = Field(
         64,
         ge=1,
@@ -157,7 +157,7 @@ class Rare(WithCritics):
         0.05, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
     )
     norm_rate: float = Field(
-        1e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
+        2e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
     )
     spreads: float = Field(
         20.0,
