@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # `python3 -m venv` and pip work everywhere; torch first and pinned, so that nothing else pulls another build.
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
-# Of what the runs of `make study-launchpad` learn from, three million decisions at 1.
-SCALE ?= 0.333
+# Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
+SCALE ?= 0.25
 
 .PHONY: demo test lint bench study study-green study-horizon study-launchpad clean setup
 

@@ -159,29 +159,34 @@ def _check_recipe(out: Path, words: Sequence[str], *, begun: bool) -> None:
     asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
 
 
-def evaluated(target: Path, words: Sequence[str], runs: Iterable[Path]) -> Path:
+def _made(policy: Path) -> float:
+    """When the run was done whose folder, or a folder in it, a policy is named by."""
+    return next(mark.stat().st_mtime for mark in (policy / "done", policy.parent / "done") if mark.exists())
+
+
+def evaluated(target: Path, words: Sequence[str], policies: Iterable[Path]) -> Path:
     """The figures of `rlsched evaluate` with these words; played again where a run is newer, or they differ.
 
     Args:
         target: JSON that they stand in.
         words: all but `--json`.
-        runs: whose policies are evaluated.
+        policies: folders of runs, or in them, that are evaluated.
     """
     asked_for = target.with_name(f"{target.name}.asked")
     same = asked_for.exists() and json.loads(asked_for.read_text("utf-8")) == list(words)
-    times = [(run / "done").stat().st_mtime for run in runs]
-    if not (same and target.exists() and target.stat().st_mtime >= max(times)):
+    newest = max(map(_made, policies))
+    if not (same and target.exists() and target.stat().st_mtime >= newest):
         rlsched("evaluate", *words, "--json", str(target), log=target.parent / "evaluate.log", threads=1)
         asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
     return target
 
 
 def evaluate(
-    runs: Sequence[Path], words: Iterable[str], target: Path, *, episodes: int = EPISODES
+    policies: Sequence[Path], words: Iterable[str], target: Path, *, episodes: int = EPISODES
 ) -> list[EpisodeResult]:
-    """What these runs and the heuristics reach on the same episodes."""
-    asked_for = [*map(str, runs), *words, "--episodes", str(episodes)]
-    return _played(evaluated(target, asked_for, runs))
+    """What these policies and the heuristics reach on the same episodes."""
+    asked_for = [*map(str, policies), *words, "--episodes", str(episodes)]
+    return _played(evaluated(target, asked_for, policies))
 
 
 def _played(target: Path) -> list[EpisodeResult]:
@@ -194,13 +199,13 @@ def _played(target: Path) -> list[EpisodeResult]:
     return results
 
 
-def agreement(run: Path, shown: Path, most: int | None = None) -> float:
+def agreement(policy: Path, shown: Path, most: int | None = None) -> float:
     """Share of the decisions of a dataset, or of so many drawn from it, that a policy takes, too."""
     manifest = read_manifest(shown)
     reader = Reader(shown, manifest, ["obs", "action_mask", "actions"], seed=0)
     rows = reader.take(min(most or manifest.rows, manifest.rows))
     reader.close()
-    return float((load_policy(run / "best").act(rows["obs"], rows["action_mask"]) == rows["actions"]).mean())
+    return float((load_policy(policy).act(rows["obs"], rows["action_mask"]) == rows["actions"]).mean())
 
 
 def best_heuristic(rows: Iterable[SummaryRow]) -> SummaryRow:

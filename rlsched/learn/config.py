@@ -132,6 +132,11 @@ class TrainConfig(Frozen):
         return not alone and not (self.algo == "rare" and self.dataset is not None)
 
     @property
+    def read_first(self) -> int:
+        """Decisions of a dataset that are read before anything is played."""
+        return self.launchpad.rows if self.algo == "launchpad" else 0
+
+    @property
     def reading(self) -> Bc:
         """The settings of the algorithm that learns from a dataset."""
         own = self.own

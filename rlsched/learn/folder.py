@@ -6,6 +6,7 @@
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
     start/                                   the policy before training
+    read/                                    launchpad's best policy before it played
     best/                                    the best policy so far
 
 A checkpoint is written under a temporary name and renamed, so that one that is there is whole.
@@ -55,6 +56,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.start = path / "start"
+        self.read_first = path / "read"
         self.best = path / "best"
         self.metrics = path / "metrics.csv"
         self.validation = path / "validation.json"

@@ -281,8 +281,11 @@ class Run:
             )
             # What was learned since the last validation may be the best.
             last = self.reason_to_stop(interrupted) in ("steps", "minutes")
-            due = last or self.standing.iteration % self.config.validation.every == 0
+            read = before < self.config.read_first <= self.standing.steps
+            due = last or read or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
+            if read:
+                load_policy(self.folder.best).save(self.folder.read_first)
             row = self.record(progress, found, progress.steps - before, seconds)
             if due:
                 self.checkpoint()

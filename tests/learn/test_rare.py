@@ -24,6 +24,7 @@ from rlsched.learn.config import make_config
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks import Critic
+from rlsched.learn.policy import load_policy
 from rlsched.learn.popart import PopArt
 from rlsched.learn.rare import regression_weights
 from rlsched.learn.replay import ReplayBuffer
@@ -181,13 +182,15 @@ def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
         module._split({Columns.OBS: batch[name]}) for name in (Columns.OBS, Columns.NEXT_OBS)
     )
     means = module.policy.encode(vector, mask)
-    said = torch.stack([critic(vector, mask, means) for critic in module.critics])
+    said = torch.stack([critic(critic.value.look(vector), mask, means) for critic in module.critics])
     with torch.no_grad():
         twins, legal, legal2 = said.detach(), mask > 0.5, mask2 > 0.5
         pi = torch.softmax(module.policy(vector, mask) / heat, 1)
         pi2 = torch.softmax(module.target_policy(vector2, mask2) / heat, 1)
         means2 = module.target_policy.encode(vector2, mask2)
-        older = torch.stack([critic(vector2, mask2, means2) for critic in module.target_critics])
+        older = torch.stack(
+            [critic(critic.value.look(vector2), mask2, means2) for critic in module.target_critics]
+        )
         careful, careful2 = module.popart.undo(twins.min(0).values), module.popart.undo(older.min(0).values)
         targets = []
         for row in range(len(vector)):
@@ -408,8 +411,8 @@ def test_each_part_has_a_rate_that_falls(short: Scenario, shown: Path) -> None:
         told = make_config({"dataset": str(shown), "steps": 3000, **settings}, "test", [])
         return build_config(EpisodeFeed(short).scenario, told, 2).lr
 
-    assert rates(algo="rare") == [[0, 3e-4], [3000, 1e-5]]
-    both = [[0, 3e-4], [1000, 1e-5], [1001, 3e-4], [3000, 1e-5]]
+    assert rates(algo="rare") == [[0, 4e-4], [3000, 1e-5]]
+    both = [[0, 4e-4], [1000, 1e-5], [1001, 4e-4], [3000, 1e-5]]
     assert rates(algo="launchpad", launchpad={"rows": 1000}) == both
 
 
@@ -446,7 +449,7 @@ def test_critics_mean_the_same_after_their_scale_has_moved(setting: Setting) -> 
     def believed() -> list[torch.Tensor]:
         with torch.no_grad():
             return [
-                module.popart.undo(critic(vector, mask, encoder.encode(vector, mask)))
+                module.popart.undo(critic(critic.value.look(vector), mask, encoder.encode(vector, mask)))
                 for critics, encoder in (
                     (module.critics, module.policy),
                     (module.target_critics, module.target_policy),
@@ -505,6 +508,9 @@ def test_launchpad_reads_then_plays_and_goes_on(
     rows = RunFolder(out).rows()
     steps = [int(row["steps"]) for row in rows]
     assert steps == [0, 4096, 8000, 12000, 16096, 20192]  # what is imitated is no row more
+    validated = [row["validation_job_value_ratio"] != "" for row in rows]
+    assert validated == [True, False, False, True, False, True]  # what has been read, too
+    assert int(load_policy(out / "read").about["steps"]) <= 12000
     played = [row["episode_return_mean"] != "" for row in rows]
     assert not any(played[:4])
     assert float(rows[2]["agreement"]) > float(rows[1]["agreement"])
