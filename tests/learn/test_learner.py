@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
+from ray.rllib.utils.torch_utils import clip_gradients
 
 from rlsched import scenario
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import TrainConfig, make_config
+from rlsched.learn.learner import follow
 from rlsched.learn.memory import Memory
 from rlsched.learn.module import MaskedModule
 from rlsched.learn.ppo import Minibatches, TimedPPOLearner, Transitions
@@ -209,6 +212,44 @@ def test_the_state_of_an_older_optimizer_does_not_make_it_slow(setting: Setting)
     learner.set_state(state)
     groups = [group for optimizer in learner._named_optimizers.values() for group in optimizer.param_groups]
     assert [group["fused"] for group in groups] == [True]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 100.0])
+def test_gradients_are_clipped_as_rllib_clips_them(setting: Setting, scale: float) -> None:
+    learner, clip = setting.learner, setting.config.grad_clip
+    generator = torch.Generator().manual_seed(1)
+    drawn = {
+        name: scale * torch.randn(value.shape, generator=generator) for name, value in learner._params.items()
+    }
+    wanted = {name: value.clone() for name, value in drawn.items()}
+    norm = clip_gradients(wanted, grad_clip=clip, grad_clip_by="global_norm")
+    assert (norm > clip) == (scale > 1)  # of 25,000 weights
+    found = learner.postprocess_gradients(drawn)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        torch.testing.assert_close(found[name], value)
+
+
+@pytest.mark.parametrize("broken", [nan, inf])
+def test_weights_stay_finite_where_a_gradient_is_not(setting: Setting, broken: float) -> None:
+    learner = setting.learner
+    before = {name: value.clone() for name, value in learner.module[MODULE].state_dict().items()}
+    gradients = {name: torch.full_like(value, 1e-3) for name, value in learner._params.items()}
+    first = next(iter(gradients))
+    gradients[first].view(-1)[0] = broken
+    learner.apply_gradients(learner.postprocess_gradients(gradients))
+    after = learner.module[MODULE].state_dict()
+    assert all(value.isfinite().all() for value in after.values())
+    assert any((before[name] != after[name]).any() for name in before)
+    learner.module[MODULE].load_state_dict(before)
+
+
+def test_a_network_follows_another_by_a_share() -> None:
+    network, target = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    wanted = [0.75 * b + 0.25 * a for a, b in zip(network.parameters(), target.parameters(), strict=True)]
+    follow(network, target, 0.25)
+    for value, found in zip(wanted, target.parameters(), strict=True):
+        torch.testing.assert_close(found, value)
 
 
 @settings(max_examples=100)
