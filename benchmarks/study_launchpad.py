@@ -52,10 +52,10 @@ DATA = {
 }
 """Who recorded, each as many episodes [G 7.5]; random decisions are ours: they show what is bad."""
 
-AT_20 = ("fcfs", "hvf")
-"""Recorded at 20 units only [G table 7.2]."""
+AT = {"sjf": (20,), "fcfs": (20,), "hvf": (20,), "combo_random": (10,)}
+"""What is not recorded at all sizes: other single orders [G table 7.2], and what [G] does not have."""
 
-CASES = [f"{units}-{data}" for units in UNITS for data in DATA if units == 20 or data not in AT_20]
+CASES = [f"{units}-{data}" for units in UNITS for data in DATA if units in AT.get(data, UNITS)]
 
 ONLY_CLONED = ("sjf", "fcfs", "hvf")
 """Single orders beside qos, of which the question is how well they are imitated."""
