@@ -17,6 +17,7 @@ done again.
 from __future__ import annotations
 
 import csv
+import json
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from outcomes import Outcome, advice, draw_quality, quality, told, values_of
 from studies import Asked, agreement, asked, collect, evaluate, train
 
 from rlsched.files import write_whole
-from rlsched.report.style import house_style, new_figure, quiet_axes, to_png
+from rlsched.report.style import INK, LEARNED, house_style, new_figure, quiet_axes, to_png
 
 ROWS, READ, PLAYED = 3_000_000, 3_000_000, 1_000_000
 """Decisions of a dataset, that are learned from in it, and that are played.
@@ -145,7 +146,7 @@ def run_of(study: Asked, case: str, kind: str, seed: int) -> Path:
 
 
 def policy_of(study: Asked, case: str, kind: str, seed: int) -> Path:
-    """What a run is evaluated by: its best policy, or the best before it played."""
+    """What a run is evaluated by: its best policy, or the one that it began to play with."""
     run = run_of(study, case, kind, seed)
     return run / "read" if kind == RARE else run
 
@@ -227,6 +228,12 @@ def curves(study: Asked, case: str, kind: str) -> tuple[NDArray[np.float64], NDA
     return np.array(x), np.array(ys)
 
 
+def best_order(study: Asked, case: str) -> float:
+    """Per cent of the value that the best order earns in the same validation."""
+    told = json.loads((run_of(study, case, ONLINE, 0) / "validation.json").read_text("utf-8"))
+    return max(100 * metrics[METRIC] for metrics in told["heuristics"].values())
+
+
 def saved(study: Asked, case: str) -> str:
     """After how many decisions of its own launchpad is where only playing ends; of the means of all seeds."""
     played, alone = curves(study, case, ONLINE)
@@ -238,17 +245,27 @@ def saved(study: Asked, case: str) -> str:
 
 
 def draw_saved(study: Asked, units: str, cases: list[str]) -> Path:
-    """What playing adds: online from nothing, launchpad from each dataset; means, and from least to most."""
+    """What playing adds: online from nothing, launchpad from each dataset; means, and from least to most.
+
+    What is far below all that was read, as playing is at first, is below the picture.
+    """
     target = study.folder / f"launchpad-{units}.png"
     with house_style():
         figure = new_figure(7.0, 4.2)
         axes = figure.subplots()
+        order = best_order(study, cases[0])
+        axes.axhline(order, color=INK, linewidth=1, linestyle="--", label="best order")
         lines = {ONLINE: (cases[0], ONLINE)}
         lines |= {f"launchpad, {recorded(case)}": (case, LAUNCHPAD) for case in cases}
-        for k, (label, (case, kind)) in enumerate(lines.items()):
+        least, most = order, order
+        for (label, (case, kind)), colour in zip(lines.items(), LEARNED, strict=False):
             x, y = curves(study, case, kind)
-            axes.fill_between(x, y.min(0), y.max(0), color=f"C{k}", alpha=0.12, linewidth=0)
-            axes.plot(x, y.mean(0), "o-", color=f"C{k}", linewidth=1.2, markersize=3, label=label)
+            least = min(least, y.min()) if kind == LAUNCHPAD else least
+            most = max(most, y.max())
+            axes.fill_between(x, y.min(0), y.max(0), color=colour, alpha=0.12, linewidth=0)
+            axes.plot(x, y.mean(0), "o-", color=colour, linewidth=1.2, markersize=3, label=label)
+        margin = 0.1 * (most - least)
+        axes.set_ylim(least - margin, most + margin)
         quiet_axes(axes, "y")
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("decisions played")

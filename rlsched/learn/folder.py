@@ -6,7 +6,7 @@
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
     start/                                   the policy before training
-    read/                                    launchpad's best policy before it played
+    read/                                    launchpad's policy when it began to play
     best/                                    the best policy so far
 
 A checkpoint is written under a temporary name and renamed, so that one that is there is whole.

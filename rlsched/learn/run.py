@@ -24,7 +24,7 @@ from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import load_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.selection import Score, Validation
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
@@ -285,7 +285,7 @@ class Run:
             due = last or read or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
             if read:
-                load_policy(self.folder.best).save(self.folder.read_first)
+                self.named(found).save(self.folder.read_first)
             row = self.record(progress, found, progress.steps - before, seconds)
             if due:
                 self.checkpoint()
@@ -328,10 +328,15 @@ class Run:
                 "best_value": score.value,
                 "best_metric": metrics[self.validation.metric],
             }
-            about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}
-            replace(policy, about=policy.about | about).save(self.folder.best)
+            self.named(metrics).save(self.folder.best)
         self.standing = standing.model_copy(update=update)
         return metrics
+
+    def named(self, metrics: dict[str, float]) -> TrainedPolicy:
+        """The newest policy, with what it is and what it came to in validation."""
+        policy, standing = self.engine.policy(), self.standing
+        about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}
+        return replace(policy, about=policy.about | about)
 
     def checkpoint(self) -> None:
         """Write the state of everything."""

@@ -510,7 +510,7 @@ def test_launchpad_reads_then_plays_and_goes_on(
     assert steps == [0, 4096, 8000, 12000, 16096, 20192]  # what is imitated is no row more
     validated = [row["validation_job_value_ratio"] != "" for row in rows]
     assert validated == [True, False, False, True, False, True]  # what has been read, too
-    assert int(load_policy(out / "read").about["steps"]) <= 12000
+    assert load_policy(out / "read").about["steps"] == 12000
     played = [row["episode_return_mean"] != "" for row in rows]
     assert not any(played[:4])
     assert float(rows[2]["agreement"]) > float(rows[1]["agreement"])
