@@ -1,42 +1,30 @@
 """How many recorded decisions a second each method learns from, one thread each.
 
 A quarter of a million decisions of green-10 are recorded, and every method reads as many, in turns, since a
-machine is not the same from one minute to the next. Told are the medians of all iterations but the first.
-Run: `python -m benchmarks.reading`, with `--turns 4` for surer figures; half a minute for each run.
+machine is not the same from one minute to the next. Told are the medians of all iterations but the first,
+which also waits for the dataset.
+Run: `python benchmarks/reading.py`, with `--turns 4` for surer figures; half a minute for each run.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import os
 import shutil
-import subprocess
-import sys
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
+
+from studies import collect, rlsched
 
 ROWS = 250_000
 METHODS = ("bc", "marwil", "cql", "rare")
 PLAIN = ["--set", "network.prior={}", "--set", "network.waiting=0", "--set", "validation.episodes=4"]
 
 
-def rlsched(*words: str) -> None:
-    """Run a command, with a thread of its own."""
-    subprocess.run(
-        [sys.executable, "-m", "rlsched", *words],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
 def speeds(run: Path) -> list[float]:
-    """Decisions a second in every iteration but the first, which also waits for the dataset."""
+    """Decisions a second in every iteration but the first."""
     with (run / "metrics.csv").open(encoding="utf-8", newline="") as file:
-        at = [(int(row["steps"]), float(row["seconds"])) for row in csv.DictReader(file)]
-    return [(steps - before) / (now - then) for (before, then), (steps, now) in pairwise(at[1:])]
+        return [float(row["steps_per_second"]) for row in csv.DictReader(file)][2:]
 
 
 def main() -> None:
@@ -44,21 +32,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--minibatch", type=int, help="decisions; left out: what each has by default")
     parser.add_argument("--out", type=Path, default=Path("runs/reading"))
     chosen = parser.parse_args()
-    data = chosen.out / "data"
-    if not data.exists():
-        recorded = ["--policy", "qos,sjf,fcfs,hvf", "--set", "objective.reward={started_value: 1}"]
-        rlsched("collect", "--scenario", "green-10", *recorded, "--steps", str(ROWS), "--out", str(data))
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    recorded = ["--policy", "qos,sjf,fcfs,hvf", "--set", "objective.reward={started_value: 1}"]
+    words = ["--scenario", "green-10", *recorded, "--steps", str(ROWS)]
+    data = collect(chosen.out / "data", words, threads=1)
     found: dict[str, list[float]] = {method: [] for method in chosen.methods}
     for _ in range(chosen.turns):
         for method in chosen.methods:
             run = chosen.out / method
             shutil.rmtree(run, ignore_errors=True)
             asked = ["--algo", method, "--dataset", str(data), *PLAIN, "--steps", str(ROWS)]
+            if chosen.minibatch is not None:
+                asked += ["--set", f"{method}.minibatch={chosen.minibatch}"]
             if method == "rare":  # from the beginning as it goes on
                 asked += ["--set", "rare.imitate=0"]
-            rlsched("train", *asked, "--out", str(run))
+            rlsched("train", *asked, "--out", str(run), log=chosen.out / f"{method}.log", threads=1)
             found[method] += speeds(run)
     for method, each in found.items():
         print(f"{method}: {median(each):,.0f} decisions/s ({min(each):,.0f} to {max(each):,.0f})")

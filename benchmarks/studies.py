@@ -199,13 +199,14 @@ def _played(target: Path) -> list[EpisodeResult]:
     return results
 
 
-def agreement(policy: Path, shown: Path, most: int | None = None) -> float:
-    """Share of the decisions of a dataset, or of so many drawn from it, that a policy takes, too."""
+def agreement(policies: Iterable[Path], shown: Path, most: int | None = None) -> list[float]:
+    """Share of the decisions of a dataset, or of so many drawn from it, that each policy takes, too."""
     manifest = read_manifest(shown)
     reader = Reader(shown, manifest, ["obs", "action_mask", "actions"], seed=0)
     rows = reader.take(min(most or manifest.rows, manifest.rows))
     reader.close()
-    return float((load_policy(policy).act(rows["obs"], rows["action_mask"]) == rows["actions"]).mean())
+    takes = (load_policy(policy).act(rows["obs"], rows["action_mask"]) for policy in policies)
+    return [float((taken == rows["actions"]).mean()) for taken in takes]
 
 
 def best_heuristic(rows: Iterable[SummaryRow]) -> SummaryRow:

@@ -56,7 +56,7 @@ def main() -> None:
     for case in study.cases:
         unseen = record(study, case, UNSEEN, 1)
         runs = [study.folder / f"{case}-{seed}" for seed in range(study.seeds)]
-        agreed = " ".join(f"{100 * agreement(run, unseen):.2f}" for run in runs)
+        agreed = " ".join(f"{100 * share:.2f}" for share in agreement(runs, unseen))
         values = earned(study, case)
         clones = np.mean([values.pop(str(run)) for run in runs], axis=0)
         best = max(values, key=lambda name: values[name].mean())

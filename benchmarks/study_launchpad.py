@@ -200,8 +200,9 @@ def outcome_of(study: Asked, case: str) -> Outcome:
     words = ["--scenario", scenario_of(case), "--against", ORDERS]
     results = evaluate(list(learned), words, study.folder / f"{case}.json", episodes=EPISODES)
     shares: dict[str, list[float]] = {}
-    for policy, kind in learned.items():
-        shares.setdefault(kind, []).append(agreement(policy, dataset_of(study, case), COMPARED))
+    taken = agreement(learned, dataset_of(study, case), COMPARED)
+    for kind, share in zip(learned.values(), taken, strict=True):
+        shares.setdefault(kind, []).append(share)
     kinds = {str(policy): kind for policy, kind in learned.items()}
     alike = {kind: float(np.mean(each)) for kind, each in shares.items()}
     return Outcome(case, values_of(results, METRIC, kinds), alike, DATA[recorded(case)].split(","))

@@ -160,8 +160,8 @@ def encoded(policy: nn.Module) -> EncodedPolicy:
     return policy
 
 
-def judged(critics: nn.Module, vector: Tensor, mask: Tensor, encoded: Any) -> Tensor:
-    """(critic, batch, actions) what critics that look at the same states alike think of them."""
+def judged(critics: nn.Module, vector: Tensor, mask: Tensor, means: Any) -> Tensor:
+    """(critic, batch, actions) what critics of a kind, that see the same, think of states."""
     judges = [critic for critic in critics.children() if isinstance(critic, Judge)]
     seen = judges[0].value.look(vector)
-    return torch.stack([judge(seen, mask, encoded) for judge in judges])
+    return torch.stack([judge(seen, mask, means) for judge in judges])

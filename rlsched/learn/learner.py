@@ -28,19 +28,20 @@ class LeanLearner(TorchLearner):
     def postprocess_gradients_for_module(
         self, *, module_id: str, config: AlgorithmConfig, module_gradients_dict: dict[Any, Tensor]
     ) -> dict[Any, Tensor]:
-        """Gradients of a common norm of at most `grad_clip`, in place.
-
-        Those that are not finite are left as they are, for `apply_gradients` to find.
-        """
+        """Gradients of a common norm of at most `grad_clip`, in place; by RLlib if one is not finite."""
         gradients = list(module_gradients_dict.values())
         norm = get_total_norm(gradients)
         self.finite = bool(norm.isfinite())
-        if self.finite and norm > config.grad_clip:
+        if not self.finite:
+            return super().postprocess_gradients_for_module(
+                module_id=module_id, config=config, module_gradients_dict=module_gradients_dict
+            )
+        if norm > config.grad_clip:
             torch._foreach_mul_(gradients, config.grad_clip / (norm + 1e-6))
         return module_gradients_dict
 
     def apply_gradients(self, gradients_dict: dict[Any, Tensor]) -> None:
-        """Move the weights; where a gradient is not finite, RLlib knows what to do."""
+        """Move the weights; RLlib's way, which sets what is not finite to 0, where a gradient is not."""
         if not self.finite:
             super().apply_gradients(gradients_dict)
             return

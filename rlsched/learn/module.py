@@ -162,17 +162,17 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
         return {Columns.ACTIONS: torch.where(torch.rand_like(mask[:, 0]) < chance, anything, best)}
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Q of the states and, by both networks, of those that follow [van Hasselt et al. 2016].
+        """Q of the states and of those that follow [van Hasselt et al. 2016].
 
-        Only the first takes gradients. Of the second all that is asked is which action is best, and that the
-        policy tells alone.
+        Only the first takes gradients. Of the networks that learn all that is asked about the latter is which
+        action is best: the policy's logits tell it, of which Q is a rising function.
         """
         following = {Columns.OBS: batch[Columns.NEXT_OBS]}
         with torch.no_grad():
-            then, target = self.policy(*self._split(following)), self.forward_target(following)
+            logits, target = self.policy(*self._split(following)), self.forward_target(following)
         return {
             QF_PREDS: self.compute_q_values(batch)[QF_PREDS],
-            QF_NEXT_PREDS: then,
+            QF_NEXT_PREDS: logits,
             QF_TARGET_NEXT_PREDS: target[QF_PREDS],
         }
 

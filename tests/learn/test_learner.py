@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
@@ -231,17 +232,30 @@ def test_gradients_are_clipped_as_rllib_clips_them(setting: Setting, scale: floa
 
 
 @pytest.mark.parametrize("broken", [nan, inf])
-def test_weights_stay_finite_where_a_gradient_is_not(setting: Setting, broken: float) -> None:
-    learner = setting.learner
-    before = {name: value.clone() for name, value in learner.module[MODULE].state_dict().items()}
-    gradients = {name: torch.full_like(value, 1e-3) for name, value in learner._params.items()}
-    first = next(iter(gradients))
-    gradients[first].view(-1)[0] = broken
-    learner.apply_gradients(learner.postprocess_gradients(gradients))
-    after = learner.module[MODULE].state_dict()
-    assert all(value.isfinite().all() for value in after.values())
-    assert any((before[name] != after[name]).any() for name in before)
-    learner.module[MODULE].load_state_dict(before)
+def test_a_gradient_that_is_not_finite_does_what_it_does_in_rllib(setting: Setting, broken: float) -> None:
+    """The others are still clipped, weights stay finite, and Adam remembers no more of it."""
+    spaces = setting.runner.get_spaces()
+    ours, theirs = (setting.config.build_learner(env=None, spaces=spaces) for _ in range(2))
+    theirs.set_state(deepcopy(ours.get_state()))
+    generator = torch.Generator().manual_seed(1)
+    drawn = [1e3 * torch.randn(value.shape, generator=generator) for value in ours._params.values()]
+    drawn[0].view(-1)[0] = broken
+    ours.apply_gradients(
+        ours.postprocess_gradients(dict(zip(ours._params, (each.clone() for each in drawn), strict=True)))
+    )
+    clipped = TorchLearner.postprocess_gradients_for_module(
+        theirs,
+        module_id=MODULE,
+        config=theirs.config,
+        module_gradients_dict=dict(zip(theirs._params, drawn, strict=True)),
+    )
+    TorchLearner.apply_gradients(theirs, clipped)
+    (found,), (wanted,) = ours._named_optimizers.values(), theirs._named_optimizers.values()
+    for one, other in zip(ours._params.values(), theirs._params.values(), strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other)
+        for moment in ("exp_avg", "exp_avg_sq"):
+            torch.testing.assert_close(found.state[one][moment], wanted.state[other][moment])
 
 
 def test_a_network_follows_another_by_a_share() -> None:
