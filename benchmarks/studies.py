@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from math import inf, nan
 from pathlib import Path
 
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow
+from rlsched.learn.config import TrainConfig
 from rlsched.learn.policy import load_policy
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
+from rlsched.settings import as_yaml
 
 EPISODES = 24
 """Of an evaluation; drawn with the same seed for all, so that everybody has the same ones."""
@@ -124,11 +127,13 @@ def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
     """One training run; one that was stopped goes on, one that is done is left alone.
 
     Raises:
-        SystemExit: it failed, or there is a run in the folder that was asked for in other words.
+        SystemExit: it failed, or there is a run in the folder that was asked for in other words, or when
+            settings that no words name were others.
     """
     recipe = [*words, "--seed", str(seed)]
     begun = (out / "train.yaml").exists()
-    _check_recipe(out, recipe, begun=begun)
+    defaults = sha256(as_yaml(TrainConfig())).hexdigest()
+    _check_recipe(out, [*recipe, f"defaults {defaults}"], begun=begun)
     if (out / "done").exists():
         return
     chosen = ["--resume"] if begun else recipe
@@ -151,17 +156,20 @@ def collect(out: Path, words: Sequence[str], *, threads: int) -> Path:
 
 
 def _check_recipe(out: Path, words: Sequence[str], *, begun: bool) -> None:
-    """Keep the words that ask for a result beside it; what was made by others is not taken for it."""
+    """Keep what asks for a result beside it; what was made by other words is not taken for it."""
     asked_for = out.with_name(f"{out.name}.asked")
     kept = json.loads(asked_for.read_text("utf-8")) if asked_for.exists() else None
     if begun and kept != list(words):
-        raise SystemExit(f"{out} was asked for in other words: remove it, or name another --out")
+        raise SystemExit(
+            f"{out} was asked for in other words, or under other defaults: remove it, or name another --out"
+        )
     asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
 
 
 def _made(policy: Path) -> float:
     """When the run was done whose folder, or a folder in it, a policy is named by."""
-    return next(mark.stat().st_mtime for mark in (policy / "done", policy.parent / "done") if mark.exists())
+    run = policy if (policy / "done").exists() else policy.parent
+    return (run / "done").stat().st_mtime
 
 
 def evaluated(target: Path, words: Sequence[str], policies: Iterable[Path]) -> Path:
