@@ -323,7 +323,7 @@ class Critic(nn.Module):
         return layer
 
     def look(self, vector: Tensor) -> Seen:
-        """What this critic and all of its kind see; it takes as long as to judge it."""
+        """What this critic and all of its kind see, so that twins need only look once."""
         around, env, jobs = self.blocks.context(vector, privileged=True), vector[:0, 0].long(), vector[:0]
         if self.encoder is not None:
             slots = self.blocks(vector, "jobs")
