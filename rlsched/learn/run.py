@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import logging
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal, Protocol
 
-import numpy as np
-import torch
 from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.errors import BadInputError
-from rlsched.files import checksum
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
-from rlsched.learn.imitation import check_teacher
-from rlsched.learn.networks import build_policy
+from rlsched.learn.interrupts import Interrupted, interrupts
+from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.selection import Score, Validation
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
-from rlsched.offline.check import check_for
-from rlsched.offline.manifest import MANIFEST, read_manifest
-from rlsched.scenario import Episode, Scenario, files, rooted
-from rlsched.sim.layout import Layout
-from rlsched.sim.priorities import PRIORITIES
+from rlsched.scenario import Scenario
 
-VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run so that runs compare
 VALIDATED = (
     "bounded_slowdown",
     "wait",
@@ -93,66 +80,22 @@ def train(
     """
     for name in ("ray", "ray.rllib"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
-    if not resume:
-        folder.check_free()
-    config = in_place(config.settled(scenario))
-    scenario = rooted(scenario)
-    latest = folder.latest() if resume else None
-    feed = EpisodeFeed(scenario)
-    scenario = feed.scenario
-    layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
-    if config.network.kind == "cnn":
-        drawn = config.network.model_copy(update={"units": tuple(feed.units)})
-        config = config.model_copy(update={"network": drawn})
-    build_policy(layout, config.network)  # refuses what it cannot work with, before anything is written
-    begun = config
-    if latest is None:
-        begun = beginning(config, folder)
-        check_teachers(begun, feed, layout)
-    if config.dataset is not None:
-        manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
-        check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
-    inputs = inputs_of(scenario, config)
-    if resume:
-        folder.check_inputs(inputs)
-    check_devices(config)
-    rng = np.random.default_rng(VALIDATION_SEED)
-    episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
-    settled = scenario
-    if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
-        settled = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
-    validation = Validation.of(settled, feed.units, episodes, config.validation.metric or "")
+    planned = plan(scenario, config, folder, resume=resume)
     display.prepare()
-    with session_for(config, address), interrupts() as interrupted:
+    with session_for(planned.config, address), interrupts() as interrupted:
         if resume:
-            folder.go_on(scenario, config, inputs)
+            folder.go_on(planned.scenario, planned.config, planned.inputs)
         else:
-            folder.create(scenario, config, inputs)
-        folder.save_validation(validation.facts())
-        engine = open_engine(begun, feed, 0 if latest is None else latest[1].iteration)
-        run = Run(scenario, config, folder, validation, engine, latest)
+            folder.create(planned.scenario, planned.config, planned.inputs)
+        folder.save_validation(planned.validation.facts())
+        run = Run(planned, folder)
         try:
             run.begin()
-            display.begin(run.standing, validation)
+            display.begin(run.standing, run.validation)
             reason = run.loop(display, interrupted)
         finally:
             run.stop()
-    return Summary(folder.path, reason, run.standing, validation.metric, validation.best_heuristic)
-
-
-def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
-    """Checksums of what is learned from; a dataset's manifest has those of its files.
-
-    Raises:
-        BadInputError: something cannot be read.
-    """
-    found = files(scenario)
-    if config.dataset is not None:
-        found |= {"dataset": config.dataset / MANIFEST}
-    try:
-        return {name: checksum(path) for name, path in found.items()}
-    except OSError as error:
-        raise BadInputError(str(error.filename), f"cannot be read ({error})", "bring it back") from None
+    return Summary(folder.path, reason, run.standing, run.validation.metric, run.validation.best_heuristic)
 
 
 def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
@@ -166,74 +109,14 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
     return RllibEngine(config, feed, iteration)
 
 
-def in_place(config: TrainConfig) -> TrainConfig:
-    """The same with other runs and datasets named from the root, likewise."""
-    warm, start = config.warm_start, config.search.start
-    if warm is not None and warm.teacher not in PRIORITIES:
-        warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
-    if start is not None:
-        start = str(Path(start).resolve())
-    search = config.search.model_copy(update={"start": start})
-    dataset = None if config.dataset is None else config.dataset.resolve()
-    return config.model_copy(update={"warm_start": warm, "search": search, "dataset": dataset})
-
-
-def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
-    """How a run begins that has no checkpoint, perhaps again.
-
-    What another search found may have gone, or gone on, since this one began with it: then it is the policy
-    before training that counts.
-    """
-    if config.search.start is None or not folder.has_start():
-        return config
-    search = config.search.model_copy(update={"start": str(folder.start)})
-    return config.model_copy(update={"search": search})
-
-
-def check_teachers(config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> None:
-    """See whether the policies that a run begins with can be used.
-
-    Raises:
-        BadInputError: one cannot.
-    """
-    if config.warm_start is not None:
-        check_teacher(feed, config.warm_start)
-    if config.search.start is not None:
-        from rlsched.learn.search import found_before
-
-        found_before(layout, config.network, config.search.start)
-
-
-def check_devices(config: TrainConfig) -> None:
-    """See whether what learns in this process has the GPU that it is to learn on.
-
-    Raises:
-        BadInputError: it has not.
-    """
-    if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
-        raise BadInputError(
-            "gpus_per_learner",
-            f"value {config.gpus_per_learner:g}: no GPU here",
-            "leave it out, or set learners=1 on a cluster that has one",
-        )
-
-
 class Run:
     """A run while it is going on."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        config: TrainConfig,
-        folder: RunFolder,
-        validation: Validation,
-        engine: Engine,
-        latest: tuple[Path, Standing] | None,
-    ) -> None:
-        self.scenario, self.config, self.folder, self.validation = scenario, config, folder, validation
-        self.latest = latest
-        self.standing = Standing() if latest is None else latest[1]
-        self.engine = engine
+    def __init__(self, planned: Plan, folder: RunFolder) -> None:
+        self.config, self.validation, self.folder = planned.config, planned.validation, folder
+        self.latest = planned.latest
+        self.standing = Standing() if self.latest is None else self.latest[1]
+        self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
     def stop(self) -> None:
@@ -374,32 +257,3 @@ class Run:
                 self.writer.add_scalar(name, value, self.standing.steps)
         self.writer.flush()
         return row
-
-
-class Interrupted:
-    """Whether somebody asked the run to stop."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __call__(self) -> bool:
-        """Whether to stop."""
-        return self.asked
-
-
-@contextmanager
-def interrupts() -> Iterator[Interrupted]:
-    """Turn Ctrl-C and SIGTERM into a request to stop after the iteration; a second Ctrl-C does not wait."""
-    state = Interrupted()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if state.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        state.asked = True
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield state
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,0 +1,166 @@
+"""What a run is to do: all that can be wrong is found before anything long starts, or is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.files import checksum
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.imitation import check_teacher
+from rlsched.learn.networks import build_policy
+from rlsched.learn.selection import Validation
+from rlsched.offline.check import check_for
+from rlsched.offline.manifest import MANIFEST, read_manifest
+from rlsched.scenario import Episode, Scenario, files, rooted
+from rlsched.sim.layout import Layout
+from rlsched.sim.priorities import PRIORITIES
+
+VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run so that runs compare
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A run that may start.
+
+    Attributes:
+        scenario: with the units of every resource known.
+        config: settled; other runs and datasets are named from the root.
+        begun: the same for what learns, of a run that has no checkpoint perhaps from its own beginning.
+        feed: of episodes.
+        validation: on which its policies are compared.
+        inputs: checksums of what is learned from.
+        latest: checkpoint to go on from, and how far the run was.
+    """
+
+    scenario: Scenario
+    config: TrainConfig
+    begun: TrainConfig
+    feed: EpisodeFeed
+    validation: Validation
+    inputs: dict[str, str]
+    latest: tuple[Path, Standing] | None
+
+
+def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: bool) -> Plan:
+    """See whether a run can do what it is asked for.
+
+    Args:
+        scenario: what is simulated; its cluster may leave units to the trace.
+        config: how to train.
+        folder: a new run's folder, or with `resume` that of a run to go on with.
+        resume: go on from the last whole checkpoint.
+
+    Raises:
+        BadInputError: the scenario, a setting, the dataset or the folder cannot be used.
+    """
+    if not resume:
+        folder.check_free()
+    config = in_place(config.settled(scenario))
+    feed = EpisodeFeed(rooted(scenario))
+    scenario = feed.scenario
+    layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+    if config.network.kind == "cnn":
+        drawn = config.network.model_copy(update={"units": tuple(feed.units)})
+        config = config.model_copy(update={"network": drawn})
+    build_policy(layout, config.network)  # refuses what it cannot work with
+    latest = folder.latest() if resume else None
+    begun = config
+    if latest is None:
+        begun = beginning(config, folder)
+        check_teachers(begun, feed, layout)
+    if config.dataset is not None:
+        manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
+        check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
+    inputs = inputs_of(scenario, config)
+    if resume:
+        folder.check_inputs(inputs)
+    check_devices(config)
+    validation = validation_of(scenario, config, feed)
+    return Plan(scenario, config, begun, feed, validation, inputs, latest)
+
+
+def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Validation:
+    """The episodes on which a run's policies are compared.
+
+    Raises:
+        BadInputError: its metric is not one of those that are measured there.
+    """
+    rng = np.random.default_rng(VALIDATION_SEED)
+    episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
+    if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
+        scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
+    return Validation.of(scenario, feed.units, episodes, config.validation.metric or "")
+
+
+def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
+    """Checksums of what is learned from; a dataset's manifest has those of its files.
+
+    Raises:
+        BadInputError: something cannot be read.
+    """
+    found = files(scenario)
+    if config.dataset is not None:
+        found |= {"dataset": config.dataset / MANIFEST}
+    try:
+        return {name: checksum(path) for name, path in found.items()}
+    except OSError as error:
+        raise BadInputError(str(error.filename), f"cannot be read ({error})", "bring it back") from None
+
+
+def in_place(config: TrainConfig) -> TrainConfig:
+    """The same with other runs and datasets named from the root, likewise."""
+    warm, start = config.warm_start, config.search.start
+    if warm is not None and warm.teacher not in PRIORITIES:
+        warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
+    if start is not None:
+        start = str(Path(start).resolve())
+    search = config.search.model_copy(update={"start": start})
+    dataset = None if config.dataset is None else config.dataset.resolve()
+    return config.model_copy(update={"warm_start": warm, "search": search, "dataset": dataset})
+
+
+def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
+    """How a run begins that has no checkpoint, perhaps again.
+
+    What another search found may have gone, or gone on, since this one began with it: then it is the policy
+    before training that counts.
+    """
+    if config.search.start is None or not folder.has_start():
+        return config
+    search = config.search.model_copy(update={"start": str(folder.start)})
+    return config.model_copy(update={"search": search})
+
+
+def check_teachers(config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> None:
+    """See whether the policies that a run begins with can be used.
+
+    Raises:
+        BadInputError: one cannot.
+    """
+    if config.warm_start is not None:
+        check_teacher(feed, config.warm_start)
+    if config.search.start is not None:
+        from rlsched.learn.search import found_before
+
+        found_before(layout, config.network, config.search.start)
+
+
+def check_devices(config: TrainConfig) -> None:
+    """See whether what learns in this process has the GPU that it is to learn on.
+
+    Raises:
+        BadInputError: it has not.
+    """
+    if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
+        raise BadInputError(
+            "gpus_per_learner",
+            f"value {config.gpus_per_learner:g}: no GPU here",
+            "leave it out, or set learners=1 on a cluster that has one",
+        )
