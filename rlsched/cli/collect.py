@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +13,8 @@ from rlsched.cli.dataset import behaviors_table, megabytes
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rlsched.offline.folder import DatasetFolder
     from rlsched.offline.manifest import Manifest
     from rlsched.offline.recipe import Recipe
@@ -92,21 +94,16 @@ def collect(
     overrides = list(settings or [])
     given = {"steps": steps, "seed": seed}
     overrides += [f"{name}={value}" for name, value in given.items() if value is not None]
-    own = [
-        name
-        for name, value in (
-            ("RECIPE", recipe),
-            ("--scenario", scenario),
-            ("--trace", trace),
-            ("--from-trace", from_trace),
-            ("--policy", policy),
-            ("--noise", noise),
-        )
-        if value is not None
-    ]
     if resume:
-        if own:
-            raise BadInputError("--resume", "goes on with what it was told", f"leave out {', '.join(own)}")
+        sources = {
+            "RECIPE": recipe,
+            "--scenario": scenario,
+            "--trace": trace,
+            "--from-trace": from_trace,
+            "--policy": policy,
+            "--noise": noise,
+        }
+        check_alone(sources)
         simulated, chosen = recipe_of_folder(folder, overrides)
     elif from_trace is not None:
         check_from_trace(recipe, trace, policy, steps, overrides)
@@ -129,11 +126,27 @@ def collect(
             raise typer.Exit(130) from None
     if json is not None:
         output.write_json(json, {"schema": 1, "folder": str(out), **dataset.model_dump(mode="json")})
+    tell(console, dataset, out)
+
+
+def tell(console: Console, dataset: Manifest, out: Path) -> None:
+    """Who decided how well in a dataset, where it is, and what to do next."""
     console.print(behaviors_table(dataset))
     for line in kept_to_record(dataset):
         console.print(line)
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
     console.print(f"check it     rlsched dataset check {out}")
+
+
+def check_alone(sources: Mapping[str, object]) -> None:
+    """Refuse what `--resume` knows by itself.
+
+    Raises:
+        BadInputError: it is given, too.
+    """
+    given = [name for name, value in sources.items() if value is not None]
+    if given:
+        raise BadInputError("--resume", "goes on with what it was told", f"leave out {', '.join(given)}")
 
 
 def recipe_given(

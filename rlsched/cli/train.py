@@ -19,6 +19,8 @@ from rlsched.cli.options import (
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rlsched.learn.config import TrainConfig
     from rlsched.learn.folder import RunFolder
     from rlsched.learn.run import Summary
@@ -100,7 +102,6 @@ def train(
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
 
     training = training.settled(simulated)
-
     from rlsched.cli.watch import RichDisplay
     from rlsched.learn.run import train as run
 
@@ -112,20 +113,23 @@ def train(
             if not isinstance(error, BadInputError) and folder.latest() is not None:
                 error.add_note(f"go on from its last checkpoint: rlsched train --resume --out {out}")
             raise
-    values = summary_values(summary)
     if json_file is not None:
-        write_json(json_file, values)
-    name, reference = summary.best_heuristic
+        write_json(json_file, summary_values(summary))
+    tell(console, summary, out)
+    if summary.reason == "interrupted":
+        raise typer.Exit(130)
+
+
+def tell(console: Console, summary: Summary, out: Path) -> None:
+    """How a run ended, where it is, and what to do next."""
+    standing, (name, reference) = summary.standing, summary.best_heuristic
+    console.print(f"stopped: {summary.reason}; {standing.steps:,} decisions in {standing.seconds:.0f} s")
     console.print(
-        f"stopped: {summary.reason}; {summary.standing.steps:,} decisions in {summary.standing.seconds:.0f} s"
-    )
-    console.print(
-        f"best validation {summary.metric} {values['best']:.4g} (best order, {name}: {reference:.4g})"
+        f"best validation {summary.metric} {standing.best_metric:.4g} (best order, {name}: {reference:.4g})"
     )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
     if summary.reason == "interrupted":
         console.print(f"go on        rlsched train --resume --out {out}")
-        raise typer.Exit(130)
 
 
 def settings_given(
