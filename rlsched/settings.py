@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -59,6 +60,8 @@ def read_text(path: Path) -> str:
     """
     try:
         return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise BadInputError(str(path), "no such file", "give a YAML file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(str(path), f"cannot be read ({error})", "give a YAML file in UTF-8") from None
 
@@ -172,7 +175,10 @@ def _one_line(model: type[BaseModel], first: ErrorDetails, where: str) -> BadInp
         return BadInputError(f"{where}: {path}" if path else where, problem, remedy)
 
     if kind == "extra_forbidden":
-        return line("unknown key", f"use one of {', '.join(_siblings(model, first['loc']))}")
+        known = _siblings(model, first["loc"])
+        close = get_close_matches(keys[-1], known, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        return line("unknown key", f"{meant}use one of {', '.join(known)}")
     if kind == "missing":
         return line("is missing", "give it a value")
     if kind == "union_tag_invalid":

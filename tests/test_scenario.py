@@ -99,14 +99,20 @@ RANGES = "Input should be greater than"
     ("override", "line"),
     [
         # unknown keys: what stands there instead
-        ("clustr=1", "clustr: unknown key; use one of cluster, decision, description, episode, name"),
-        ("cluster.tick=1", "cluster.tick: unknown key; use one of resources, tick_s"),
+        (
+            "clustr=1",
+            "clustr: unknown key; did you mean 'cluster'? use one of cluster, decision, description",
+        ),
+        ("cluster.tick=1", "cluster.tick: unknown key; did you mean 'tick_s'? use one of resources, tick_s"),
         (
             "cluster.resources.0.unit=1",
-            "cluster.resources.0.unit: unknown key; use one of full_w, idle_w, name, price",
+            "cluster.resources.0.unit: unknown key; did you mean 'units'? use one of full_w, idle_w",
         ),
         ("workload.file=1", "workload.file: unknown key; use one of kind, load, max_runtime_s"),
-        ("decision.widow=1", "decision.widow: unknown key; use one of action_rule, admission, expiry"),
+        (
+            "decision.widow=1",
+            "decision.widow: unknown key; did you mean 'window'? use one of action_rule, admission, expiry",
+        ),
         ("a..b=1", "a: unknown key"),
         # values: what they are, and what is allowed
         ("cluster.tick_s=0", f"cluster.tick_s: value 0; {RANGES} or equal to 1"),
@@ -251,7 +257,7 @@ def test_files(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert line(None).startswith(f"{path}: cannot be read (")
+    assert line(None).startswith(f"{path}: no such file")
     assert line(b"\xff\xfe\x00").startswith(f"{path}: cannot be read ('utf-8' codec")
     assert line(b"a: [1").startswith(f"{path}: is not YAML (")
     assert line(b"- 1").startswith(f"{path}: holds list; give a mapping")
@@ -347,7 +353,9 @@ def test_power_that_may_fail_ends_by_the_clock(power: str, end: str) -> None:
 
 def test_a_misspelt_key_is_said_before_the_one_that_is_missing_for_it() -> None:
     line = refused(*GREEN, "power.battery={capacity: 9, charge_kw: 1, discharge_kw: 1}")
-    assert line.startswith("--set: power.battery.capacity: unknown key; use one of capacity_kwh, charge_kw")
+    assert line.startswith(
+        "--set: power.battery.capacity: unknown key; did you mean 'capacity_kwh'? use one of capacity_kwh"
+    )
 
 
 def test_an_error_of_a_validator_says_the_same_by_itself() -> None:

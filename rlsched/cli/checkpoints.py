@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from rlsched.learn.policy import TrainedPolicy
 
 
-def check_exists(path: str) -> None:
+def check_exists(
+    path: str, of_orders: str = "is run with --against, or with rlsched simulate --policy"
+) -> None:
     """Refuse what is no folder, before torch is loaded.
+
+    Args:
+        path: that was given.
+        of_orders: what is to be said of queue orders.
 
     Raises:
         BadInputError: there is none.
@@ -24,7 +30,7 @@ def check_exists(path: str) -> None:
 
         remedy = "name a run folder, a checkpoint or an exported policy"
         if path in PRIORITIES:
-            remedy = f"{path} is a queue order: run it with --against, or with rlsched simulate --policy"
+            remedy = f"{path} is a queue order, which {of_orders}"
         raise BadInputError(path, "no such folder", remedy)
 
 

@@ -53,7 +53,9 @@ def collect(
     noise: Annotated[
         float | None,
         typer.Option(
-            metavar="P", help="Chance that a decision of --policy is drawn from all legal ones instead (0)."
+            metavar="P",
+            parser=options.chance,
+            help="Chance that a decision of --policy is drawn from all legal ones instead (0).",
         ),
     ] = None,
     steps: Annotated[
@@ -122,6 +124,7 @@ def collect(
             error.add_note(go_on)
             raise
         except KeyboardInterrupt:
+            console.print(f"stopped      {folder.rows():,} decisions are safe")
             console.print(go_on)
             raise typer.Exit(130) from None
     if json is not None:

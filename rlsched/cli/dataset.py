@@ -115,11 +115,13 @@ def judge(
     output.Targets(json=json).check()
     from rlsched.cli.checkpoints import check_exists, loader
     from rlsched.offline.behavior import check_trained
+    from rlsched.offline.estimate import FITS
     from rlsched.offline.estimate import judge as estimate
     from rlsched.offline.manifest import read_manifest
 
+    of_orders = "sees whole queues, which no dataset holds: judge a clone of it (--algo bc)"
     for path in policy:
-        check_exists(path)
+        check_exists(path, of_orders)
     dataset = read_manifest(folder)
     load = loader()
     policies = {path.rstrip("/") or path: load(path) for path in policy}
@@ -133,7 +135,8 @@ def judge(
         )
     for name, one in policies.items():
         check_trained("POLICY", name, one, scenario, len(scenario.cluster.resources))
-    with output.progress("reading", dataset.rows) as shown:
+    fits = len(policies) * FITS
+    with output.stages({"reading": dataset.rows, "fitting": fits}) as (shown, fitted):
         found = estimate(
             folder,
             dataset,
@@ -142,6 +145,7 @@ def judge(
             sample=sample,
             seed=seed or 0,
             progress=shown,
+            fitted=fitted,
         )
     if json is not None:
         told = {"schema": 1, "folder": str(folder), "episodes": dataset.episodes, **judgement(found)}

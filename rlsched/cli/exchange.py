@@ -15,6 +15,7 @@ from rlsched.errors import BadInputError
 if TYPE_CHECKING:
     from rlsched.offline.minari_store import MinariEpisodes
     from rlsched.offline.parquet_log import ParquetEpisodes
+    from rlsched.scenario import Scenario
 
 
 def export(
@@ -71,7 +72,7 @@ def import_dataset(
     """Make a dataset of what others recorded in our environments; every row is looked at.
 
     Needed are obs, actions, rewards, where episodes end, what was legal (action_mask; part of observations
-    with flat=True), and the --scenario, unless a Minari dataset says which it is.
+    with flat=True), and the --scenario, unless a Minari dataset or a dataset.json beside the files says it.
 
     Example: rlsched dataset import log.parquet --scenario green-10 --column actions=action --out runs/mine
     """
@@ -96,10 +97,11 @@ def import_dataset(
             )
         chosen = own
     else:
+        own = recorded_with(episodes)
         chosen = options.given_scenario(scenario, trace, settings or [])
     origin = f"imported from {source}"
     with output.progress("importing", episodes.rows) as shown:
-        made = write(episodes, chosen, out, origin, behavior=behavior, progress=shown)
+        made = write(episodes, chosen, out, origin, own=own, behavior=behavior, progress=shown)
     dataset = made.manifest
     if json is not None:
         told = {"schema": 1, "folder": str(out), "left_out": made.left_out}
@@ -108,10 +110,19 @@ def import_dataset(
     console.print(behaviors_table(dataset))
     if made.left_out:
         console.print(f"left out     {made.left_out:,} decisions after which nobody says what was seen")
+    console.print("not known    what episodes came to beside rewards: metrics are not imported")
     if not dataset.chances:
         console.print("not known    how likely choices were (action_logp): judge says nothing by wis")
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
     console.print(f"check it     rlsched dataset check {out}")
+
+
+def recorded_with(episodes: ParquetEpisodes | MinariEpisodes) -> Scenario | None:
+    """The scenario that a source names; None: none, or by a file that is not here."""
+    try:
+        return episodes.scenario
+    except BadInputError:
+        return None
 
 
 def opened(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpisodes:

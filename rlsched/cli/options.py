@@ -40,6 +40,17 @@ def discount(text: str) -> float:
     return value
 
 
+def chance(text: str) -> float:
+    """A parser of how likely something is."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not 0.0 <= value <= 1.0:
+        raise typer.BadParameter(f"value {text!r}; use a number from 0 to 1")
+    return value
+
+
 class Protocol(StrEnum):
     """Published experiments that can be run again."""
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -145,25 +146,38 @@ def list_json(target: str, name: str, rows: Sequence[Mapping[str, Any]], **more:
 
 @contextmanager
 def progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for what takes more than a second; gives the function that counts up.
+    """A bar on stderr for what takes more than a second; gives the function that counts up."""
+    with stages({doing: total}) as (step,):
+        yield step
 
-    It starts by a timer, because the first step may be the longest. Nothing is shown where nobody looks.
+
+@contextmanager
+def stages(totals: Mapping[str, int]) -> Iterator[list[Callable[[int], None]]]:
+    """A bar for each part of what takes more than a second; gives the functions that count up.
+
+    They start by a timer, because the first step may be the longest. Nothing is shown where nobody looks.
+
+    Args:
+        totals: what is done -> how much of it.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     shown = console(stderr=True)
     bar = Progress(*look, console=shown, transient=True, disable=not shown.is_terminal)
-    task = bar.add_task(f"{doing} (the first run ever compiles for a minute)", total=total)
+    tasks = {
+        doing: bar.add_task(f"{doing} (the first run ever compiles for a minute)", total=total)
+        for doing, total in totals.items()
+    }
     timer = Timer(PROGRESS_AFTER_S, bar.start)
     timer.daemon = True
 
-    def step(count: int) -> None:
-        bar.update(task, advance=count, description=doing)
+    def step(doing: str, count: int) -> None:
+        bar.update(tasks[doing], advance=count, description=doing)
 
     timer.start()
     try:
-        yield step
+        yield [partial(step, doing) for doing in totals]
     finally:
         timer.cancel()
         timer.join(timeout=PROGRESS_AFTER_S)

@@ -124,8 +124,11 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     """How a run ended, where it is, and what to do next."""
     standing, (name, reference) = summary.standing, summary.best_heuristic
     console.print(f"stopped: {summary.reason}; {standing.steps:,} decisions in {standing.seconds:.0f} s")
+    kept = "best policy" if summary.plays else "newest policy, which is kept"
+    before = "" if summary.before is None else f", before training {summary.before:.4g}"
     console.print(
-        f"best validation {summary.metric} {standing.best_metric:.4g} (best order, {name}: {reference:.4g})"
+        f"{kept}: {summary.metric} {standing.best_metric:.4g} in validation (best order, {name}: "
+        f"{reference:.4g}{before})"
     )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
     if summary.reason == "interrupted":
@@ -231,6 +234,7 @@ def summary_values(summary: Summary) -> dict[str, Any]:
         "seconds": summary.standing.seconds,
         "metric": summary.metric,
         "best": summary.standing.best_metric,
+        "before_training": summary.before,
         "within_hoarding_limits": summary.standing.best_excess == 0,
         "best_heuristic": {"policy": summary.best_heuristic[0], "value": summary.best_heuristic[1]},
     }

@@ -48,7 +48,8 @@ class RichDisplay:
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
         name, value = validation.best_heuristic
-        so_far = "the best policy so far" if standing.iteration else "the policy before training"
+        best = "the best policy so far" if self.config.plays else "the newest policy"
+        so_far = best if standing.iteration else "the policy before training"
         self.console.print(
             f"{len(validation.episodes)} validation episodes; {self.config.validation.metric}: "
             f"best order {name} {value:.4g}"
@@ -70,7 +71,8 @@ class RichDisplay:
         self.progress.update(self.task, completed=min(1.0, share), text=text)
         found = row.get(f"validation_{metric}")
         if found is not None:
-            kept = " (kept)" if standing.since_best == 0 else ""
+            # Who only reads keeps its newest policy, so that there is nothing to be told.
+            kept = " (kept)" if standing.since_best == 0 and self.config.plays else ""
             pushed = ""
             if metric == "bounded_slowdown":  # which hoarding lowers
                 pushed = f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
@@ -78,3 +80,7 @@ class RichDisplay:
                 f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
                 f"{row['validation_relative']:.3f} of the best order's{pushed}{kept}"
             )
+
+    def stopping(self) -> None:
+        """Somebody asked the run to stop, which it does after the iteration."""
+        self.console.print("stopping after this iteration, to go on from it later; Ctrl-C again ends it now")

@@ -175,6 +175,12 @@ class RunFolder:
         whole = [row for row in rows if None not in row and None not in row.values()]
         return [row for row in whole if row["iteration"].isdigit()]
 
+    def before_training(self, metric: str) -> float | None:
+        """What a metric was in validation before anything was learned; None where nobody wrote it down."""
+        first = next((row for row in self.rows() if row["iteration"] == "0"), {})
+        text = first.get(f"validation_{metric}")
+        return float(text) if text else None
+
     def keep_metrics_up_to(self, iteration: int) -> None:
         """Drop rows after an iteration: a run that goes on from there writes them again."""
         if not self.metrics.is_file():

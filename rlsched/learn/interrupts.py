@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -20,14 +20,20 @@ class Interrupted:
 
 
 @contextmanager
-def interrupts() -> Iterator[Interrupted]:
-    """Turn Ctrl-C and SIGTERM into a request to stop after the iteration; a second Ctrl-C does not wait."""
+def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
+    """Turn Ctrl-C and SIGTERM into a request to stop after the iteration; a second Ctrl-C does not wait.
+
+    Args:
+        answer: to the first of them, at once.
+    """
     state = Interrupted()
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if state.asked and number == signal.SIGINT:
+        if not state.asked:
+            state.asked = True
+            answer()
+        elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        state.asked = True
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -44,16 +44,31 @@ class Display(Protocol):
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
         """An iteration is done."""
 
+    def stopping(self) -> None:
+        """Somebody asked the run to stop, which it does after the iteration."""
+
 
 @dataclass(frozen=True)
 class Summary:
-    """How a run ended."""
+    """How a run ended.
+
+    Attributes:
+        folder: of the run.
+        reason: why it did.
+        standing: how far it was.
+        metric: by which policies are compared.
+        best_heuristic: name and metric of the best order.
+        before: the metric before training; None where nobody wrote it down.
+        plays: the kept policy is the best, else the newest.
+    """
 
     folder: Path
     reason: Reason
     standing: Standing
     metric: str
     best_heuristic: tuple[str, float]
+    before: float | None
+    plays: bool
 
 
 def train(
@@ -82,7 +97,7 @@ def train(
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
     planned = plan(scenario, config, folder, resume=resume)
     display.prepare()
-    with session_for(planned.config, address), interrupts() as interrupted:
+    with session_for(planned.config, address), interrupts(display.stopping) as interrupted:
         if resume:
             folder.go_on(planned.scenario, planned.config, planned.inputs)
         else:
@@ -95,7 +110,15 @@ def train(
             reason = run.loop(display, interrupted)
         finally:
             run.stop()
-    return Summary(folder.path, reason, run.standing, run.validation.metric, run.validation.best_heuristic)
+    return Summary(
+        folder.path,
+        reason,
+        run.standing,
+        run.validation.metric,
+        run.validation.best_heuristic,
+        before=folder.before_training(run.validation.metric),
+        plays=planned.config.plays,
+    )
 
 
 def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:

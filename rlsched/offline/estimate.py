@@ -33,6 +33,9 @@ from rlsched.offline.weighing import Weighing
 from rlsched.sim.layout import Layout
 
 RESAMPLES = 200
+FITS = 1 + RESAMPLES
+"""Of fitted Q evaluation to a policy."""
+
 RIDGE = 1e-4
 """Of the features' mean square; keeps the fit from what nobody recorded."""
 
@@ -187,7 +190,7 @@ class Fitting:
         """(row,) whether decisions (row, width) are unlike what was recorded."""
         return self._distance(seen) > self._far
 
-    def values(self, judged: Judged, counts: FloatArray) -> FloatArray:
+    def values(self, judged: Judged, counts: FloatArray, progress: Callable[[int], None]) -> FloatArray:
         """(resample,) what a policy earns from the beginning of an episode, of groups (resample, group)."""
         found = np.empty(len(counts))
         # The parts of episodes have their levels whatever they are: then of who recorded all of it as much is
@@ -199,6 +202,7 @@ class Fitting:
             rows = of_groups @ self.rows
             weights = np.linalg.solve((outer - following) / rows + ridge, of_groups @ self.earned / rows)
             found[k] = of_groups @ judged.first @ weights / (of_groups @ self.episodes)
+            progress(1)
         return found
 
     def _distance(self, seen: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -224,6 +228,7 @@ def judge(
     sample: bool,
     seed: int,
     progress: Callable[[int], None],
+    fitted: Callable[[int], None],
 ) -> Judgement:
     """What policies would earn, from a dataset alone; in memory that does not grow with it.
 
@@ -235,6 +240,7 @@ def judge(
         sample: they draw their actions instead of taking the best one.
         seed: of features, draws and resampling.
         progress: told of rows that were read.
+        fitted: told of fits, of which every policy takes `FITS`.
 
     Raises:
         BadInputError: a shard is damaged.
@@ -260,7 +266,7 @@ def judge(
     earned, unsaid = recorded.estimates(counts), np.full(len(counts), np.nan)
     found = {}
     for name, judged in all_judged.items():
-        fqe = fitting.values(judged, counts)
+        fqe = fitting.values(judged, counts, fitted)
         found[name] = Estimate(
             fqe=interval(fqe),
             over=interval(fqe - earned),

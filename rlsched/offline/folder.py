@@ -6,6 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count, takewhile
 from pathlib import Path
 
 from rlsched.errors import BadInputError
@@ -14,7 +15,7 @@ from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.offline.card import CARD, card
 from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest
 from rlsched.offline.recipe import Recipe
-from rlsched.offline.shards import ENDING, shard_name
+from rlsched.offline.shards import ENDING, rows_of, shard_name
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
 
@@ -145,6 +146,10 @@ class DatasetFolder:
     def shard(self, number: int) -> Path:
         """Where the shard of that number is, or will be."""
         return self.path / shard_name(number)
+
+    def rows(self) -> int:
+        """Decisions in its shards."""
+        return sum(rows_of(path) for path in takewhile(Path.exists, map(self.shard, count())))
 
     def remove_shards(self, number: int) -> None:
         """Remove the shard of that number and all after it, which went on from another one in its place."""

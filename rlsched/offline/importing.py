@@ -20,6 +20,7 @@ from rlsched.offline.columns import Names, Shape, table
 from rlsched.offline.foreign import Columns, Foreign, completed
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeEntry, episode_name, shape_of
+from rlsched.offline.rewrite import SAME
 from rlsched.offline.rows import BrokenError, Rows
 from rlsched.scenario import Scenario
 
@@ -46,6 +47,7 @@ def import_dataset(
     folder: Path,
     origin: str,
     *,
+    own: Scenario | None = None,
     behavior: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Imported:
@@ -56,6 +58,7 @@ def import_dataset(
         scenario: that they were recorded with.
         folder: without a dataset.
         origin: how it comes about, in words.
+        own: scenario that they say they were recorded with; None: nobody says it.
         behavior: who decided in all of them; None: as they say.
         progress: called with rows that have been read.
 
@@ -64,6 +67,7 @@ def import_dataset(
         OSError: the disk is full or gone.
     """
     feed = EpisodeFeed(scenario)
+    check_own(own, feed.scenario, origin)
     shape = shape_of(feed.scenario, len(feed.units))
     with closing(NewDataset(folder)) as dataset:
         writing = _Writing(dataset, shape)
@@ -76,6 +80,23 @@ def import_dataset(
         manifest = dataset.finish(feed.scenario, shape, origin, chances=writing.chances)
         dataset.keep()
     return Imported(manifest, writing.left_out)
+
+
+def check_own(own: Scenario | None, scenario: Scenario, origin: str) -> None:
+    """See whether episodes that say what they were recorded with are taken for that.
+
+    Numbers do not tell: those of another cluster may be as many, and as small.
+
+    Raises:
+        BadInputError: they say something else.
+    """
+    for part in SAME if own is not None else ():
+        if getattr(own, part) != getattr(scenario, part):
+            raise BadInputError(
+                "--scenario",
+                f"{scenario.name!r} has another {part} than what is {origin}",
+                "leave it out: the source says which it is",
+            )
 
 
 class _Writing:

@@ -154,9 +154,13 @@ def read_manifest(folder: Path) -> Manifest:
                 f"go on with it: rlsched collect --resume --out {folder}",
             ) from None
         problem = f"holds no {MANIFEST}" if folder.is_dir() else "no such folder"
-        raise BadInputError(
-            str(folder), problem, "name the folder of a dataset, as rlsched collect makes it"
-        ) from None
+        inside = sorted(f"{folder}/{path.parent.name}" for path in folder.glob(f"*/{MANIFEST}"))
+        remedy = "name the folder of a dataset, as rlsched collect makes it"
+        if inside:
+            remedy = f"name one that is in it: {', '.join(inside)}"
+        raise BadInputError(str(folder), problem, remedy) from None
+    except NotADirectoryError:
+        raise BadInputError(str(folder), "is a file", f"name its folder: {folder.parent}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(str(path), f"cannot be read ({error})", "fetch it again") from None
     try:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.offline.foreign import ENDS, KNOWN, LISTS, NEEDED, Columns, Foreign
+from rlsched.offline.manifest import MANIFEST, read_manifest
 from rlsched.offline.shards import ENDING, WORDS, first_line, open_shard
-from rlsched.scenario import Scenario
 
 ROWS_AT_ONCE = 8192
 
@@ -32,17 +32,18 @@ class ParquetEpisodes:
 
     Attributes:
         rows: of all files.
+        scenario: that they were recorded with; None: nobody says it, unless they are of a dataset of ours.
 
     Raises:
         BadInputError: there is none, one is damaged, or a column is missing.
     """
 
-    scenario: Scenario | None = None  # nobody says it there
-
     def __init__(self, source: Path, named: Mapping[str, str]) -> None:
         self._paths = [source] if source.is_file() else sorted(source.glob(f"*{ENDING}"))
         if not self._paths:
             raise BadInputError(str(source), f"holds no {ENDING} file", "name a file, or a folder of files")
+        folder = self._paths[0].parent
+        self.scenario = read_manifest(folder).scenario if (folder / MANIFEST).is_file() else None
         self._named = {name: named.get(name, name) for name in KNOWN}
         self.rows = 0
         for path in self._paths:

@@ -222,6 +222,17 @@ def episodes_of(path: Path) -> list[EpisodeEntry]:
         ) from None
 
 
+def rows_of(path: Path) -> int:
+    """Decisions in a shard.
+
+    Raises:
+        BadInputError: it cannot be read.
+    """
+    with open_shard(path) as file:
+        found: int = file.metadata.num_rows
+    return found
+
+
 def shard_of(path: Path) -> Shard:
     """The entry of a shard that is there.
 
@@ -229,11 +240,9 @@ def shard_of(path: Path) -> Shard:
         BadInputError: it cannot be read.
     """
     episodes = episodes_of(path)
-    with open_shard(path) as file:
-        rows = file.metadata.num_rows
     return Shard(
         file=path.name,
-        rows=rows,
+        rows=rows_of(path),
         episodes=sum(episode.rows > 0 for episode in episodes),
         bytes=path.stat().st_size,
         sha256=checksum(path),

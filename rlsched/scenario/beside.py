@@ -48,6 +48,7 @@ def read_beside(
     own, for_scenario = split_overrides(model, overrides)
     given = values.pop("scenario", usual)
     if given is None:
+        validate(model, values, str(path), own)  # a misspelt key is the cause where this one is missing
         raise BadInputError(f"{path}: scenario", "is missing", "give a name, a file or a mapping")
     if isinstance(given, Mapping):
         scenario = parse(given, f"{path}: scenario", for_scenario)

@@ -35,7 +35,7 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ),
         (["simulate", "--trace", "none.swf"], ["none.swf: no such file"]),
         (["simulate", "--scenario", "lublin-265"], ["'lublin-265'; did you mean 'lublin-256'?", "hpc-trace"]),
-        (["simulate", "--scenario", "mine.yaml"], ["mine.yaml: cannot be read"]),
+        (["simulate", "--scenario", "mine.yaml"], ["mine.yaml: no such file"]),
         (["simulate", "--scenario", "hpc-trace"], ["'trace.swf.gz': no such file", "--trace FILE"]),
         ([*LUBLIN, "-p", "fcsf"], ["--policy: unknown policy 'fcsf'; did you mean 'fcfs'?", "wfp3"]),
         ([*LUBLIN, "-p", "FCFS"], ["unknown policy 'FCFS'; did you mean 'fcfs'?"]),
@@ -50,7 +50,10 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ([*GREEN, "-b", "easy"], ["--backfill: value 'easy' means nothing with a horizon; use one of now"]),
         ([*GREEN, "-p", "sjf:easy"], ["--policy: value 'easy' means nothing with a horizon; use one of now"]),
         ([*LUBLIN, "-b", "rlscheduler"], ["--backfill: 'rlscheduler'", "--protocol rlscheduler"]),
-        ([*LUBLIN, "--set", "workload.laod=1"], ["--set: workload.laod: unknown key; use one of kind, load"]),
+        (
+            [*LUBLIN, "--set", "workload.laod=1"],
+            ["--set: workload.laod: unknown key; did you mean 'load'? use one of kind, load"],
+        ),
         ([*LUBLIN, "--set", "workload.load=much"], ["--set: workload.load: value 'much'"]),
         ([*LUBLIN, "--set", "workload.load"], ["--set: 'workload.load' is no assignment"]),
         ([*LUBLIN, "--set", "episode.end=no_new_job"], ["--set: 'episode.end=no_new_job'"]),
@@ -168,4 +171,4 @@ def test_a_misspelt_key_in_a_file(rlsched: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("workload: {kind: lublin}\nclustr: {tick_s: 1}\n")
     line = refused(rlsched, "simulate", "--scenario", mine)
-    assert line.startswith(f"{mine}: clustr: unknown key; use one of cluster")
+    assert line.startswith(f"{mine}: clustr: unknown key; did you mean 'cluster'? use one of cluster")

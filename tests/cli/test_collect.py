@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from rlsched.offline.manifest import read_manifest
 
 from .conftest import Run
 
@@ -105,12 +108,14 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
         (["collect", "--scenario", "green-10", "--policy", "sjff"], "error: --policy: unknown policy 'sjff'"),
         (
             ["collect", "--scenario", "green-10", "--noise", "1.5"],
-            "error: --policy: behaviors.0.noise: value",
+            "error: --noise: value '1.5'",
         ),
         (["collect", "--scenario", "green-10", "--set", "stepz=1"], "error: --set: stepz: unknown key"),
         (["collect", "--resume", "--out", "none"], "error: none: holds no dataset to go on with"),
         (["collect", "--resume", "--policy", "sjf"], "error: --resume: goes on with what it was told"),
-        (["collect", "none.yaml"], "error: none.yaml: cannot be read"),
+        (["collect", "--scenario", "green-10", "--set", "scenrio=1"], "error: --set: scenrio: unknown key"),
+        (["train", "--dataset", __file__], f"error: {__file__}: is a file; name its folder: "),
+        (["collect", "none.yaml"], "error: none.yaml: no such file"),
         (["dataset", "info", "none"], "error: none: no such folder"),
         (["dataset", "mix", "none:1", "--out", "x"], "error: none: no such folder"),
         (["dataset", "split", "none", "a:1", "a:2", "--out", "x"], "error: NAME:SHARE: 'a' is given twice"),
@@ -126,3 +131,35 @@ def test_bad_input_is_one_line(
     assert found.err.startswith(line), found.err
     assert found.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_misspelt_scenario_is_named(rlsched: Run, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("scenrio: green-10\nbehaviors: [{policy: fcfs}]\n")
+    found = rlsched("collect", recipe, "--out", tmp_path / "out")
+    assert (found.code, found.err.partition("use one of")[0]) == (
+        2,
+        f"error: {recipe}: scenrio: unknown key; ",
+    )
+
+
+def test_parts_of_a_split_are_named(rlsched: Run, mixed: Path, tmp_path: Path) -> None:
+    assert rlsched("dataset", "split", mixed, "a:1", "b:1", "--out", tmp_path / "parts").code == 0
+    found = rlsched("dataset", "info", tmp_path / "parts")
+    assert found.code == 2
+    assert f"name one that is in it: {tmp_path}/parts/a, {tmp_path}/parts/b" in found.err
+
+
+def test_who_is_interrupted_knows_what_is_safe(
+    rlsched: Run, mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    copy = tmp_path / "copy"
+    shutil.copytree(mixed, copy)
+    monkeypatch.setattr("rlsched.offline.collect.collect", stopped)
+    found = rlsched("collect", "--resume", "--out", copy)
+    assert found.code == 130
+    assert f"{read_manifest(mixed).rows:,} decisions are safe" in found.out
+    assert "go on        rlsched collect --resume" in found.out

@@ -46,6 +46,21 @@ def log(recorded: Path, tmp_path: Path) -> Path:
     return path
 
 
+def test_shards_of_ours_say_what_they_were_recorded_with(
+    rlsched: Run, recorded: Path, tmp_path: Path
+) -> None:
+    """Observations of green-50 are as long, and as small."""
+    words = ("dataset", "import", recorded / "part-00000.parquet", "--out", tmp_path / "mine")
+    refused = rlsched(*words, "--scenario", "green-50")
+    assert refused.code == 2
+    assert "--scenario: 'green-50' has another cluster than what is imported from" in refused.err
+    assert not (tmp_path / "mine").exists()
+    found = rlsched(*words, "--json", "-")
+    assert found.code == 0, found.err
+    assert found.json["scenario"]["name"] == "green-10"
+    assert found.json["scenario"]["episode"]["max_ticks"] == 100
+
+
 def test_a_log_is_imported_and_judged_by(rlsched: Run, log: Path, recorded: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine"
     words = ("dataset", "import", log, *GREEN, "--column", "obs=seen", "--column")

@@ -206,6 +206,7 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert (summary["schema"], summary["reason"]) == (1, "steps")
     assert (summary["steps"], summary["iterations"]) == (last.steps, 2)
     assert summary["best"] == last.best_metric
+    assert summary["before_training"] == float(rows(run)[0]["validation_bounded_slowdown"])
     assert summary["within_hoarding_limits"] == (last.best_excess == 0)
     about = load_policy(run).about
     assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_metric)
@@ -356,6 +357,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], session: 
     assert interrupted.code == 130, interrupted.err
     assert interrupted.err.endswith("interrupted\n")
     assert "Traceback" not in interrupted.err
+    assert "stopping after this iteration" in interrupted.err
     assert "stopped: interrupted" in interrupted.out
     assert f"rlsched train --resume --out {interrupted.folder}" in interrupted.out.replace("\n", "")
     found = check_unbroken(interrupted.folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlsched.offline.columns import matrix
 from rlsched.offline.episodes import chunks
-from rlsched.offline.estimate import Judgement, judge
+from rlsched.offline.estimate import FITS, Judgement, judge
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.weighing import Weighing
 from rlsched.scenario import Scenario
@@ -43,9 +44,23 @@ class Chances:
 
 def judged(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA) -> Judgement:
     manifest = read_manifest(folder)
-    return judge(
-        folder, manifest, {"it": policy}, gamma=gamma, sample=sample, seed=0, progress=lambda _: None
+    read, fits = [0], [0]
+
+    def count(into: list[int]) -> Callable[[int], None]:
+        return lambda number: into.__setitem__(0, into[0] + number)
+
+    found = judge(
+        folder,
+        manifest,
+        {"it": policy},
+        gamma=gamma,
+        sample=sample,
+        seed=0,
+        progress=count(read),
+        fitted=count(fits),
     )
+    assert (read, fits) == ([manifest.rows], [FITS])  # bars end at their ends
+    return found
 
 
 @pytest.fixture(scope="module")
