@@ -39,6 +39,12 @@ ENTRIES = {
         "deep Q-learning, double and dueling, from uniform replay, by Ray RLlib",
         "Mnih et al. 2015; van Hasselt et al. 2016; Wang et al. 2016",
     ),
+    "cocorl": Entry(
+        "cocorl",
+        "ppo within limits of costs: every cost has a critic, and a multiplier under the control of a PID "
+        "controller",
+        "Venkataswamy 2023; Stooke et al. 2020",
+    ),
     "priority_search": Entry(
         "search",
         "a score of jobs, linear or with network.priority_units hidden units, found by CMA-ES on whole "

@@ -20,18 +20,26 @@ from rlsched.envs.vector import observation_space
 from rlsched.learn.actor_critic import RareModule
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
+from rlsched.learn.cocorl import FIGURES, CocorlLearner, column
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.cql import GAP, CQLLearner, ReadingCQLConfig
 from rlsched.learn.dataset import CHOICES, TRANSITIONS, Dataset
 from rlsched.learn.dqn import TimedDQNLearner
-from rlsched.learn.guard import GuardedAPPO, GuardedDQN, GuardedPPO, GuardedRare
-from rlsched.learn.module import ClonedModule, MaskedModule, QModule, TargetedModule, module_config
+from rlsched.learn.guard import GuardedAPPO, GuardedCocorl, GuardedDQN, GuardedPPO, GuardedRare
+from rlsched.learn.module import (
+    ClonedModule,
+    ConstrainedModule,
+    MaskedModule,
+    QModule,
+    TargetedModule,
+    module_config,
+)
 from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.rare import Phases, RareConfig, RareLearner
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
-from rlsched.learn.sections import WithCritics
+from rlsched.learn.sections import Ppo, WithCritics
 from rlsched.offline.reader import RETURN
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -60,6 +68,7 @@ class Description:
         columns: of the dataset that it learns from.
         sampled_at_once: decisions per environment that a runner hands over; None: it learns from a dataset.
         whole_iterations: a training step of it is an iteration; else as many as take so many decisions are.
+        constrained: figures of each cost that has a limit, for the record.
     """
 
     config: Callable[[], AlgorithmConfig]
@@ -70,10 +79,12 @@ class Description:
     columns: tuple[str, ...] = ()
     sampled_at_once: Callable[[TrainConfig], int] | None = None
     whole_iterations: bool = False
+    constrained: tuple[str, ...] = ()
 
 
 def _ppo(config: TrainConfig, before: int) -> dict[str, Any]:
-    ppo = config.ppo
+    ppo = config.own
+    assert isinstance(ppo, Ppo)
     return {
         "clip_param": ppo.clip,
         "entropy_coeff": ppo.entropy,
@@ -202,6 +213,16 @@ DESCRIPTIONS: Mapping[str, Description] = {
         settings=_ppo,
         sampled_at_once=lambda config: config.sampling.fragment,
     ),
+    "cocorl": Description(
+        config=lambda: PPOConfig(algo_class=GuardedCocorl),
+        learner=CocorlLearner,
+        module=ConstrainedModule,
+        reports=("policy_loss", "vf_loss", "vf_explained_var", "cost_loss", "entropy"),
+        settings=_ppo,
+        sampled_at_once=lambda config: config.sampling.fragment,
+        whole_iterations=True,
+        constrained=FIGURES,
+    ),
     "appo": Description(
         config=lambda: APPOConfig(algo_class=GuardedAPPO),
         learner=GuardedAPPOLearner,
@@ -247,6 +268,13 @@ DESCRIPTIONS: Mapping[str, Description] = {
 }
 
 
+def reports_of(config: TrainConfig, scenario: Scenario) -> tuple[str, ...]:
+    """Figures of an algorithm's learner for the record, in the order of their columns."""
+    kind = DESCRIPTIONS[config.algo]
+    limited = [column(name, figure) for name in scenario.objective.limits for figure in kind.constrained]
+    return (*kind.reports, *limited)
+
+
 def build_config(
     scenario: Scenario,
     config: TrainConfig,
@@ -268,6 +296,7 @@ def build_config(
     kind, own = DESCRIPTIONS[config.algo], config.own
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
     module |= {"mean_return": returns.mean, "coming": returns.coming, "own": own.model_dump()}
+    module["mean_costs"] = [constraint.mean for constraint in returns.constraints]
     module["heat"] = config.launchpad.heat if config.algo == "launchpad" else 1.0
     source = _from_runners if kind.sampled_at_once is not None else _from_dataset
     described = source(kind, scenario, config, num_resources, iteration, returns)
@@ -276,7 +305,11 @@ def build_config(
             num_learners=config.learners,
             num_gpus_per_learner=config.gpus_per_learner,
             learner_class=kind.learner,
-            learner_config_dict={"gamma": scenario.objective.gamma, "own": own.model_dump()},
+            learner_config_dict={
+                "gamma": scenario.objective.gamma,
+                "own": own.model_dump(),
+                "constraints": returns.constraints,
+            },
         )
         .training(
             # Our learners discount by the ticks of a transition, and RLlib by nothing.
@@ -322,6 +355,7 @@ def _from_runners(
                 "scenario": scenario.model_dump(mode="json"),
                 "stream": (config.seed, iteration),
                 "reward_scale": returns.scale,
+                "cost_scales": {each.name: each.scale for each in returns.constraints},
             },
         )
         .env_runners(

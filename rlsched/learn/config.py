@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from rlsched.learn.sections import (
     Appo,
     Bc,
+    Cocorl,
     Cql,
     Dqn,
     Launchpad,
@@ -28,7 +29,9 @@ from rlsched.scenario import Scenario
 from rlsched.scenario.beside import read_beside
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 
-Algorithm = Literal["ppo", "appo", "dqn", "priority_search", "bc", "marwil", "cql", "rare", "launchpad"]
+Algorithm = Literal[
+    "ppo", "appo", "dqn", "cocorl", "priority_search", "bc", "marwil", "cql", "rare", "launchpad"
+]
 FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
 """Algorithms that nothing can be learned with without a dataset; `rare` may have one."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
@@ -54,6 +57,7 @@ class TrainConfig(Frozen):
     ppo: Ppo = Ppo()
     appo: Appo = Appo()
     dqn: Dqn = Dqn()
+    cocorl: Cocorl = Cocorl()
     bc: Bc = Bc()
     marwil: Marwil = Marwil()
     cql: Cql = Cql()
@@ -117,6 +121,7 @@ class TrainConfig(Frozen):
             "ppo": self.ppo,
             "appo": self.appo,
             "dqn": self.dqn,
+            "cocorl": self.cocorl,
             "bc": self.bc,
             "marwil": self.marwil,
             "cql": self.cql,
@@ -177,11 +182,8 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"
             )
-        if self.algo == "ppo" and self.ppo.minibatch > self.decisions_per_iteration:
-            raise ValueError(
-                f"ppo.minibatch {self.ppo.minibatch} is more than an iteration's "
-                f"{self.decisions_per_iteration} decisions"
-            )
+        if self.algo in ("ppo", "cocorl"):
+            self._check_ppo()
         if self.algo == "dqn":
             self._check_dqn()
         if self.algo in FROM_DATASETS and self.dataset is None:
@@ -247,6 +249,15 @@ class TrainConfig(Frozen):
                 f"{self.algo}.minibatch",
                 f"value {own.minibatch} is more than rows {rows} a learner",
                 "set less",
+            )
+
+    def _check_ppo(self) -> None:
+        own = self.own
+        assert isinstance(own, Ppo)
+        if own.minibatch > self.decisions_per_iteration:
+            raise ValueError(
+                f"{self.algo}.minibatch {own.minibatch} is more than an iteration's "
+                f"{self.decisions_per_iteration} decisions"
             )
 
     def _check_dqn(self) -> None:

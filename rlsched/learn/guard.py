@@ -19,6 +19,7 @@ from ray.rllib.algorithms.appo import APPO
 from ray.rllib.algorithms.ppo import PPO
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rlsched.learn.cocorl import Cocorl
 from rlsched.learn.dqn import ReplayingDQN
 from rlsched.learn.rare import Rare
 
@@ -208,6 +209,10 @@ class Guarded(Algorithm):
 
 class GuardedPPO(Guarded, PPO):
     """PPO whose remote runners are looked after."""
+
+
+class GuardedCocorl(Guarded, Cocorl):
+    """CoCoRL whose remote runners are looked after."""
 
 
 class GuardedAPPO(Guarded, APPO):

@@ -76,6 +76,28 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         return self.critic(self._split(batch)[0])
 
 
+class ConstrainedModule(MaskedModule):
+    """The same with a critic for each cost that has a limit.
+
+    `model_config` also holds `mean_costs`, what each critic had better expect at first.
+    """
+
+    def setup(self) -> None:
+        """Build the networks."""
+        super().setup()
+        hidden = Network.model_validate(self.model_config["network"]).critic_hidden
+        self.cost_critics = nn.ModuleList()
+        for mean in self.model_config["mean_costs"]:
+            critic = Critic(self.layout, hidden, self.model_config["coming"])
+            critic.begin_with(mean)
+            self.cost_critics.append(critic)
+
+    def compute_costs(self, batch: dict[str, Any], which: int) -> Tensor:
+        """(batch,) what one of the critics expects to be paid from here on."""
+        found: Tensor = self.cost_critics[which](self._split(batch)[0])
+        return found
+
+
 class ClonedModule(MaskedModule):
     """The same where nothing is expected of states: learners in other processes wait for every gradient."""
 

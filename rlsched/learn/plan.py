@@ -82,6 +82,7 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
     if resume:
         folder.check_inputs(inputs)
     check_devices(config)
+    check_limits(scenario, config)
     validation = validation_of(scenario, config, feed)
     return Plan(scenario, config, begun, feed, validation, inputs, latest)
 
@@ -163,4 +164,26 @@ def check_devices(config: TrainConfig) -> None:
             "gpus_per_learner",
             f"value {config.gpus_per_learner:g}: no GPU here",
             "leave it out, or set learners=1 on a cluster that has one",
+        )
+
+
+def check_limits(scenario: Scenario, config: TrainConfig) -> None:
+    """See whether an algorithm that keeps limits has some, and gets to know what is compared with them.
+
+    Raises:
+        BadInputError: it has none, or would not.
+    """
+    if config.algo != "cocorl":
+        return
+    if not scenario.objective.limits:
+        raise BadInputError(
+            "objective.costs",
+            "has no cost with a limit, which cocorl keeps",
+            "add --limit NAME=AMOUNT, as in --limit delayed_jobs=7000; 'rlsched objectives' lists costs",
+        )
+    if not config.sampling.batched:
+        raise BadInputError(
+            "sampling.batched",
+            "value false: that runner tells no costs, which cocorl keeps low",
+            "leave it out",
         )

@@ -14,7 +14,7 @@ of the pipeline, and again to shuffle it; here it is copied once, and minibatche
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ from rlsched.learn.gae import advantages
 from rlsched.learn.learner import LeanLearner
 from rlsched.learn.memory import Memory
 from rlsched.learn.minibatches import Minibatches
+from rlsched.learn.sampling import COSTS
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -49,6 +50,7 @@ class Transitions:
         actions: (row,)
         rewards: (row,)
         logp: (row,) log probabilities of the actions when they were chosen.
+        costs: (row, cost) those with a limit.
         ends: (piece,) row of the last transition of each.
         after: (piece, size) observations after that.
         terminated: (piece,) nothing follows.
@@ -58,6 +60,7 @@ class Transitions:
     actions: NDArray[np.int64]
     rewards: NDArray[np.float32]
     logp: NDArray[np.float32]
+    costs: NDArray[np.float32]
     ends: NDArray[np.int64]
     after: NDArray[np.float32]
     terminated: NDArray[np.bool_]
@@ -80,6 +83,7 @@ class Transitions:
             logp=np.concatenate(
                 [episode.get_extra_model_outputs(Columns.ACTION_LOGP) for episode in episodes]
             ),
+            costs=np.concatenate([costs_of(episode) for episode in episodes]),
             ends=np.cumsum(lengths) - 1,
             after=np.stack([obs[-1] for obs in observed]),
             terminated=np.array([episode.is_terminated for episode in episodes]),
@@ -95,6 +99,48 @@ class Transitions:
         found = np.roll(of_rows, -1)
         found[self.ends] = of_ends
         return found
+
+
+def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
+    """(row, cost) of a piece of an episode; none where nothing has a limit."""
+    if COSTS not in episode.extra_model_outputs:
+        return np.zeros((len(episode), 0), np.float32)
+    found: NDArray[np.float32] = episode.get_extra_model_outputs(COSTS)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Timing:
+    """How transitions weigh what follows them.
+
+    Attributes:
+        last: (row,) its piece of an episode ends with it.
+        discounts: (row,) by the ticks that it takes.
+        lambdas: (row,) likewise, of what was seen against what the critic expects.
+    """
+
+    last: NDArray[np.bool_]
+    discounts: NDArray[np.float32]
+    lambdas: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, played: Transitions, told: Mapping[str, Any]) -> Timing:
+        """That of transitions, and of what a learner is told."""
+        clock = played.obs[:, -1].astype(np.float64)
+        ticks = played.following(clock, played.after[:, -1]) - clock
+        last = np.zeros(len(clock), np.bool_)
+        last[played.ends] = True
+        return cls(
+            last,
+            (told["gamma"] ** ticks).astype(np.float32),
+            (lambda_of(told) ** ticks).astype(np.float32),
+        )
+
+
+def standardised(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same with a mean of 0 and a spread of 1."""
+    found: NDArray[np.float32] = (values - values.mean()) / (values.std() + 1e-8)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,37 +232,61 @@ class PlayedLearner(LeanLearner):
         """The batch, on the learner's device, with standardised advantages and the targets of values."""
         device = self.device
         obs = torch.from_numpy(played.obs).to(device)
-        values = self._values(obs)
-        after = self._values(torch.from_numpy(played.after).to(device))
-        after[played.terminated] = 0.0
-        clock = played.obs[:, -1].astype(np.float64)
-        ticks = played.following(clock, played.after[:, -1]) - clock
-        last = np.zeros(len(values), np.bool_)
-        last[played.ends] = True
-        told = self.config.learner_config_dict
-        found = advantages(
-            values,
-            played.following(values, after),
-            played.rewards,
-            last,
-            (told["gamma"] ** ticks).astype(np.float32),
-            (lambda_of(told) ** ticks).astype(np.float32),
-        )
-        self.foreseen = float(1.0 - found.var() / (found + values).var())
-        arrays = {
-            Columns.ACTIONS: played.actions,
-            Columns.ACTION_LOGP: played.logp,
-            Postprocessing.VALUE_TARGETS: found + values,
-            Postprocessing.ADVANTAGES: (found - found.mean()) / (found.std() + 1e-8),
-        }
+        after = torch.from_numpy(played.after).to(device)
+        arrays = {Columns.ACTIONS: played.actions, Columns.ACTION_LOGP: played.logp}
+        arrays |= self.judged(played, obs, after, Timing.of(played, self.config.learner_config_dict))
         return {Columns.OBS: obs} | {name: torch.from_numpy(of).to(device) for name, of in arrays.items()}
 
+    def judged(
+        self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
+    ) -> dict[str, NDArray[Any]]:
+        """What is to be learned of transitions: advantages, and what values should have been.
+
+        Args:
+            played: the transitions.
+            obs: (row, size) theirs, on the learner's device.
+            after: (piece, size) likewise.
+            timing: of the transitions.
+        """
+        compute = self.module[DEFAULT_MODULE_ID].unwrapped().compute_values
+        found, targets = self.seen_and_expected(played, compute, obs, after, played.rewards, timing)
+        self.foreseen = float(1.0 - found.var() / targets.var())
+        return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: standardised(found)}
+
     @torch.no_grad()
-    def _values(self, obs: Tensor) -> NDArray[np.float32]:
-        module = self.module[DEFAULT_MODULE_ID].unwrapped()
+    def seen_and_expected(
+        self,
+        played: Transitions,
+        compute: Callable[[dict[str, Any]], Tensor],
+        obs: Tensor,
+        after: Tensor,
+        earned: NDArray[np.float32],
+        timing: Timing,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(row,) advantages, and what a critic should have said.
+
+        Args:
+            played: the transitions.
+            compute: a batch -> (row,) values of the critic.
+            obs: (row, size) theirs, on the learner's device.
+            after: (piece, size) likewise.
+            earned: (row,) that the values are sums of.
+            timing: of the transitions.
+        """
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
-        values = [module.compute_values({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
-        return torch.cat(values).cpu().numpy()
+        each = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
+        values = torch.cat(each).cpu().numpy()
+        following = compute({Columns.OBS: after}).cpu().numpy()
+        following[played.terminated] = 0.0
+        found = advantages(
+            values,
+            played.following(values, following),
+            earned,
+            timing.last,
+            timing.discounts,
+            timing.lambdas,
+        )
+        return found, found + values
 
 
 class TimedPPOLearner(PlayedLearner, PPOTorchLearner):

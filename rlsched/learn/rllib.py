@@ -11,7 +11,7 @@ import torch
 from ray.exceptions import RayTaskError
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.algorithms import DESCRIPTIONS, build_config
+from rlsched.learn.algorithms import build_config, reports_of
 from rlsched.learn.appo import LearnerDiedError
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress, number
@@ -41,7 +41,7 @@ class RllibEngine:
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
         scenario = feed.scenario
         self.scenario, self.config = scenario, config
-        self.reports = DESCRIPTIONS[config.algo].reports
+        self.reports = reports_of(config, scenario)
         self.num_resources = num_resources = len(feed.units)
         self.returns = expected_returns(feed, config.seed)
         described = build_config(scenario, config, num_resources, iteration, self.returns)

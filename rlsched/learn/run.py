@@ -17,7 +17,7 @@ from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.selection import Score, Validation
+from rlsched.learn.selection import Score, Validation, limited_name
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Scenario
@@ -271,7 +271,8 @@ class Run:
             "steps_per_second": round(steps / max(seconds, 1e-9), 1),
             **progress.row,
         }
-        checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative"))
+        limited = map(limited_name, self.validation.scenario.objective.limits)
+        checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative", *limited))
         row |= {f"validation_{name}": number(found.get(name)) for name in checked}
         row["kept"] = int(self.standing.since_best == 0) if found else None
         self.folder.append_metrics(row)

@@ -32,7 +32,7 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.drawing import draw
 from rlsched.learn.memory import HELD, Memory
 from rlsched.learn.policy import one_thread
-from rlsched.learn.sampling import TrainingVectorEnv, log_domain_metrics
+from rlsched.learn.sampling import COSTS, LIMITED, TrainingVectorEnv, log_domain_metrics, log_limited
 
 Observations = NDArray[np.float32]
 """(env, size) vector, mask and clock of every environment."""
@@ -254,6 +254,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 )
                 following, rewards, terminated, truncated, info = clusters.step(actions)
                 obs = np.asarray(following)
+                if COSTS in info:
+                    columns[COSTS] = info[COSTS]
                 fragment.write(actions, rewards, obs, columns)
                 ongoing.steps += 1
                 ongoing.returns += rewards
@@ -264,7 +266,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                         over = bool(terminated[env])
                         cut = Cut(t + 1, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
                         fragment.begin_again(env, cut, obs[env])
-                        self._finish(ongoing, env, info["metrics"][env])
+                        self._finish(ongoing, env, info["metrics"][env], info.get(LIMITED, {}).get(env, {}))
                         finished += 1
                 ongoing.obs = obs
                 fragment.write_states(ongoing.states)
@@ -322,13 +324,16 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         )
         return states
 
-    def _finish(self, ongoing: Ongoing, env: int, metrics: dict[str, float]) -> None:
+    def _finish(
+        self, ongoing: Ongoing, env: int, metrics: dict[str, float], limited: dict[str, float]
+    ) -> None:
         """Report an episode that has ended, and begin to count the next."""
         now = time.perf_counter()
         self._log_episode_metrics(
             int(ongoing.steps[env]), float(ongoing.returns[env]), now - float(ongoing.began[env])
         )
         log_domain_metrics(self.metrics, metrics)
+        log_limited(self.metrics, limited)
         ongoing.ids[env] = _new_id()
         ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
         if ongoing.states:

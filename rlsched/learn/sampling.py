@@ -12,8 +12,15 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
+from rlsched.sim.rules import TERMS
 
 ENV_NAME = "rlsched-vector"
+COSTS = "costs"
+"""Of transitions: (cost,) each, those with a limit."""
+
+LIMITED = "limited"
+"""What episodes that ended in an iteration came to: cost -> every one of them."""
+
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
 
@@ -30,6 +37,9 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         scenario = Scenario.model_validate(context["scenario"])
         super().__init__(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
         self.reward_scale = float(context["reward_scale"])
+        scales: Mapping[str, float] = context.get("cost_scales", {})
+        self.terms = [TERMS.index(name) for name in scales]
+        self.cost_scales = np.array(list(scales.values()), np.float32)
         self.stream = tuple(context["stream"])
 
     def reset(
@@ -51,9 +61,24 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     def step(
         self, actions: IntArray
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """One transition of every environment, with rewards that are easy to learn from."""
+        """One transition of every environment, with rewards that are easy to learn from.
+
+        `info["costs"]` holds those with a limit, likewise: (env, cost), where there are some; and where
+        episodes have ended, `info["limited"]` what is compared with the limits: env -> cost -> amount.
+        """
         obs, reward, terminated, truncated, info = super().step(actions)
+        if self.terms:
+            info[COSTS] = -self.simulator.terms[:, self.terms] * self.cost_scales
+            if "metrics" in info:
+                info[LIMITED] = {
+                    env: self._limited(env, info["metrics"][env])
+                    for env in np.flatnonzero(info["_metrics"]).tolist()
+                }
         return obs, reward * self.reward_scale, terminated, truncated, info
+
+    def _limited(self, env: int, metrics: Mapping[str, float]) -> dict[str, float]:
+        objective, jobs = self.scenario.objective, len(self.episodes[env].jobs)
+        return {name: objective.limited(metrics[f"cost.{name}"], jobs) for name in objective.limits}
 
 
 class DomainMetrics(RLlibCallback):
@@ -69,3 +94,9 @@ def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None
     for name in REPORTED:
         if name in values:
             metrics_logger.log_value(name, values[name], reduce="mean", window=100)
+
+
+def log_limited(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log what of an episode is compared with limits, every one by itself."""
+    for name, value in values.items():
+        metrics_logger.log_value((LIMITED, name), value, reduce="item_series")

@@ -6,16 +6,38 @@ the critic itself needs ages to get that far from 0: on deeprm it explained 5 % 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.jobs import FloatArray
+from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16
 LEAST_SPREAD = 1e-4  # of what is coming
 STREAM = 0x7363616C65  # of the episodes that are played for it
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A cost that is to be kept below a limit.
+
+    Attributes:
+        name: of the cost.
+        limit: mean of an episode, or of each of its jobs (`Objective.limits_per`), in the cost's own unit.
+        usual: what that mean is before anything is learned; 1 where nothing costs then.
+        scale: that the costs of transitions are to be multiplied by in training.
+        mean: what a decision goes on to cost, so scaled.
+    """
+
+    name: str
+    limit: float
+    usual: float
+    scale: float
+    mean: float
 
 
 @dataclass(frozen=True)
@@ -26,11 +48,13 @@ class Returns:
         scale: that rewards are to be multiplied by in training.
         mean: return of a decision, so scaled; what a critic had better expect at first.
         coming: mean and spread of each entry of the `coming` block; empty where it is not observed.
+        constraints: costs that have a limit.
     """
 
     scale: float = 1.0
     mean: float = 0.0
     coming: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    constraints: tuple[Constraint, ...] = ()
 
 
 UNKNOWN = Returns()
@@ -39,48 +63,107 @@ UNKNOWN = Returns()
 def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     """Look at the discounted returns of some training episodes, played first come, first served.
 
-    The scale is one over their root mean square. Nothing is known where nothing is rewarded, and where the
-    objective has a baseline: the environment has scaled rewards by that already, and first come, first served
-    may be many times worse than what is learned.
+    The scale is one over their root mean square, and of costs likewise. Nothing is known of returns where
+    nothing is rewarded, and where the objective has a baseline: the environment has scaled rewards by that
+    already, and first come, first served may be many times worse than what is learned.
 
     Args:
         feed: of training episodes, and what is simulated.
         seed: of the training; the same arguments give the same result.
     """
     objective = feed.scenario.objective
-    if objective.baseline:
+    if objective.baseline and not objective.limits:
         return UNKNOWN
-    rng = np.random.default_rng([seed, STREAM])
-    sim = VectorSimulator(feed.scenario, feed.units, EPISODES, feed.max_jobs)
-    for env in range(EPISODES):
-        episode = feed.training(rng)
-        sim.load(env, episode.jobs, episode.scale, episode.power)
-    window = sim.layout.window
-    rewards, discounts, playing, coming = [], [], [], []
-    seen = sim.layout.block("coming") is not None
-    while not (over := sim.terminated | sim.truncated).all():
-        first = sim.mask[:, :window].argmax(axis=1)
-        waits = sim.mask[:, :window].any(axis=1)
-        last = sim.layout.num_actions - 1
-        if seen:
-            coming.append(sim.layout.view(sim.obs, "coming")[~over])
-        sim.step(np.where(waits, first, last))
-        playing.append(~over)
-        rewards.append(sim.reward.copy())
-        discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
-    total, squares, count, following = 0.0, 0.0, 0, np.zeros(EPISODES)
-    for reward, discount, counts in zip(
-        reversed(rewards), reversed(discounts), reversed(playing), strict=True
-    ):
-        following = np.where(counts, reward + discount * following, 0.0)
-        total += float(following.sum())
-        squares += float(following @ following)
-        count += int(counts.sum())
-    size = (squares / max(count, 1)) ** 0.5
-    if not size > 0:
-        return UNKNOWN
-    if not seen:
-        return Returns(1.0 / size, total / count / size)
-    shown = np.concatenate(coming)
-    mean, spread = shown.mean(0), shown.std(0) + LEAST_SPREAD
-    return Returns(1.0 / size, total / count / size, (tuple(mean.tolist()), tuple(spread.tolist())))
+    played = Sample.of(feed, np.random.default_rng([seed, STREAM]))
+    constraints = []
+    for name, limit in objective.limits.items():
+        scale, mean = played.size_of(played.costs[name]) or (1.0, 0.0)
+        constraints.append(Constraint(name, limit, played.usual[name] or 1.0, scale, mean))
+    known = Returns(constraints=tuple(constraints))
+    found = None if objective.baseline else played.size_of(played.rewards)
+    return known if found is None else replace(known, scale=found[0], mean=found[1], coming=played.coming)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some training episodes, played first come, first served.
+
+    Attributes:
+        rewards: (step, episode) of each transition.
+        costs: those with a limit -> likewise.
+        discounts: (step, episode) of what follows it.
+        playing: (step, episode) whether there was one.
+        coming: as in `Returns`.
+        usual: those with a limit -> mean over episodes of what is compared with it.
+    """
+
+    rewards: FloatArray
+    costs: dict[str, FloatArray]
+    discounts: FloatArray
+    playing: NDArray[np.bool_]
+    coming: tuple[tuple[float, ...], tuple[float, ...]]
+    usual: dict[str, float]
+
+    @classmethod
+    def of(cls, feed: EpisodeFeed, rng: np.random.Generator) -> Sample:
+        """Play them."""
+        objective = feed.scenario.objective
+        episodes = [feed.training(rng) for _ in range(EPISODES)]
+        sim = VectorSimulator(feed.scenario, feed.units, EPISODES, feed.max_jobs)
+        for env, episode in enumerate(episodes):
+            sim.load(env, episode.jobs, episode.scale, episode.power)
+        window, last = sim.layout.window, sim.layout.num_actions - 1
+        terms = {name: TERMS.index(name) for name in objective.limits}
+        rewards, discounts, playing, coming = [], [], [], []
+        costs: dict[str, list[FloatArray]] = {name: [] for name in terms}
+        seen = sim.layout.block("coming") is not None
+        while not (over := sim.terminated | sim.truncated).all():
+            first = sim.mask[:, :window].argmax(axis=1)
+            waits = sim.mask[:, :window].any(axis=1)
+            if seen:
+                coming.append(sim.layout.view(sim.obs, "coming")[~over])
+            sim.step(np.where(waits, first, last))
+            playing.append(~over)
+            rewards.append(sim.reward.copy())
+            for name, term in terms.items():
+                costs[name].append(-sim.terms[:, term])
+            discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
+        usual = {
+            name: float(
+                np.mean(
+                    [
+                        objective.limited(sim.metrics(env, episode.jobs)[f"cost.{name}"], len(episode.jobs))
+                        for env, episode in enumerate(episodes)
+                    ]
+                )
+            )
+            for name in terms
+        }
+        shown = np.concatenate(coming) if coming else np.zeros((1, 0))
+        return cls(
+            np.array(rewards),
+            {name: np.array(each) for name, each in costs.items()},
+            np.array(discounts),
+            np.array(playing),
+            (tuple(shown.mean(0).tolist()), tuple((shown.std(0) + LEAST_SPREAD).tolist())),
+            usual,
+        )
+
+    def size_of(self, earned: FloatArray) -> tuple[float, float] | None:
+        """One over the root mean square of discounted sums from each decision on, and their mean, so scaled.
+
+        None where nothing is earned.
+
+        Args:
+            earned: (step, episode) of each transition.
+        """
+        total, squares, following = 0.0, 0.0, np.zeros(earned.shape[1:])
+        for reward, discount, counts in zip(
+            reversed(earned), reversed(self.discounts), reversed(self.playing), strict=True
+        ):
+            following = np.where(counts, reward + discount * following, 0.0)
+            total += float(following.sum())
+            squares += float(following @ following)
+        count = max(int(self.playing.sum()), 1)
+        size = (squares / count) ** 0.5
+        return (1.0 / size, total / count / size) if size > 0 else None

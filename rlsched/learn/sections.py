@@ -63,6 +63,27 @@ class Ppo(Frozen):
     minibatch: int = Field(2048, ge=1, description="decisions")
 
 
+class Pid(Frozen):
+    """A controller of what breaking a limit costs, one for each [Stooke et al. 2020].
+
+    Costs and errors are in units of what an episode usually costs, first come, first served.
+    """
+
+    kp: float = Field(1.0, ge=0, description="gain of the error, smoothed")
+    ki: float = Field(0.05, ge=0, description="gain of the sum of errors")
+    kd: float = Field(2.0, ge=0, description="gain of the rise of costs; kp=0 kd=0: plain Lagrange")
+    error_smoothing: float = Field(0.95, ge=0, lt=1, description="share of the old error kept per iteration")
+    cost_smoothing: float = Field(0.9, ge=0, lt=1, description="share of the old cost kept per iteration")
+    delay: int = Field(15, ge=1, description="iterations over which a rise is looked at")
+    integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
+
+
+class Cocorl(Ppo):
+    """PPO within limits of objective.costs, each with critic and multiplier [Venkataswamy 2023, 6]."""
+
+    pid: Pid = Pid()
+
+
 class Appo(Frozen):
     """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
 

@@ -35,8 +35,8 @@ class Score:
     """How good a policy was; the smallest is the best.
 
     Attributes:
-        excess: largest of span, wait and unfinished jobs over greedy sjf's, as a share of the limit; 0 within
-            the limits.
+        excess: largest of span, wait and unfinished jobs over greedy sjf's, and of costs over the objective's
+            limits, as a share of the limit; 0 within all limits.
         value: the metric as a share of the best order's, negated where higher is better.
     """
 
@@ -121,14 +121,31 @@ class Validation:
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
+        return Score(max(self._hoards(metrics), self._costs_more(metrics)), sign * metrics["relative"])
+
+    def _costs_more(self, metrics: Mapping[str, float]) -> float:
+        """By which share of a limit it is broken, at the most; of 0, by which share of what orders cost."""
+        found = 0.0
+        for name, limit in self.scenario.objective.limits.items():
+            column = limited_name(name)
+            unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
+            found = max(found, (metrics[column] - limit) / unit)
+        return found
+
+    def _hoards(self, metrics: Mapping[str, float]) -> float:
+        """By how much it goes beyond what waits and spans may be, as a share of that."""
         if not judged(self.scenario):
-            return Score(0.0, sign * metrics["relative"])
+            return 0.0
         reference = self.heuristics["sjf" if self.scenario.decision.horizon is None else "sjf:now"]
         span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
         wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
         unfinished = reference["completion_ratio"] / max(metrics["completion_ratio"], LEAST)
-        excess = max(0.0, max(span, wait, unfinished) - 1.0)
-        return Score(excess, sign * metrics["relative"])
+        return max(0.0, max(span, wait, unfinished) - 1.0)
+
+
+def limited_name(cost: str) -> str:
+    """Where stands what is compared with the limit of a cost."""
+    return f"limited.{cost}"
 
 
 def _references(
@@ -152,7 +169,15 @@ def _references(
 def _measure(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
     """Metric -> (episode,) values."""
     tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
-    results = [job_metrics(one, units, tick_s, prices) for one in played]
+    objective = scenario.objective
+    results = [
+        job_metrics(one, units, tick_s, prices)
+        | {
+            limited_name(name): objective.limited(-one.totals[name], len(one.jobs))
+            for name in objective.limits
+        }
+        for one in played
+    ]
     return {name: np.array([result[name] for result in results]) for name in results[0]}
 
 

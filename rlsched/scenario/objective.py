@@ -74,8 +74,9 @@ class Objective(Frozen):
     reward: dict[Term, float] = Field(
         {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
     )
-    costs: dict[CostTerm, float | None] = Field(
-        {}, description="cost -> its limit per episode; null: none yet"
+    costs: dict[CostTerm, float | None] = Field({}, description="cost -> its limit; null: none yet")
+    limits_per: Literal["episode", "job"] = Field(
+        "episode", description="what limits are of: a whole episode, or each of its submitted jobs"
     )
     scope: Literal["all", "window"] = Field("all", description="which waiting jobs count")
     gamma: float = Field(1.0, gt=0, le=1, description="discount per tick inside a decision (smdp)")
@@ -84,6 +85,15 @@ class Objective(Frozen):
         description="greedy orders; an episode's reward is divided by jobs x the best one's bounded slowdown",
     )
     starvation_s: int = Field(86_400, ge=1, description="a job that waits longer counts for job_starvation")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Cost -> its limit, of those that have one."""
+        return {name: limit for name, limit in self.costs.items() if limit is not None}
+
+    def limited(self, cost: float, jobs: int) -> float:
+        """What limits are compared with: a cost of an episode to which so many jobs were submitted."""
+        return cost / max(jobs, 1) if self.limits_per == "job" else cost
 
     @classmethod
     def preset(cls, word: str) -> dict[str, Any] | None:

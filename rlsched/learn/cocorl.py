@@ -1,0 +1,148 @@
+"""CoCoRL: PPO within limits, each with a cost critic and a multiplier [Venkataswamy 2023, 6].
+
+What a decision gains is what it earns beyond what was expected, less what it costs beyond that, by
+multipliers that a PID controller sets after every iteration [Stooke et al. 2020]. Both are in spreads of
+their own, so that a multiplier of 1 weighs them alike whatever their units are, and gains that do for one
+scenario do for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
+from torch import Tensor
+
+from rlsched.learn.pid import Control, control
+from rlsched.learn.ppo import TimedPPOLearner, Timing, Transitions, standardised
+from rlsched.learn.sampling import LIMITED
+from rlsched.learn.scale import Constraint
+from rlsched.learn.sections import Pid
+
+CONTROLS = "controls"
+"""Part of the algorithm's state: cost -> its controller's."""
+
+COST_TARGETS = "cost_targets_{}"
+"""Columns of a batch: what each cost critic should have said."""
+
+FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
+"""Of each constraint, for the record; costs and errors in the cost's own unit."""
+
+
+class Cocorl(PPO):
+    """PPO whose multipliers follow what its episodes cost.
+
+    `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
+    """
+
+    def setup(self, config: Any) -> None:
+        """Build as RLlib does; nothing has cost anything yet."""
+        self.controls: dict[str, Control] = {}
+        super().setup(config)
+        told = self.config.learner_config_dict
+        self.constraints: Sequence[Constraint] = told["constraints"]
+        self.pid = Pid.model_validate(told["own"]["pid"])
+
+    def training_step(self) -> None:
+        """Play and learn, and look at what the episodes cost that ended."""
+        super().training_step()
+        for constraint in self.constraints:
+            where = (ENV_RUNNER_RESULTS, LIMITED, constraint.name)
+            costs = self.metrics.peek(where, default=[], compile=False)
+            if costs:  # else no episode has ended
+                self._look(constraint, float(np.mean(costs)))
+        self._weigh()
+
+    def _look(self, constraint: Constraint, cost: float) -> None:
+        """Move a multiplier by what the episodes of an iteration cost on average."""
+        name, usual = constraint.name, constraint.usual
+        found = control(self.controls.get(name), cost / usual, constraint.limit / usual, self.pid)
+        self.controls[name] = found
+        told = found.model_dump(include=set(FIGURES))
+        told |= {figure: told[figure] * usual for figure in ("cost", "error")}
+        for figure, value in told.items():
+            self.metrics.log_value(
+                (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure)), value, reduce="mean", window=1
+            )
+
+    def _weigh(self) -> None:
+        """Tell learners the multipliers."""
+        known = [self.controls.get(constraint.name) for constraint in self.constraints]
+        multipliers = [0.0 if one is None else one.multiplier for one in known]
+        self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))
+
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """RLlib's, and the controllers'."""
+        state: dict[str, Any] = super().get_state(*args, **kwargs)
+        controls = {name: one.model_dump(mode="json") for name, one in self.controls.items()}
+        return state | {CONTROLS: controls}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        super().set_state(state)
+        if CONTROLS in state:
+            found = state[CONTROLS].items()
+            self.controls = {name: Control.model_validate(values) for name, values in found}
+            self._weigh()
+
+
+def column(constraint: str, figure: str) -> str:
+    """Where a figure of a constraint stands in the record."""
+    return f"{constraint}_{figure}"
+
+
+def weigh(learner: CocorlLearner, multipliers: Sequence[float]) -> None:
+    """Set what a unit of each cost is worth to a learner."""
+    learner.multipliers = np.array(multipliers, np.float32)
+
+
+class CocorlLearner(TimedPPOLearner):
+    """PPO's losses with what decisions cost in the advantages, and the errors of cost critics.
+
+    Attributes:
+        multipliers: (cost,) what a unit of each is worth.
+    """
+
+    def build(self) -> None:
+        """Build what learns; no cost is worth anything yet."""
+        super().build()
+        self.multipliers = np.zeros(len(self.config.learner_config_dict["constraints"]), np.float32)
+
+    def judged(
+        self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
+    ) -> dict[str, NDArray[Any]]:
+        """The same, and what costs should have been."""
+        found = super().judged(played, obs, after, timing)
+        module = self.module[DEFAULT_MODULE_ID].unwrapped()
+        gained = found[Postprocessing.ADVANTAGES]
+        for which, multiplier in enumerate(self.multipliers):
+            compute = partial(module.compute_costs, which=which)
+            paid = np.ascontiguousarray(played.costs[:, which])
+            beyond, targets = self.seen_and_expected(played, compute, obs, after, paid, timing)
+            found[COST_TARGETS.format(which)] = targets
+            gained = gained - multiplier * standardised(beyond)
+        return found | {Postprocessing.ADVANTAGES: gained / (1.0 + self.multipliers.sum())}
+
+    def compute_loss_for_module(
+        self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
+    ) -> Tensor:
+        """The loss of a minibatch, reported."""
+        loss = super().compute_loss_for_module(
+            module_id=module_id, config=config, batch=batch, fwd_out=fwd_out
+        )
+        module = self.module[module_id].unwrapped()
+        errors = [
+            (module.compute_costs(batch, which) - batch[COST_TARGETS.format(which)]).square().mean()
+            for which in range(len(module.cost_critics))
+        ]
+        wrong = torch.stack(errors).sum()
+        self.metrics.log_value((module_id, "cost_loss"), wrong.detach(), window=1)
+        return loss + config.vf_loss_coeff * wrong

@@ -1,0 +1,69 @@
+"""What breaking a limit costs: a multiplier under the control of a PID controller [Stooke et al. 2020].
+
+Pure: the state of a controller goes in with what an iteration came to, the next state comes out.
+
+With K_p = K_d = 0 it is what constrained optimisation usually does, gradient ascent of the multiplier: it
+goes on rising while the limit is broken and on falling while it is not, so that costs swing about it. The
+proportional part answers to what is broken now, the derivative to costs that rise, before they are too high.
+Venkataswamy 2023, algorithm 7, multiplies by K_p twice, which is not meant.
+"""
+
+from __future__ import annotations
+
+from rlsched.learn.sections import Pid
+from rlsched.settings import Frozen
+
+
+class Control(Frozen):
+    """The state of a controller after an iteration.
+
+    Attributes:
+        cost: mean of the iteration's episodes, in units of what is usual.
+        error: cost beyond the limit, likewise; negative where the limit is kept.
+        proportional: the error, smoothed.
+        integral: of errors times their gain, between 0 and `Pid.integral_limit`.
+        derivative: how much more the smoothed cost is than `Pid.delay` iterations ago; 0 where less.
+        multiplier: what comes of these, at least 0.
+        smoothed: the smoothed cost after each of the last iterations, oldest first.
+    """
+
+    cost: float
+    error: float
+    proportional: float
+    integral: float
+    derivative: float
+    multiplier: float
+    smoothed: tuple[float, ...]
+
+
+def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Control:
+    """The next state.
+
+    Averages begin with the first value, not at 0, which would be a cost that was never seen.
+
+    Args:
+        before: the state; None: this is the first iteration.
+        cost: mean of the iteration's episodes, in units of what is usual.
+        limit: that it is to be kept below, likewise.
+        pid: gains, and how long it remembers.
+    """
+    error = cost - limit
+    history: tuple[float, ...] = (cost,)
+    if before is None:
+        proportional, integral = error, 0.0
+    else:
+        proportional = pid.error_smoothing * before.proportional + (1.0 - pid.error_smoothing) * error
+        smooth = pid.cost_smoothing * before.smoothed[-1] + (1.0 - pid.cost_smoothing) * cost
+        integral, history = before.integral, (*before.smoothed, smooth)[-pid.delay - 1 :]
+    integral = min(max(integral + pid.ki * error, 0.0), pid.integral_limit)
+    derivative = max(0.0, history[-1] - history[0])
+    multiplier = max(0.0, pid.kp * proportional + integral + pid.kd * derivative)
+    return Control(
+        cost=cost,
+        error=error,
+        proportional=proportional,
+        integral=integral,
+        derivative=derivative,
+        multiplier=multiplier,
+        smoothed=history,
+    )
