@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from rlsched.cli.limits import parse_limits, settle
 from rlsched.cli.options import (
     JsonOption,
     ScenarioOption,
@@ -58,6 +59,18 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of the training (0).")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run folder.")] = Path("runs/train"),
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=AMOUNT",
+            help="Limit of a cost ('rlsched objectives'), for cocorl; NAME=auto:0.6: that share of what is "
+            "paid without limits, for which a policy is trained first. Repeatable.",
+        ),
+    ] = None,
+    unconstrained: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A trained policy that keeps no limits, for --limit auto."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     address: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; left out: this machine.")
@@ -95,7 +108,7 @@ def train(
     named = {"algo": algo, "dataset": None if dataset is None else str(dataset)}
     chosen = {name: value for name, value in named.items() if value is not None}
     if resume:
-        if config or scenario or algo:
+        if config or scenario or algo or limit or unconstrained:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
         simulated, training = settings_of_run(folder, overrides, {"trace": trace, "dataset": dataset})
     else:
@@ -108,6 +121,20 @@ def train(
     console = people(json_file)
     with RichDisplay(training) as display:
         try:
+            if limit:
+                found = settle(
+                    simulated,
+                    training,
+                    parse_limits(limit, simulated),
+                    unconstrained=unconstrained,
+                    beside=out,
+                    display=display,
+                    address=address,
+                )
+                if found is None:
+                    console.print("go on        the same command again")
+                    raise typer.Exit(130)
+                simulated = found
             summary = run(simulated, training, folder, display, resume=resume, address=address)
         except Exception as error:
             if not isinstance(error, BadInputError) and folder.latest() is not None:

@@ -14,15 +14,21 @@ from rlsched.learn.policy import load_policy
 from rlsched.learn.run import Display, train
 from rlsched.learn.selection import limited_name
 from rlsched.scenario import Scenario
+from rlsched.settings import validate
 
 UNCONSTRAINED = "unconstrained"
 """Folder, in that of a run, of the run that shows what is paid."""
 
 
 def with_limits(scenario: Scenario, limits: Mapping[str, float | None]) -> Scenario:
-    """The same with these limits, and its others."""
-    costs = {**scenario.objective.costs, **limits}
-    return scenario.model_copy(update={"objective": scenario.objective.model_copy(update={"costs": costs})})
+    """The same with these limits, and its others.
+
+    Raises:
+        BadInputError: a cost is not counted there.
+    """
+    values = scenario.model_dump(mode="json")
+    values["objective"]["costs"] |= limits
+    return validate(Scenario, values, "--limit")
 
 
 def without_limits(config: TrainConfig) -> TrainConfig:
@@ -56,7 +62,9 @@ def train_unconstrained(
         latest = folder.latest()
         if not _alike(had[1], config) or had[0].objective != scenario.objective:
             raise BadInputError(
-                str(folder.path), "was trained with other settings", "name another --out, or --unconstrained DIR"
+                str(folder.path),
+                "was trained with other settings",
+                "name another --out, or --unconstrained DIR",
             )
         if latest is not None and latest[1].steps >= (had[1].steps or 0):
             return True
