@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -10,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rlsched.cli.output import console
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
-from rlsched.learn.selection import Validation
+from rlsched.learn.selection import Validation, limited_name
 
 
 class RichDisplay:
@@ -30,6 +31,7 @@ class RichDisplay:
             TimeElapsedColumn(),
             console=self.console,
         )
+        self.limits: Mapping[str, float] = {}
         self.task = self.progress.add_task("", total=1.0, text="starting")
 
     def __enter__(self) -> Self:
@@ -47,6 +49,7 @@ class RichDisplay:
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
+        self.limits = validation.scenario.objective.limits
         name, value = validation.best_heuristic
         best = "the best policy so far" if self.config.plays else "the newest policy"
         so_far = best if standing.iteration else "the policy before training"
@@ -76,9 +79,13 @@ class RichDisplay:
             pushed = ""
             if metric == "bounded_slowdown":  # which hoarding lowers
                 pushed = f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
+            paid = "".join(
+                f", {name} {row[f'validation_{limited_name(name)}']:.4g} of {limit:.4g}"
+                for name, limit in self.limits.items()
+            )
             self.console.print(
                 f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
-                f"{row['validation_relative']:.3f} of the best order's{pushed}{kept}"
+                f"{row['validation_relative']:.3f} of the best order's{paid}{pushed}{kept}"
             )
 
     def stopping(self) -> None:

@@ -123,10 +123,11 @@ class CocorlLearner(TimedPPOLearner):
         found = super().judged(played, obs, after, timing)
         module = self.module[DEFAULT_MODULE_ID].unwrapped()
         gained = found[Postprocessing.ADVANTAGES]
+        lam = self.config.learner_config_dict["own"]["cost_lambda"]
         for which, multiplier in enumerate(self.multipliers):
             compute = partial(module.compute_costs, which=which)
             paid = np.ascontiguousarray(played.costs[:, which])
-            beyond, targets = self.seen_and_expected(played, compute, obs, after, paid, timing)
+            beyond, targets = self.seen_and_expected(played, compute, obs, after, paid, timing, lam)
             found[COST_TARGETS.format(which)] = targets
             gained = gained - multiplier * standardised(beyond)
         return found | {Postprocessing.ADVANTAGES: gained / (1.0 + self.multipliers.sum())}

@@ -111,30 +111,29 @@ def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class Timing:
-    """How transitions weigh what follows them.
+    """What time transitions take.
 
     Attributes:
         last: (row,) its piece of an episode ends with it.
-        discounts: (row,) by the ticks that it takes.
-        lambdas: (row,) likewise, of what was seen against what the critic expects.
+        ticks: (row,)
     """
 
     last: NDArray[np.bool_]
-    discounts: NDArray[np.float32]
-    lambdas: NDArray[np.float32]
+    ticks: NDArray[np.float64]
+
+    def share(self, per_tick: float) -> NDArray[np.float32]:
+        """(row,) what is left after each, of which so much is left after a tick."""
+        found: NDArray[np.float32] = (per_tick**self.ticks).astype(np.float32)
+        return found
 
     @classmethod
-    def of(cls, played: Transitions, told: Mapping[str, Any]) -> Timing:
-        """That of transitions, and of what a learner is told."""
+    def of(cls, played: Transitions) -> Timing:
+        """That of transitions."""
         clock = played.obs[:, -1].astype(np.float64)
         ticks = played.following(clock, played.after[:, -1]) - clock
         last = np.zeros(len(clock), np.bool_)
         last[played.ends] = True
-        return cls(
-            last,
-            (told["gamma"] ** ticks).astype(np.float32),
-            (lambda_of(told) ** ticks).astype(np.float32),
-        )
+        return cls(last, ticks)
 
 
 def standardised(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -234,7 +233,7 @@ class PlayedLearner(LeanLearner):
         obs = torch.from_numpy(played.obs).to(device)
         after = torch.from_numpy(played.after).to(device)
         arrays = {Columns.ACTIONS: played.actions, Columns.ACTION_LOGP: played.logp}
-        arrays |= self.judged(played, obs, after, Timing.of(played, self.config.learner_config_dict))
+        arrays |= self.judged(played, obs, after, Timing.of(played))
         return {Columns.OBS: obs} | {name: torch.from_numpy(of).to(device) for name, of in arrays.items()}
 
     def judged(
@@ -249,7 +248,8 @@ class PlayedLearner(LeanLearner):
             timing: of the transitions.
         """
         compute = self.module[DEFAULT_MODULE_ID].unwrapped().compute_values
-        found, targets = self.seen_and_expected(played, compute, obs, after, played.rewards, timing)
+        lam = lambda_of(self.config.learner_config_dict)
+        found, targets = self.seen_and_expected(played, compute, obs, after, played.rewards, timing, lam)
         self.foreseen = float(1.0 - found.var() / targets.var())
         return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: standardised(found)}
 
@@ -262,6 +262,7 @@ class PlayedLearner(LeanLearner):
         after: Tensor,
         earned: NDArray[np.float32],
         timing: Timing,
+        lam: float,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """(row,) advantages, and what a critic should have said.
 
@@ -272,6 +273,7 @@ class PlayedLearner(LeanLearner):
             after: (piece, size) likewise.
             earned: (row,) that the values are sums of.
             timing: of the transitions.
+            lam: weight per tick of what was seen against what the critic expects.
         """
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
         each = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
@@ -283,8 +285,8 @@ class PlayedLearner(LeanLearner):
             played.following(values, following),
             earned,
             timing.last,
-            timing.discounts,
-            timing.lambdas,
+            timing.share(self.config.learner_config_dict["gamma"]),
+            timing.share(lam),
         )
         return found, found + values
 

@@ -81,6 +81,13 @@ class Pid(Frozen):
 class Cocorl(Ppo):
     """PPO within limits of objective.costs, each with critic and multiplier [Venkataswamy 2023, 6]."""
 
+    cost_lambda: float = Field(
+        0.98,
+        ge=0,
+        le=1,
+        description="weight of what was paid against what the cost critics expect, per tick; with that of "
+        "rewards hardly anything is learned of queues, which are long for many reasons",
+    )
     pid: Pid = Pid()
 
 

@@ -36,9 +36,9 @@ from .test_gae import Chunk, powers, reference
 
 pytestmark = pytest.mark.slow
 MODULE = "default_policy"
-GAMMA = 0.97
+GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}
-OWN = ("algo=cocorl", "cocorl.minibatch=64", *TINY)
+OWN = ("algo=cocorl", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64", *TINY)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_cost_critics_are_told_what_was_paid(setting: Setting) -> None:
             ticks = np.diff(states[:, -1]).astype(int).tolist()
             paid = episode.get_extra_model_outputs(COSTS)[:, which].tolist()
             chunk = Chunk(values.tolist(), paid, ticks, bool(episode.is_terminated))
-            gained = reference(chunk, powers(GAMMA, ticks), powers(GAMMA, ticks))
+            gained = reference(chunk, powers(GAMMA, ticks), powers(LAMBDA, ticks))
             expected += (np.array(gained) + values[:-1]).tolist()
         np.testing.assert_allclose(batch[COST_TARGETS.format(which)].numpy(), expected, rtol=1e-3, atol=1e-3)
 
