@@ -98,6 +98,11 @@ def _ppo(config: TrainConfig, before: int) -> dict[str, Any]:
     }
 
 
+def _cocorl(config: TrainConfig, before: int) -> dict[str, Any]:
+    rows = config.between_moves // max(1, config.learners)
+    return _ppo(config, before) | {"train_batch_size_per_learner": rows}
+
+
 def _appo(config: TrainConfig, before: int) -> dict[str, Any]:
     appo = config.appo
     return {
@@ -218,9 +223,8 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=CocorlLearner,
         module=ConstrainedModule,
         reports=("policy_loss", "vf_loss", "vf_explained_var", "cost_loss", "entropy"),
-        settings=_ppo,
-        sampled_at_once=lambda config: config.sampling.fragment,
-        whole_iterations=True,
+        settings=_cocorl,
+        sampled_at_once=lambda config: config.cocorl.fragment,
         constrained=FIGURES,
     ),
     "appo": Description(

@@ -1,7 +1,7 @@
 """CoCoRL: PPO within limits, each with a cost critic and a multiplier [Venkataswamy 2023, 6].
 
 What a decision gains is what it earns beyond what was expected, less what it costs beyond that, by
-multipliers that a PID controller sets after every iteration [Stooke et al. 2020]. Both are in spreads of
+multipliers that a PID controller sets after every batch [Stooke et al. 2020]. Both are in spreads of
 their own, so that a multiplier of 1 weighs them alike whatever their units are, and gains that do for one
 scenario do for others.
 """
@@ -30,6 +30,9 @@ from rlsched.learn.sections import Pid
 CONTROLS = "controls"
 """Part of the algorithm's state: cost -> its controller's."""
 
+PAID = "paid"
+"""Likewise: cost -> what the newest episodes came to."""
+
 COST_TARGETS = "cost_targets_{}"
 """Columns of a batch: what each cost critic should have said."""
 
@@ -40,29 +43,43 @@ FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplie
 class Cocorl(PPO):
     """PPO whose multipliers follow what its episodes cost.
 
+    Those of an iteration alone would not tell: environments begin together, and episodes with few decisions,
+    which cost more than others or less, end first. So it goes by as many as there are environments.
+
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
     """
 
     def setup(self, config: Any) -> None:
         """Build as RLlib does; nothing has cost anything yet."""
         self.controls: dict[str, Control] = {}
+        self.paid: dict[str, list[float]] = {}
         super().setup(config)
         told = self.config.learner_config_dict
+        self.around = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
+        before = {constraint.name: len(self._ended(constraint)) for constraint in self.constraints}
         super().training_step()
         for constraint in self.constraints:
-            where = (ENV_RUNNER_RESULTS, LIMITED, constraint.name)
-            costs = self.metrics.peek(where, default=[], compile=False)
-            if costs:  # else no episode has ended
-                self._look(constraint, float(np.mean(costs)))
+            ended = self._ended(constraint)[before[constraint.name] :]
+            known = [*self.paid.get(constraint.name, ()), *ended][-self.around :]
+            self.paid[constraint.name] = known
+            if ended and len(known) == self.around:
+                self._look(constraint, float(np.mean(known)))
         self._weigh()
 
+    def _ended(self, constraint: Constraint) -> list[float]:
+        """What the episodes of an iteration cost that ended until now."""
+        found: list[float] = self.metrics.peek(
+            (ENV_RUNNER_RESULTS, LIMITED, constraint.name), default=[], compile=False
+        )
+        return found
+
     def _look(self, constraint: Constraint, cost: float) -> None:
-        """Move a multiplier by what the episodes of an iteration cost on average."""
+        """Move a multiplier by what the newest episodes cost on average."""
         name, usual = constraint.name, constraint.usual
         found = control(self.controls.get(name), cost / usual, constraint.limit / usual, self.pid)
         self.controls[name] = found
@@ -83,7 +100,7 @@ class Cocorl(PPO):
         """RLlib's, and the controllers'."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         controls = {name: one.model_dump(mode="json") for name, one in self.controls.items()}
-        return state | {CONTROLS: controls}
+        return state | {CONTROLS: controls, PAID: self.paid}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
@@ -91,6 +108,7 @@ class Cocorl(PPO):
         if CONTROLS in state:
             found = state[CONTROLS].items()
             self.controls = {name: Control.model_validate(values) for name, values in found}
+            self.paid = {name: list(costs) for name, costs in state[PAID].items()}
             self._weigh()
 
 

@@ -159,6 +159,12 @@ class TrainConfig(Frozen):
         return sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners or 0)
 
     @property
+    def between_moves(self) -> int:
+        """Decisions of all runners together between moves of cocorl's multipliers."""
+        sampling = self.sampling
+        return sampling.envs_per_runner * self.cocorl.fragment * max(1, sampling.runners or 0)
+
+    @property
     def engine(self) -> str:
         """What runs the algorithm; names its folder in a checkpoint."""
         return "search" if self.algo == "priority_search" else "rllib"
@@ -252,13 +258,12 @@ class TrainConfig(Frozen):
             )
 
     def _check_ppo(self) -> None:
-        own = self.own
+        own, at_once, what = self.own, self.decisions_per_iteration, "an iteration's"
         assert isinstance(own, Ppo)
-        if own.minibatch > self.decisions_per_iteration:
-            raise ValueError(
-                f"{self.algo}.minibatch {own.minibatch} is more than an iteration's "
-                f"{self.decisions_per_iteration} decisions"
-            )
+        if isinstance(own, Cocorl):
+            at_once, what = self.between_moves, "cocorl.fragment's"
+        if own.minibatch > at_once:
+            raise ValueError(f"{self.algo}.minibatch {own.minibatch} is more than {what} {at_once} decisions")
 
     def _check_dqn(self) -> None:
         self._check_buffer("dqn", self.dqn.every, self.dqn.buffer)

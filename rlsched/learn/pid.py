@@ -1,6 +1,6 @@
 """What breaking a limit costs: a multiplier under the control of a PID controller [Stooke et al. 2020].
 
-Pure: the state of a controller goes in with what an iteration came to, the next state comes out.
+Pure: the state of a controller goes in with what the newest episodes came to, the next state comes out.
 
 With K_p = K_d = 0 it is what constrained optimisation usually does, gradient ascent of the multiplier: it
 goes on rising while the limit is broken and on falling while it is not, so that costs swing about it. The
@@ -15,16 +15,16 @@ from rlsched.settings import Frozen
 
 
 class Control(Frozen):
-    """The state of a controller after an iteration.
+    """The state of a controller after a move.
 
     Attributes:
-        cost: mean of the iteration's episodes, in units of what is usual.
+        cost: mean of the newest episodes, in units of what is usual.
         error: cost beyond the limit, likewise; negative where the limit is kept.
         proportional: the error, smoothed.
         integral: of errors times their gain, between 0 and `Pid.integral_limit`.
-        derivative: how much more the smoothed cost is than `Pid.delay` iterations ago; 0 where less.
+        derivative: how much more the smoothed cost is than `Pid.delay` moves ago; 0 where less.
         multiplier: what comes of these, at least 0.
-        smoothed: the smoothed cost after each of the last iterations, oldest first.
+        smoothed: the smoothed cost after each of the last moves, oldest first.
     """
 
     cost: float
@@ -42,8 +42,8 @@ def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Cont
     Averages begin with the first value, not at 0, which would be a cost that was never seen.
 
     Args:
-        before: the state; None: this is the first iteration.
-        cost: mean of the iteration's episodes, in units of what is usual.
+        before: the state; None: this is the first move.
+        cost: mean of the newest episodes, in units of what is usual.
         limit: that it is to be kept below, likewise.
         pid: gains, and how long it remembers.
     """

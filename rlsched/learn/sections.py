@@ -69,18 +69,20 @@ class Pid(Frozen):
     Costs and errors are in units of what an episode usually costs, first come, first served.
     """
 
-    kp: float = Field(1.0, ge=0, description="gain of the error, smoothed")
-    ki: float = Field(0.05, ge=0, description="gain of the sum of errors")
-    kd: float = Field(2.0, ge=0, description="gain of the rise of costs; kp=0 kd=0: plain Lagrange")
-    error_smoothing: float = Field(0.95, ge=0, lt=1, description="share of the old error kept per iteration")
-    cost_smoothing: float = Field(0.9, ge=0, lt=1, description="share of the old cost kept per iteration")
-    delay: int = Field(15, ge=1, description="iterations over which a rise is looked at")
+    kp: float = Field(10.0, ge=0, description="gain of the error, smoothed")
+    ki: float = Field(0.5, ge=0, description="gain of the sum of errors")
+    kd: float = Field(10.0, ge=0, description="gain of the rise of costs; kp=0 kd=0: plain Lagrange")
+    error_smoothing: float = Field(0.95, ge=0, lt=1, description="share of the old error kept per move")
+    cost_smoothing: float = Field(0.9, ge=0, lt=1, description="share of the old cost kept per move")
+    delay: int = Field(15, ge=1, description="moves over which a rise is looked at")
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
 
 
 class Cocorl(Ppo):
     """PPO within limits of objective.costs, each with critic and multiplier [Venkataswamy 2023, 6]."""
 
+    fragment: int = Field(128, ge=1, description="decisions per environment between moves of multipliers")
+    learning_rate: float = Field(1e-3, gt=0)
     cost_lambda: float = Field(
         0.98,
         ge=0,

@@ -10,7 +10,6 @@ import pytest
 import torch
 from ray.rllib.core.columns import Columns
 from ray.rllib.evaluation.postprocessing import Postprocessing
-from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
@@ -24,7 +23,7 @@ from rlsched.learn.plan import check_limits
 from rlsched.learn.ppo import Transitions
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.sampling import COSTS, LIMITED
+from rlsched.learn.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
 from rlsched.scenario import Scenario
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.slow
 MODULE = "default_policy"
 GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}
-OWN = ("algo=cocorl", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64", *TINY)
+OWN = ("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64", *TINY)
 
 
 @pytest.fixture(scope="module")
@@ -201,28 +200,51 @@ def test_a_limit_is_needed_and_a_runner_that_tells_costs(limited: Scenario) -> N
         check_limits(limited, alone)
 
 
-def test_multipliers_follow_costs_and_go_on(limited: Scenario, kept_ray: None, tmp_path: Path) -> None:
-    """Each iteration's own episodes, by hand; and the same after a checkpoint."""
-    config = make_config({}, "test", [*OWN, "sampling.fragment=64"]).settled(limited)
+def test_multipliers_follow_costs_and_go_on(
+    limited: Scenario, kept_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest eight episodes, as many as there are environments, by hand; the same after a checkpoint."""
+    told: dict[str, list[float]] = {name: [] for name in LIMITS}
+
+    def listen(logger: Any, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            told[name].append(value)
+        log_limited(logger, values)
+
+    monkeypatch.setattr("rlsched.learn.runner.log_limited", listen)
+    config = make_config({}, "test", [*OWN, "sampling.fragment=128"]).settled(limited)
+    assert config.decisions_per_iteration == 2 * config.between_moves
     feed = EpisodeFeed(limited)
     engine = RllibEngine(config, feed, 0)
     try:
         known: dict[str, Control] = {}
         pid = Pid()
-        for _ in range(4):
-            row = engine.iterate().row
-            algorithm: Any = engine.algorithm
+        algorithm: Any = engine.algorithm
+        moved = algorithm._weigh
+
+        def weighed() -> None:
+            """At the end of each of the two training steps of an iteration."""
             for constraint in engine.returns.constraints:
                 name, usual = constraint.name, constraint.usual
+                ended = told[name]
+                if len(ended) > seen[name] and len(ended) >= 8:
+                    cost = float(np.mean(ended[-8:]))
+                    known[name] = control(known.get(name), cost / usual, constraint.limit / usual, pid)
+                seen[name] = len(ended)
+            moved()
+
+        seen = dict.fromkeys(LIMITS, 0)
+        monkeypatch.setattr(algorithm, "_weigh", weighed)
+        for _ in range(3):
+            row = engine.iterate().row
+            for constraint in engine.returns.constraints:
+                name = constraint.name
                 cost = row[f"{name}_cost"]
-                assert cost is not None
-                known[name] = control(known.get(name), cost / usual, constraint.limit / usual, pid)
+                assert cost == pytest.approx(np.mean(told[name][-8:]))
                 assert row[f"{name}_multiplier"] == pytest.approx(known[name].multiplier)
                 assert row[f"{name}_error"] == pytest.approx(cost - constraint.limit)
                 assert algorithm.controls[name].multiplier == pytest.approx(known[name].multiplier)
             assert set(row) >= set(reports_of(config, limited))
-            asked = algorithm.metrics.peek((ENV_RUNNER_RESULTS, LIMITED), default={}, compile=False)
-            assert not any(asked.values()), "an episode would count twice"
         assert any(one.multiplier > 0 for one in known.values())
         engine.save(tmp_path / "state")
         before = dict(algorithm.controls)
@@ -234,6 +256,7 @@ def test_multipliers_follow_costs_and_go_on(limited: Scenario, kept_ray: None, t
         again.restore(tmp_path / "state", policy)
         algorithm = again.algorithm
         assert algorithm.controls == before
+        assert algorithm.paid == {name: costs[-8:] for name, costs in told.items()}
         learner: CocorlLearner = algorithm.learner_group._learner
         expected = [before[name].multiplier for name in LIMITS]
         np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
