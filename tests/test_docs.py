@@ -27,6 +27,7 @@ ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\
 # Less of everything a training does, and nothing else: the commands themselves stay as they are.
 SHORTER = (
     "--steps 64 --set sampling.envs_per_runner=4 --set sampling.fragment=16 --set ppo.minibatch=16 "
+    "--set cocorl.fragment=16 --set cocorl.minibatch=16 "
     "--set dqn.learning_starts=0 --set rare.learning_starts=0 --set launchpad.rows=32 "
     "--set bc.rows=1024 --set marwil.rows=1024 --set cql.rows=1024 --set rare.rows=1024 "
     "--set validation.episodes=2"

@@ -306,7 +306,7 @@ class Validation(Frozen):
     """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
 
     episodes: int | None = Field(
-        None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late"
+        None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late (not cocorl)"
     )
     every: int = Field(5, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
