@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -12,6 +12,7 @@ from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.learn.config import TrainConfig
+    from rlsched.learn.folder import RunFolder
     from rlsched.learn.run import Display
     from rlsched.scenario import Scenario
 
@@ -38,22 +39,21 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
     from rlsched.scenario import CostTerm
 
     found: dict[str, Limit] = {}
-    for text in texts:
+    costs = list(scenario.objective.costs)
+    for text in sorted(texts, key=lambda text: "=" not in text):  # what names no cost is for all others
         name, equals, amount = text.partition("=")
-        if not equals:
-            costs = list(scenario.objective.costs)
-            if not text.startswith(f"{AUTO}:") or not costs:
-                raise BadInputError(
-                    "--limit",
-                    f"{text!r} names no cost" + ("" if costs else ", and the scenario has none"),
-                    "write NAME=AMOUNT or NAME=auto:SHARE, as in delayed_jobs=7000",
-                )
-            found |= dict.fromkeys(costs, _limit(text, text))
-            continue
-        check_name("--limit", "cost", name, get_args(CostTerm))
-        if name in found:
-            raise BadInputError("--limit", f"{name!r} is given twice", "give each once")
-        found[name] = _limit(text, amount)
+        named = [name] if equals else [cost for cost in costs if cost not in found]
+        if equals:
+            check_name("--limit", "cost", name, get_args(CostTerm))
+        elif not text.startswith(f"{AUTO}:") or not costs:
+            raise BadInputError(
+                "--limit",
+                f"{text!r} names no cost" + ("" if costs else ", and the scenario has none"),
+                "write NAME=AMOUNT or NAME=auto:SHARE, as in delayed_jobs=7000",
+            )
+        if not named or found.keys() & set(named):
+            raise BadInputError("--limit", f"{text!r} is for what has a limit already", "give each once")
+        found |= dict.fromkeys(named, _limit(text, amount if equals else text))
     return found
 
 
@@ -73,21 +73,23 @@ def _limit(text: str, amount: str) -> Limit:
 def settle(
     scenario: Scenario,
     config: TrainConfig,
-    limits: dict[str, Limit],
+    limits: Mapping[str, Limit],
     *,
     unconstrained: Path | None,
-    beside: Path,
+    folder: RunFolder,
     display: Display,
     address: str | None,
 ) -> Scenario | None:
     """The scenario with limits in amounts; what is paid without any is trained for where nobody names it.
+
+    What is wrong with the run itself, or with a policy that is named, is found before that.
 
     Args:
         scenario: that is simulated.
         config: of the run that is to begin.
         limits: as they were asked for.
         unconstrained: folder of a policy that keeps none; None: it is trained.
-        beside: folder of the run that is to begin.
+        folder: of the run that is to begin.
         display: shows the training.
         address: of a Ray cluster; None: this machine.
 
@@ -98,22 +100,30 @@ def settle(
         BadInputError: the settings, or a policy, cannot be used.
     """
     from rlsched.learn.folder import RunFolder
-    from rlsched.learn.limits import UNCONSTRAINED, costs_of, train_unconstrained, with_limits
+    from rlsched.learn.limits import UNCONSTRAINED, check_fits, costs_of, train_unconstrained, with_limits
     from rlsched.learn.plan import plan
+    from rlsched.learn.policy import load_policy
 
+    if config.algo != "cocorl":
+        raise BadInputError("--limit", f"is not kept by {config.algo}", "add --algo cocorl, or leave it out")
     amounts = {name: limit for name, limit in limits.items() if not isinstance(limit, Share)}
     shares = {name: limit for name, limit in limits.items() if isinstance(limit, Share)}
     scenario = with_limits(scenario, {**amounts, **dict.fromkeys(shares)})
+    if unconstrained is not None and not shares:
+        raise BadInputError(
+            "--unconstrained", "means nothing without --limit auto", "add --limit NAME=auto:SHARE"
+        )
     if not shares:
         return scenario
-    # What is wrong with the run itself is found before anything is trained for it.
-    plan(with_limits(scenario, dict.fromkeys(shares, 0.0)), config, RunFolder(beside), resume=False)
+    planned = plan(with_limits(scenario, dict.fromkeys(shares, 0.0)), config, folder, resume=False)
+    reference = folder.path / UNCONSTRAINED if unconstrained is None else unconstrained
     if unconstrained is None:
-        folder = RunFolder(beside / UNCONSTRAINED)
-        if not train_unconstrained(scenario, config, folder, display, address=address):
+        beside = RunFolder(reference)
+        if not train_unconstrained(scenario, config, beside, display, address=address):
             return None
-        unconstrained = folder.path
-    paid = costs_of(scenario, config, unconstrained, shares)
+    policy = load_policy(reference)
+    check_fits(planned, policy, str(reference))
+    paid = costs_of(planned, policy, shares)
     return with_limits(
         scenario, {name: share.of_unconstrained * paid[name] for name, share in shares.items()}
     )

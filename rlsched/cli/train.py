@@ -121,13 +121,13 @@ def train(
     console = people(json_file)
     with RichDisplay(training) as display:
         try:
-            if limit:
+            if limit or unconstrained is not None:
                 found = settle(
                     simulated,
                     training,
-                    parse_limits(limit, simulated),
+                    parse_limits(limit or (), simulated),
                     unconstrained=unconstrained,
-                    beside=out,
+                    folder=folder,
                     display=display,
                     address=address,
                 )
@@ -157,6 +157,19 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
         f"{kept}: {summary.metric} {standing.best_metric:.4g} in validation (best order, {name}: "
         f"{reference:.4g}{before})"
     )
+    for name, limit in summary.limits.items():
+        if name in standing.best_paid:
+            paid = standing.best_paid[name]
+            console.print(
+                f"{name}: {paid:.4g} in validation, {'within' if paid <= limit else 'above'} its limit of "
+                f"{limit:.4g}"
+            )
+    if summary.unmoved:
+        console.print(
+            f"{', '.join(summary.unmoved)}: no limit was kept yet, for that takes an episode of every "
+            "environment: train longer, or with fewer of them (sampling.envs_per_runner, sampling.runners)",
+            style="yellow",
+        )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
     if summary.reason == "interrupted":
         console.print(f"go on        rlsched train --resume --out {out}")
@@ -252,16 +265,23 @@ def settings_of_run(
 
 def summary_values(summary: Summary) -> dict[str, Any]:
     """The summary as plain values."""
+    standing = summary.standing
+    hoarding = standing.best_excess if standing.best_hoarding is None else standing.best_hoarding
     return {
         "schema": 1,
         "folder": str(summary.folder),
         "reason": summary.reason,
-        "steps": summary.standing.steps,
-        "iterations": summary.standing.iteration,
-        "seconds": summary.standing.seconds,
+        "steps": standing.steps,
+        "iterations": standing.iteration,
+        "seconds": standing.seconds,
         "metric": summary.metric,
-        "best": summary.standing.best_metric,
+        "best": standing.best_metric,
         "before_training": summary.before,
-        "within_hoarding_limits": summary.standing.best_excess == 0,
+        "within_hoarding_limits": hoarding == 0,
+        "limits": {
+            name: {"limit": limit, "paid": standing.best_paid.get(name)}
+            for name, limit in summary.limits.items()
+        },
+        "unmoved": list(summary.unmoved),
         "best_heuristic": {"policy": summary.best_heuristic[0], "value": summary.best_heuristic[1]},
     }

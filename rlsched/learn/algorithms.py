@@ -17,6 +17,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import register_env
 
 from rlsched.envs.vector import observation_space
+from rlsched.learn import translation
 from rlsched.learn.actor_critic import RareModule
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
@@ -35,11 +36,11 @@ from rlsched.learn.module import (
     module_config,
 )
 from rlsched.learn.ppo import TimedPPOLearner
-from rlsched.learn.rare import Phases, RareConfig, RareLearner
+from rlsched.learn.rare import RareConfig, RareLearner
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.scale import UNKNOWN, Returns
-from rlsched.learn.sections import Ppo, WithCritics
+from rlsched.learn.sections import WithCritics
 from rlsched.offline.reader import RETURN
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -49,9 +50,6 @@ RESTART_DELAY_S = 1.0
 
 PROBE_S = 1.0
 """That RLlib waits for others that are not back yet when one is."""
-
-NORM_RATE = 1e-2
-"""Of the mean square of MARWIL's advantages, per minibatch."""
 
 
 @dataclass(frozen=True)
@@ -82,113 +80,6 @@ class Description:
     constrained: tuple[str, ...] = ()
 
 
-def _ppo(config: TrainConfig, before: int) -> dict[str, Any]:
-    ppo = config.own
-    assert isinstance(ppo, Ppo)
-    return {
-        "clip_param": ppo.clip,
-        "entropy_coeff": ppo.entropy,
-        "vf_loss_coeff": ppo.value_weight,
-        "vf_clip_param": float("inf"),
-        "use_kl_loss": False,
-        "grad_clip": ppo.gradient_clip,
-        "num_epochs": ppo.epochs,
-        "minibatch_size": ppo.minibatch,
-        "train_batch_size_per_learner": config.decisions_per_iteration // max(1, config.learners),
-    }
-
-
-def _cocorl(config: TrainConfig, before: int) -> dict[str, Any]:
-    rows = config.between_moves // max(1, config.learners)
-    return _ppo(config, before) | {"train_batch_size_per_learner": rows}
-
-
-def _appo(config: TrainConfig, before: int) -> dict[str, Any]:
-    appo = config.appo
-    return {
-        "clip_param": appo.clip,
-        "entropy_coeff": appo.entropy,
-        "vf_loss_coeff": appo.value_weight,
-        "use_kl_loss": False,
-        "grad_clip": appo.gradient_clip,
-        "circular_buffer_num_batches": appo.buffer_batches,
-        "circular_buffer_iterations_per_batch": appo.epochs,
-        "target_network_update_freq": appo.target_every,
-        "train_batch_size_per_learner": config.sampling.envs_per_runner * appo.fragment,
-    }
-
-
-def _dqn(config: TrainConfig, before: int) -> dict[str, Any]:
-    dqn = config.dqn
-    return {
-        "epsilon": [[0, dqn.epsilon], [dqn.epsilon_steps, dqn.final_epsilon]],
-        "grad_clip": dqn.gradient_clip,
-        "train_batch_size_per_learner": dqn.batch,
-        # Of all decisions of a run; one that goes on does so with an empty buffer.
-        "num_steps_sampled_before_learning_starts": before + dqn.learning_starts,
-        "target_network_update_freq": 1,
-        "tau": dqn.target_share,
-        # RLlib makes no buffer of its own; see ReplayingDQN.
-        "replay_buffer_config": {"no_local_replay_buffer": True, "capacity": dqn.buffer},
-    }
-
-
-def _bc(config: TrainConfig, before: int) -> dict[str, Any]:
-    own = config.reading
-    return {
-        "grad_clip": own.gradient_clip,
-        "minibatch_size": own.minibatch,
-        "train_batch_size_per_learner": own.rows // max(1, config.learners),
-    }
-
-
-def _marwil(config: TrainConfig, before: int) -> dict[str, Any]:
-    return _bc(config, before) | {
-        "beta": config.marwil.beta,
-        "vf_coeff": config.marwil.value_weight,
-        # Returns are about 1. RLlib begins with 100 and hardly moves from there: all weights would be 1.
-        "moving_average_sqd_adv_norm_start": 1.0,
-        "moving_average_sqd_adv_norm_update_rate": NORM_RATE,
-    }
-
-
-def _cql(config: TrainConfig, before: int) -> dict[str, Any]:
-    return _bc(config, before) | {
-        "tau": config.cql.target_share,
-        # Targets follow every step of a gradient; RLlib knows of none but those after decisions.
-        "target_network_update_freq": float("inf"),
-        "num_steps_sampled_before_learning_starts": 0,
-        "replay_buffer_config": {"no_local_replay_buffer": True},
-    }
-
-
-def _rare(config: TrainConfig, before: int) -> dict[str, Any]:
-    own = config.rare
-    read = float(config.launchpad.rows if config.algo == "launchpad" else "inf")
-    return {
-        "grad_clip": own.gradient_clip,
-        "minibatch_size": own.minibatch,
-        "train_batch_size_per_learner": config.decisions_per_iteration // max(1, config.learners),
-        "told": {
-            "phases": Phases(
-                read=read if config.dataset is not None else 0.0,
-                imitate=own.imitate,
-                share=config.launchpad.share,
-            ),
-            "dataset": None if config.dataset is None else str(config.dataset),
-            "read_before": before,
-            "rows": config.decisions_per_iteration,
-            "every": own.every,
-            "batch": own.batch,
-            "capacity": own.buffer,
-            "learning_starts": own.learning_starts,
-            "actor": own.actor,
-            "epochs": own.epochs,
-            "actor_minibatch": own.actor_minibatch,
-        },
-    }
-
-
 RARE = Description(
     config=lambda: RareConfig(algo_class=GuardedRare),
     learner=RareLearner,
@@ -204,7 +95,7 @@ RARE = Description(
         "temperature",
         AGREEMENT,
     ),
-    settings=_rare,
+    settings=translation.rare,
     sampled_at_once=lambda config: config.rare.every,
     whole_iterations=True,
 )
@@ -215,7 +106,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=TimedPPOLearner,
         module=MaskedModule,
         reports=("policy_loss", "vf_loss", "vf_explained_var", "entropy"),
-        settings=_ppo,
+        settings=translation.ppo,
         sampled_at_once=lambda config: config.sampling.fragment,
     ),
     "cocorl": Description(
@@ -223,7 +114,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=CocorlLearner,
         module=ConstrainedModule,
         reports=("policy_loss", "vf_loss", "vf_explained_var", "cost_loss", "entropy"),
-        settings=_cocorl,
+        settings=translation.cocorl,
         sampled_at_once=lambda config: config.cocorl.fragment,
         constrained=FIGURES,
     ),
@@ -232,7 +123,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=GuardedAPPOLearner,
         module=TargetedModule,
         reports=("policy_loss", "vf_loss", "entropy", "mean_IS"),
-        settings=_appo,
+        settings=translation.appo,
         sampled_at_once=lambda config: config.appo.fragment,
     ),
     "dqn": Description(
@@ -240,7 +131,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=TimedDQNLearner,
         module=QModule,
         reports=("qf_loss", "qf_mean", "td_error_mean"),
-        settings=_dqn,
+        settings=translation.dqn,
         sampled_at_once=lambda config: config.dqn.every,
     ),
     "bc": Description(
@@ -248,7 +139,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=CloningLearner,
         module=ClonedModule,
         reports=("policy_loss", AGREEMENT),
-        settings=_bc,
+        settings=translation.bc,
         columns=CHOICES,
     ),
     "marwil": Description(
@@ -256,7 +147,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=CloningLearner,
         module=MaskedModule,
         reports=("policy_loss", "vf_loss", "vf_explained_variance", "moving_avg_sqd_adv_norm", AGREEMENT),
-        settings=_marwil,
+        settings=translation.marwil,
         columns=(*CHOICES, RETURN),
     ),
     "cql": Description(
@@ -264,7 +155,7 @@ DESCRIPTIONS: Mapping[str, Description] = {
         learner=CQLLearner,
         module=QModule,
         reports=("qf_loss", "qf_mean", "td_error_mean", GAP, AGREEMENT),
-        settings=_cql,
+        settings=translation.cql,
         columns=TRANSITIONS,
     ),
     "rare": RARE,
@@ -359,7 +250,7 @@ def _from_runners(
                 "scenario": scenario.model_dump(mode="json"),
                 "stream": (config.seed, iteration),
                 "reward_scale": returns.scale,
-                "cost_scales": {each.name: each.scale for each in returns.constraints},
+                "cost_scales": {each.name: each.scale for each in returns.constraints if kind.constrained},
             },
         )
         .env_runners(

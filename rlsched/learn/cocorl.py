@@ -1,7 +1,7 @@
 """CoCoRL: PPO within limits, each with a cost critic and a multiplier [Venkataswamy 2023, 6].
 
 What a decision gains is what it earns beyond what was expected, less what it costs beyond that, by
-multipliers that a PID controller sets after every batch [Stooke et al. 2020]. Both are in spreads of
+multipliers that a PID controller moves between batches [Stooke et al. 2020]. Both are in spreads of
 their own, so that a multiplier of 1 weighs them alike whatever their units are, and gains that do for one
 scenario do for others.
 """
@@ -43,8 +43,8 @@ FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplie
 class Cocorl(PPO):
     """PPO whose multipliers follow what its episodes cost.
 
-    Those of an iteration alone would not tell: environments begin together, and episodes with few decisions,
-    which cost more than others or less, end first. So it goes by as many as there are environments.
+    Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
+    cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
 
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
     """
@@ -55,7 +55,7 @@ class Cocorl(PPO):
         self.paid: dict[str, list[float]] = {}
         super().setup(config)
         told = self.config.learner_config_dict
-        self.around = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
+        self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
 
@@ -65,9 +65,9 @@ class Cocorl(PPO):
         super().training_step()
         for constraint in self.constraints:
             ended = self._ended(constraint)[before[constraint.name] :]
-            known = [*self.paid.get(constraint.name, ()), *ended][-self.around :]
+            known = [*self.paid.get(constraint.name, ()), *ended][-self.wave :]
             self.paid[constraint.name] = known
-            if ended and len(known) == self.around:
+            if ended and len(known) == self.wave:
                 self._look(constraint, float(np.mean(known)))
         self._weigh()
 

@@ -263,6 +263,12 @@ class TrainConfig(Frozen):
         assert isinstance(own, Ppo)
         if isinstance(own, Cocorl):
             at_once, what = self.between_moves, "cocorl.fragment's"
+            if self.sampling.fragment % own.fragment:
+                raise SettingError(
+                    "sampling.fragment",
+                    f"value {self.sampling.fragment} is no multiple of cocorl.fragment {own.fragment}",
+                    "set one of them so that an iteration is whole batches",
+                )
         if own.minibatch > at_once:
             raise ValueError(f"{self.algo}.minibatch {own.minibatch} is more than {what} {at_once} decisions")
 

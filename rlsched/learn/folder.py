@@ -17,10 +17,12 @@ from __future__ import annotations
 import csv
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
@@ -35,7 +37,19 @@ PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
 
 
 class Standing(Frozen):
-    """Where a run stands; in every checkpoint."""
+    """Where a run stands; in every checkpoint.
+
+    Attributes:
+        iteration: so many are done.
+        steps: decisions of them.
+        seconds: that they took.
+        best_excess: of the best policy's score.
+        best_value: likewise.
+        best_metric: what it came to in validation.
+        best_hoarding: its part of the excess; None: before this was told apart.
+        best_paid: cost -> what of it is compared with its limit; empty likewise.
+        since_best: validations since then.
+    """
 
     iteration: int = 0
     steps: int = 0
@@ -43,6 +57,8 @@ class Standing(Frozen):
     best_excess: float | None = None
     best_value: float | None = None
     best_metric: float | None = None
+    best_hoarding: float | None = None
+    best_paid: dict[str, float] = Field({})
     since_best: int = 0
 
 
@@ -175,23 +191,16 @@ class RunFolder:
         whole = [row for row in rows if None not in row and None not in row.values()]
         return [row for row in whole if row["iteration"].isdigit()]
 
-    def before_training(self, metric: str) -> float | None:
-        """What a metric was in validation before anything was learned; None where nobody wrote it down."""
-        first = next((row for row in self.rows() if row["iteration"] == "0"), {})
-        text = first.get(f"validation_{metric}")
-        return float(text) if text else None
+    def first(self, column: str) -> float | None:
+        """The first figure of a column of metrics.csv; None where there is none."""
+        found = (row.get(column) for row in self.rows())
+        return next((float(text) for text in found if text), None)
 
     def keep_metrics_up_to(self, iteration: int) -> None:
         """Drop rows after an iteration: a run that goes on from there writes them again."""
-        if not self.metrics.is_file():
-            return
-        rows = self.rows()
-        kept = StringIO(newline="")
-        if rows:
-            writer = csv.DictWriter(kept, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(row for row in rows if int(row["iteration"]) <= iteration)
-        write_whole(self.metrics, kept.getvalue().encode())
+        if columns := self._columns():
+            rows = [row for row in self.rows() if int(row["iteration"]) <= iteration]
+            self._write_metrics(columns, rows)
 
     def save_validation(self, values: Mapping[str, Any]) -> None:
         """Keep what the policies of this run are held against."""
@@ -204,10 +213,26 @@ class RunFolder:
         write_whole(self.path / "train.yaml", as_yaml(config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
-        """Add one iteration's row; all rows have the same columns."""
-        fresh = not self.metrics.is_file() or self.metrics.stat().st_size == 0
+        """Add one iteration's row; one of another version may bring columns that those before have not."""
+        columns = self._columns()
+        if not set(row) <= set(columns):
+            columns += [name for name in row if name not in columns]
+            self._write_metrics(columns, self.rows())
         with self.metrics.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(row))
-            if fresh:
-                writer.writeheader()
+            writer = csv.DictWriter(file, columns, restval="")
             writer.writerow({key: "" if value is None else value for key, value in row.items()})
+
+    def _columns(self) -> list[str]:
+        """Of metrics.csv as it is."""
+        if not self.metrics.is_file():
+            return []
+        with self.metrics.open(newline="", encoding="utf-8") as file:
+            return next(csv.reader(file), [])
+
+    def _write_metrics(self, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
+        """Write metrics.csv anew, whole."""
+        kept = StringIO(newline="")
+        writer = csv.DictWriter(kept, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(self.metrics, kept.getvalue().encode())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.plan import validation_of
-from rlsched.learn.policy import load_policy
+from rlsched.learn.plan import Plan, inputs_of, whole
+from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.run import Display, train
 from rlsched.learn.selection import limited_name
+from rlsched.offline.behavior import check_trained
 from rlsched.scenario import Scenario
 from rlsched.settings import validate
 
@@ -32,7 +31,7 @@ def with_limits(scenario: Scenario, limits: Mapping[str, float | None]) -> Scena
 
 
 def without_limits(config: TrainConfig) -> TrainConfig:
-    """How a policy is trained that keeps none, and learns alike otherwise."""
+    """How a policy is trained that keeps none: with the same rates and networks, in ppo's batches."""
     own = {name: getattr(config.cocorl, name) for name in type(config.ppo).model_fields}
     return config.model_copy(update={"algo": "ppo", "ppo": config.ppo.model_copy(update=own)})
 
@@ -58,40 +57,36 @@ def train_unconstrained(
     scenario, config = with_limits(scenario, dict.fromkeys(scenario.objective.costs)), without_limits(config)
     begun = (folder.path / "train.yaml").exists()
     if begun:
-        had = folder.read()
-        latest = folder.latest()
-        if not _alike(had[1], config) or had[0].objective != scenario.objective:
+        feed, wanted = whole(scenario, config)
+        if folder.read() != (feed.scenario, wanted):
             raise BadInputError(
                 str(folder.path),
                 "was trained with other settings",
                 "name another --out, or --unconstrained DIR",
             )
-        if latest is not None and latest[1].steps >= (had[1].steps or 0):
+        folder.check_inputs(inputs_of(feed.scenario, wanted))
+        latest = folder.latest()
+        if latest is not None and latest[1].steps >= (wanted.steps or 0):
             return True
-        scenario, config = had
     return train(scenario, config, folder, display, resume=begun, address=address).reason != "interrupted"
 
 
-def _alike(had: TrainConfig, config: TrainConfig) -> bool:
-    """Whether a run was begun with these settings; networks may know more of the cluster since."""
-    same = {"network": config.network}
-    return had.model_copy(update=same) == config
-
-
-def costs_of(scenario: Scenario, config: TrainConfig, policy: Path, names: Iterable[str]) -> dict[str, float]:
+def costs_of(planned: Plan, policy: TrainedPolicy, names: Iterable[str]) -> dict[str, float]:
     """What is compared with limits of these costs, as a policy decides on the episodes of a validation.
 
     Args:
-        scenario: that is simulated.
-        config: of the run whose validation it is.
-        policy: folder of a trained policy, or of a run.
+        planned: the run whose validation it is, with some limit for each of the costs.
+        policy: that decides; `check_fits` has seen it.
         names: of the costs.
+    """
+    metrics = planned.validation.run(policy)
+    return {name: metrics[limited_name(name)] for name in names}
+
+
+def check_fits(planned: Plan, policy: TrainedPolicy, name: str) -> None:
+    """See whether a policy can decide where a run is to be trained.
 
     Raises:
-        BadInputError: there is no policy, or it does not fit.
+        BadInputError: it sees or does something else.
     """
-    names = list(names)
-    feed = EpisodeFeed(with_limits(scenario, dict.fromkeys(names, 0.0)))
-    validation = validation_of(feed.scenario, config, feed)
-    metrics = validation.run(load_policy(policy))
-    return {name: metrics[limited_name(name)] for name in names}
+    check_trained("--unconstrained", name, policy, planned.scenario, len(planned.feed.units))

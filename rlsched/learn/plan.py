@@ -62,13 +62,9 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
     """
     if not resume:
         folder.check_free()
-    config = in_place(config.settled(scenario))
-    feed = EpisodeFeed(rooted(scenario))
+    feed, config = whole(scenario, config)
     scenario = feed.scenario
     layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
-    if config.network.kind == "cnn":
-        drawn = config.network.model_copy(update={"units": tuple(feed.units)})
-        config = config.model_copy(update={"network": drawn})
     build_policy(layout, config.network)  # refuses what it cannot work with
     latest = folder.latest() if resume else None
     begun = config
@@ -85,6 +81,20 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
     check_limits(scenario, config)
     validation = validation_of(scenario, config, feed)
     return Plan(scenario, config, begun, feed, validation, inputs, latest)
+
+
+def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
+    """What is simulated, and how is trained, with all that was left out: as a run writes them down.
+
+    Raises:
+        BadInputError: the scenario or its workload cannot be used.
+    """
+    config = in_place(config.settled(scenario))
+    feed = EpisodeFeed(rooted(scenario))
+    if config.network.kind == "cnn":
+        drawn = config.network.model_copy(update={"units": tuple(feed.units)})
+        config = config.model_copy(update={"network": drawn})
+    return feed, config
 
 
 def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Validation:

@@ -17,6 +17,7 @@ from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.resources import bundles, check_resources
 from rlsched.learn.selection import Score, Validation, limited_name
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
@@ -60,6 +61,8 @@ class Summary:
         best_heuristic: name and metric of the best order.
         before: the metric before training; None where nobody wrote it down.
         plays: the kept policy is the best, else the newest.
+        limits: cost -> its limit.
+        unmoved: costs with a limit whose multiplier has never moved, where there are multipliers.
     """
 
     folder: Path
@@ -69,6 +72,8 @@ class Summary:
     best_heuristic: tuple[str, float]
     before: float | None
     plays: bool
+    limits: dict[str, float]
+    unmoved: tuple[str, ...]
 
 
 def train(
@@ -98,6 +103,8 @@ def train(
     planned = plan(scenario, config, folder, resume=resume)
     display.prepare()
     with session_for(planned.config, address), interrupts(display.stopping) as interrupted:
+        if planned.config.engine == "rllib":
+            check_resources(bundles(planned.config), str(folder.path), "the training")
         if resume:
             folder.go_on(planned.scenario, planned.config, planned.inputs)
         else:
@@ -116,8 +123,14 @@ def train(
         run.standing,
         run.validation.metric,
         run.validation.best_heuristic,
-        before=folder.before_training(run.validation.metric),
+        before=folder.first(f"validation_{run.validation.metric}"),
         plays=planned.config.plays,
+        limits=planned.scenario.objective.limits,
+        unmoved=tuple(
+            name
+            for name in planned.scenario.objective.limits
+            if planned.config.algo == "cocorl" and folder.first(f"{name}_multiplier") is None
+        ),
     )
 
 
@@ -139,6 +152,9 @@ class Run:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
         self.latest = planned.latest
         self.standing = Standing() if self.latest is None else self.latest[1]
+        if self.standing.best_paid.keys() != self.validation.scenario.objective.limits.keys():
+            # Of a version that did not look at limits: what it found best may break them.
+            self.standing = self.standing.model_copy(update={"best_excess": None, "best_value": None})
         self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
@@ -233,6 +249,8 @@ class Run:
                 "best_excess": score.excess,
                 "best_value": score.value,
                 "best_metric": metrics[self.validation.metric],
+                "best_hoarding": self.validation.hoards(metrics),
+                "best_paid": self.validation.paid(metrics),
             }
             self.named(metrics).save(self.folder.best)
         self.standing = standing.model_copy(update=update)

@@ -63,12 +63,12 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """One transition of every environment, with rewards that are easy to learn from.
 
-        `info["costs"]` holds those with a limit, likewise: (env, cost), where there are some; and where
-        episodes have ended, `info["limited"]` what is compared with the limits: env -> cost -> amount.
+        Where there are `cost_scales`, `info["costs"]` holds the costs of these, likewise: (env, cost); and
+        where episodes have ended, `info["limited"]` what is compared with limits: env -> cost -> amount.
         """
         obs, reward, terminated, truncated, info = super().step(actions)
         if self.terms:
-            info[COSTS] = -self.simulator.terms[:, self.terms] * self.cost_scales
+            info[COSTS] = (-self.simulator.terms[:, self.terms] * self.cost_scales).astype(np.float32)
             if "metrics" in info:
                 info[LIMITED] = {
                     env: self._limited(env, info["metrics"][env])

@@ -121,7 +121,11 @@ class Validation:
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        return Score(max(self._hoards(metrics), self._costs_more(metrics)), sign * metrics["relative"])
+        return Score(max(self.hoards(metrics), self._costs_more(metrics)), sign * metrics["relative"])
+
+    def paid(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Cost -> what the result of `run` is compared with its limit by."""
+        return {name: metrics[limited_name(name)] for name in self.scenario.objective.limits}
 
     def _costs_more(self, metrics: Mapping[str, float]) -> float:
         """By which share of a limit it is broken, at the most; of 0, by which share of what orders cost."""
@@ -132,7 +136,7 @@ class Validation:
             found = max(found, (metrics[column] - limit) / unit)
         return found
 
-    def _hoards(self, metrics: Mapping[str, float]) -> float:
+    def hoards(self, metrics: Mapping[str, float]) -> float:
         """By how much it goes beyond what waits and spans may be, as a share of that."""
         if not judged(self.scenario):
             return 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -47,6 +47,7 @@ CostTerm = Literal[
     "carbon",
     "job_starvation",
 ]
+Limit = Annotated[float, Field(ge=0)]
 EVENT_TERMS = frozenset(get_args(Term)[:7])
 """Terms that are counted without a horizon, too."""
 ENERGY_TERMS = frozenset({"energy", "brown_energy", "carbon", "curtailment"})
@@ -74,7 +75,7 @@ class Objective(Frozen):
     reward: dict[Term, float] = Field(
         {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
     )
-    costs: dict[CostTerm, float | None] = Field({}, description="cost -> its limit; null: none yet")
+    costs: dict[CostTerm, Limit | None] = Field({}, description="cost -> its limit; null: none yet")
     limits_per: Literal["episode", "job"] = Field(
         "episode", description="what limits are of: a whole episode, or each of its submitted jobs"
     )

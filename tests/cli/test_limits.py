@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,16 @@ import pytest
 from rlsched import scenario
 from rlsched.cli.limits import Share, parse_limits
 from rlsched.cli.main import main
+from rlsched.cli.watch import RichDisplay
 from rlsched.errors import BadInputError
-from rlsched.learn.folder import RunFolder
+from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.limits import UNCONSTRAINED, costs_of, with_limits, without_limits
+from rlsched.learn.networks import build_policy
+from rlsched.learn.plan import plan
+from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.sections import Network
 from rlsched.learn.session import ray_session
+from rlsched.sim.layout import Layout
 
 from .conftest import Run
 
@@ -20,6 +27,7 @@ SHORT = ("--set", "episode.max_ticks=40")
 LITTLE = (
     "sampling.envs_per_runner=8",
     "sampling.fragment=32",
+    "cocorl.fragment=32",
     "cocorl.minibatch=64",
     "validation.episodes=2",
 )
@@ -36,6 +44,10 @@ def test_amounts_and_shares() -> None:
         "rejected": Share(0.5),
     }
     assert parse_limits(["auto:0.6"], limited) == dict.fromkeys(("delayed_jobs", "suspension"), Share(0.6))
+    for texts in (["delayed_jobs=5", "auto:0.6"], ["auto:0.6", "delayed_jobs=5"]):
+        assert parse_limits(texts, limited) == {"delayed_jobs": 5.0, "suspension": Share(0.6)}
+    with pytest.raises(BadInputError, match=r"'auto:0.6' is for what has a limit already; give each once"):
+        parse_limits(["auto:0.5", "auto:0.6"], limited)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +60,7 @@ def test_amounts_and_shares() -> None:
         (["delayed_jobs=-1"], "--limit: 'delayed_jobs=-1': '-1' is no amount"),
         (["delayed_jobs=nan"], "--limit: 'delayed_jobs=nan': 'nan' is no amount"),
         (["delayed_jobs=auto"], "--limit: 'delayed_jobs=auto': 'auto' is no amount"),
-        (["delayed_jobs=1", "delayed_jobs=2"], "--limit: 'delayed_jobs' is given twice; give each once"),
+        (["delayed_jobs=1", "delayed_jobs=2"], "--limit: 'delayed_jobs=2' is for what has a limit already"),
     ],
 )
 def test_what_is_no_limit(texts: list[str], line: str) -> None:
@@ -60,6 +72,51 @@ def test_what_is_no_limit(texts: list[str], line: str) -> None:
 def test_costs_that_are_not_counted_there_are_refused() -> None:
     with pytest.raises(BadInputError, match=r"--limit: objective.costs.delayed_jobs: is counted only with"):
         with_limits(scenario.load("lublin-256"), {"delayed_jobs": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ["train", "--scenario", "green-10", "--limit", "delayed_jobs=7000"],
+            "error: --limit: is not kept by ppo; add --algo cocorl",
+        ),
+        (
+            [*TRAIN, "--limit", "delayed_jobs=7000", "--unconstrained", "runs/some"],
+            "error: --unconstrained: means nothing without --limit auto",
+        ),
+        (
+            [*TRAIN, "--limit", "delayed_jobs=auto:1", "--unconstrained", "runs/none"],
+            "error: runs/none: holds no trained policy",
+        ),
+        (
+            [*TRAIN, "--set", "objective.costs={delayed_jobs: -5}"],
+            "error: --set: objective.costs.delayed_jobs: value -5",
+        ),
+        (
+            [*TRAIN, "--set", "cocorl.fragment=24", "--limit", "delayed_jobs=7000"],
+            "error: --set: sampling.fragment: value 32 is no multiple of cocorl.fragment 24",
+        ),
+    ],
+)
+def test_what_would_be_ignored_is_refused(rlsched: Run, tmp_path: Path, words: list[str], line: str) -> None:
+    found = rlsched(*words, "--out", tmp_path / "run")
+    assert (found.code, found.err.count("\n")) == (2, 1), found.err
+    assert found.err.startswith(line)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_that_sees_something_else_is_refused(rlsched: Run, tmp_path: Path) -> None:
+    other = scenario.load("green-10", ["decision.window=7"])
+    layout = Layout.of(other.observation, other.decision, 2)
+    network = Network(kind="priority")
+    TrainedPolicy(other, network, build_policy(layout, network), 2, {}).save(tmp_path / "other")
+    words = ("--limit", "delayed_jobs=auto:0.5", "--unconstrained", tmp_path / "other")
+    found = rlsched(*TRAIN, *words, "--out", tmp_path / "run")
+    assert found.code == 2
+    assert found.err.startswith(
+        f"error: --unconstrained: '{tmp_path}/other' was trained with another decision"
+    )
 
 
 def test_who_needs_a_limit_says_so(rlsched: Run, tmp_path: Path) -> None:
@@ -78,21 +135,66 @@ def test_a_share_is_of_what_is_paid_without_limits(
     with ray_session(None):
         assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 0
         reference = out / UNCONSTRAINED
+        said = capsys.readouterr().out
         words = ["--limit", "delayed_jobs=auto:0.25", "--unconstrained", str(reference), "--out", str(other)]
-        assert main([*TRAIN, *words]) == 0
+        assert main([*TRAIN, *words, "--set", "episode.max_ticks=400"]) == 0
+        assert "delayed_jobs: no limit was kept yet" in capsys.readouterr().out  # no episode has ended
     had, free = RunFolder(reference).read()
     assert free.algo == "ppo"
     assert had.objective.costs == {"delayed_jobs": None}
     simulated, config = RunFolder(out).read()
     assert config.algo == "cocorl"
     assert free.model_copy(update={"network": config.network}) == without_limits(config)
-    (paid,) = costs_of(simulated, config, reference, ["delayed_jobs"]).values()
+    planned = plan(simulated, config, RunFolder(tmp_path / "none"), resume=False)
+    (paid,) = costs_of(planned, load_policy(reference), ["delayed_jobs"]).values()
     assert paid > 0
     assert simulated.objective.limits == {"delayed_jobs": pytest.approx(0.5 * paid)}
-    assert RunFolder(other).read()[0].objective.limits == {"delayed_jobs": pytest.approx(0.25 * paid)}
+    assert RunFolder(other).read()[0].objective.limits["delayed_jobs"] > 0.25 * paid  # of longer episodes
     assert not (other / UNCONSTRAINED).exists()
     rows = RunFolder(out).rows()
     assert all(row["validation_limited.delayed_jobs"] for row in rows)
-    capsys.readouterr()
+    assert "no limit was kept yet" not in said
+    latest = RunFolder(out).latest()
+    assert latest is not None
+    best = latest[1].best_paid["delayed_jobs"]
+    where = "within" if best <= 0.5 * paid else "above"
+    assert f"delayed_jobs: {best:.4g} in validation, {where} its limit of {0.5 * paid:.4g}" in said
     assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 2
     assert "holds a run already" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_who_was_stopped_before_the_run_began_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same command; not with another scenario, nor other settings."""
+    out = tmp_path / "run"
+    words = [*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]
+    reference = RunFolder(out / UNCONSTRAINED)
+
+    class Stopping(RichDisplay):
+        """Presses Ctrl-C as soon as something was learned."""
+
+        def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
+            super().update(row, standing)
+            signal.raise_signal(signal.SIGINT)
+
+    with ray_session(None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rlsched.cli.watch.RichDisplay", Stopping)
+            assert main(words) == 130
+        assert "go on        the same command again" in capsys.readouterr().out
+        stopped = reference.latest()
+        assert stopped is not None
+        assert stopped[1].steps < 512
+        assert not (out / "train.yaml").exists()
+        for other in (["--set", "workload.load=0.6"], ["--set", "cocorl.learning_rate=1e-4"]):
+            assert main([*words, *other]) == 2
+            assert "unconstrained: was trained with other settings" in capsys.readouterr().err
+        assert reference.latest() == stopped
+        assert main(words) == 0
+    ended = reference.latest()
+    assert ended is not None
+    assert ended[1].steps >= 512
+    assert [int(row["iteration"]) for row in reference.rows()] == list(range(ended[1].iteration + 1))
+    assert RunFolder(out).read()[0].objective.limits

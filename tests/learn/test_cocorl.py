@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ray
 import torch
 from ray.rllib.core.columns import Columns
 from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
@@ -26,6 +29,7 @@ from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
+from rlsched.learn.session import start_ray
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
@@ -37,7 +41,18 @@ pytestmark = pytest.mark.slow
 MODULE = "default_policy"
 GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}
-OWN = ("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64", *TINY)
+OWN = (
+    *("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64"),
+    *(*TINY, "sampling.fragment=64"),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def four_cpus() -> Iterator[None]:
+    """A Ray with room for so many processes, however few this machine runs at once."""
+    start_ray(num_cpus=4, include_dashboard=False)
+    yield
+    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -71,38 +86,42 @@ def setting(limited: Scenario) -> Setting:
     return Setting(limited)
 
 
-def test_costs_are_those_of_the_simulator(setting: Setting, limited: Scenario) -> None:
-    """Those of transitions, and of whole episodes."""
-    context = {**setting.config.env_config, "num_envs": 8}
-    clusters = type(setting.runner.clusters)(context)
-    clusters.reset(seed=[5, 7])
-    terms = [TERMS.index(name) for name in LIMITS]
-    scales = [each.scale for each in setting.returns.constraints]
+@pytest.mark.parametrize("per", ["episode", "job"])
+def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
+    """Added up over an episode, where nothing is discounted; as the runner hands it over, piece by piece."""
+    told = ["objective.gamma=1", "episode.max_ticks=30", f"objective.costs={LIMITS}", "power={}"]
+    whole = Setting(scenario.load("green-10", [*told, f"objective.limits_per={per}"]))
+    scales = [each.scale for each in whole.returns.constraints]
     assert all(0 < scale < 1 for scale in scales)
-    ended = 0
-    for _ in range(200):
-        *_, terminated, truncated, info = clusters.step(clusters.simulator.mask.argmax(axis=1))
-        np.testing.assert_allclose(
-            info[COSTS], -clusters.simulator.terms[:, terms] * np.array(scales), rtol=1e-6
-        )
-        for env in np.flatnonzero(terminated | truncated).tolist():
-            metrics = info["metrics"][env]
-            assert info[LIMITED][env] == {name: metrics[f"cost.{name}"] for name in LIMITS}
-            ended += 1
-        clusters.reset(options={"reset_mask": terminated | truncated})
-    assert ended > 8
-    for episode in setting.episodes:
-        found = episode.get_extra_model_outputs(COSTS)
-        assert found.shape == (len(episode), len(LIMITS))
-        assert (found >= 0).all()
+    sums: dict[str, Any] = {}
+    logger = MetricsLogger(root=True)
+    runner = BatchedEnvRunner(config=whole.config)
+    runner.metrics = logger
+    ended: list[str] = []
+    for _ in range(6):
+        for piece in runner.sample(num_timesteps=8 * 32, random_actions=True):
+            paid = piece.get_extra_model_outputs(COSTS)
+            assert (paid.shape, paid.dtype) == ((len(piece), len(LIMITS)), np.float32)
+            sums[piece.id_] = sums.get(piece.id_, 0.0) + paid.sum(axis=0, dtype=np.float64) / scales
+            if piece.is_done:
+                ended.append(piece.id_)
+    for which, name in enumerate(LIMITS):
+        held = sorted(logger.peek((LIMITED, name), compile=False))
+        added = sorted(float(sums[one][which]) for one in ended)
+        assert len(held) == len(added) > 16
+        if per == "episode":
+            np.testing.assert_allclose(held, added, rtol=1e-4)
+        else:  # of about a dozen jobs
+            assert 3 < sum(added) / sum(held) < 30
 
 
-def test_limits_may_be_of_each_job(limited: Scenario) -> None:
-    objective = limited.objective
-    assert objective.limited(90.0, 30) == 90.0
-    per_job = objective.model_copy(update={"limits_per": "job"})
-    assert per_job.limited(90.0, 30) == 3.0
-    assert per_job.limited(90.0, 0) == 90.0  # of nobody
+def test_who_keeps_no_limits_pays_for_no_costs(limited: Scenario) -> None:
+    returns = expected_returns(EpisodeFeed(limited), 0)
+    assert returns.constraints
+    config = build_config(limited, make_config({}, "test", TINY), 2, returns=returns)
+    runner = BatchedEnvRunner(config=config)
+    (piece, *_) = runner.sample(num_timesteps=8 * 32, random_actions=False)
+    assert COSTS not in piece.extra_model_outputs
 
 
 def test_what_is_usual_is_what_the_same_episodes_cost(limited: Scenario) -> None:
@@ -201,7 +220,7 @@ def test_a_limit_is_needed_and_a_runner_that_tells_costs(limited: Scenario) -> N
 
 
 def test_multipliers_follow_costs_and_go_on(
-    limited: Scenario, kept_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    limited: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest eight episodes, as many as there are environments, by hand; the same after a checkpoint."""
     told: dict[str, list[float]] = {name: [] for name in LIMITS}
@@ -251,7 +270,7 @@ def test_multipliers_follow_costs_and_go_on(
         policy = engine.policy()
     finally:
         engine.stop()
-    again = RllibEngine(config, feed, 4)
+    again = RllibEngine(config, feed, 3)
     try:
         again.restore(tmp_path / "state", policy)
         algorithm = again.algorithm
@@ -260,5 +279,29 @@ def test_multipliers_follow_costs_and_go_on(
         learner: CocorlLearner = algorithm.learner_group._learner
         expected = [before[name].multiplier for name in LIMITS]
         np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
+        moves = {name: len(one.smoothed) for name, one in before.items()}
+        again.iterate()
+        for name in LIMITS:
+            assert moves[name] < len(algorithm.controls[name].smoothed) <= moves[name] + 2, "begun anew"
     finally:
         again.stop()
+
+
+def test_others_play_and_learn(limited: Scenario) -> None:
+    """Two runners and two learners elsewhere: all that ends is looked at, and everybody is told."""
+    words = ["sampling.runners=2", "learners=2", "sampling.envs_per_runner=4", "sampling.fragment=128"]
+    config = make_config({}, "test", [*OWN, *words]).settled(limited)
+    engine = RllibEngine(config, EpisodeFeed(limited), 0)
+    try:
+        algorithm: Any = engine.algorithm
+        for _ in range(2):
+            row = engine.iterate().row
+        assert algorithm.wave == 8
+        multipliers = [algorithm.controls[name].multiplier for name in LIMITS]
+        assert any(multipliers)
+        assert [row[f"{name}_multiplier"] for name in LIMITS] == pytest.approx(multipliers)
+        told = algorithm.learner_group.foreach_learner(lambda learner: learner.multipliers.tolist())
+        found = [result.get() for result in told]
+        assert found == [pytest.approx(multipliers, rel=1e-6)] * 2
+    finally:
+        engine.stop()

@@ -131,3 +131,29 @@ def test_an_empty_metrics_file_gets_its_header(folder: RunFolder) -> None:
     folder.keep_metrics_up_to(5)
     folder.append_metrics({"iteration": 1})
     assert rows(folder) == ["iteration", "1"]
+
+
+def test_a_newer_version_may_bring_columns(folder: RunFolder) -> None:
+    """Every row stays readable, with nothing where nobody knew."""
+    folder.path.mkdir(parents=True)
+    folder.append_metrics({"iteration": 0, "loss": 0.5})
+    folder.append_metrics({"iteration": 1, "loss": 0.25, "paid": 7.0})
+    folder.append_metrics({"loss": 0.125, "iteration": 2})
+    assert folder.metrics.read_text().splitlines() == [
+        "iteration,loss,paid",
+        "0,0.5,",
+        "1,0.25,7.0",
+        "2,0.125,",
+    ]
+    assert folder.first("paid") == 7.0
+    assert folder.first("loss") == 0.5
+    assert folder.first("unknown") is None
+    folder.keep_metrics_up_to(0)
+    assert folder.metrics.read_text().splitlines() == ["iteration,loss,paid", "0,0.5,"]
+
+
+def test_a_standing_of_an_older_version_is_read() -> None:
+    old = Standing.model_validate_json(
+        '{"iteration": 3, "steps": 96, "best_excess": 0.0, "best_value": -1.0}'
+    )
+    assert (old.best_paid, old.best_hoarding) == ({}, None)

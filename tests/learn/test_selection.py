@@ -166,3 +166,26 @@ def test_with_a_horizon_hoarding_is_held_against_sjf_that_starts_what_fits() -> 
     assert found.score({**sjf, "relative": 1.0}) == Score(0.0, 1.0)
     pushed = {**sjf, "relative": 0.5, "wait": 2 * WAIT_LIMIT * max(sjf["wait"], 1.0)}
     assert found.score(pushed).excess > 0.9
+
+
+def test_a_broken_limit_loses_against_a_kept_one() -> None:
+    """By its share of the limit; of none, by its share of what the cheapest order costs."""
+    limited = scenario.load("green-10", ["objective.costs={delayed_jobs: 100, energy: 0, suspension: null}"])
+    heuristics = {
+        name: {**HEURISTIC, "limited.delayed_jobs": 50.0, "limited.energy": energy}
+        for name, energy in (("sjf:now", 40.0), ("qos:now", 80.0))
+    }
+    chosen = Validation(limited, [10], [], "job_value_ratio", heuristics, np.array([0.5]))
+
+    def score(value: float, delayed: float, energy: float) -> Score:
+        costs = {"limited.delayed_jobs": delayed, "limited.energy": energy}
+        found = {**REFERENCE, **costs, "relative": value}
+        assert chosen.paid(found) == {"delayed_jobs": delayed, "energy": energy}
+        assert chosen.hoards(found) == 0
+        return chosen.score(found)
+
+    assert score(1.2, 100.0, 0.0) == Score(0.0, -1.2)
+    assert score(1.2, 150.0, 0.0) == Score(0.5, -1.2)
+    assert score(1.2, 0.0, 10.0) == Score(0.25, -1.2)
+    assert score(1.2, 150.0, 40.0).excess == 1.0  # the worse of the two
+    assert score(0.1, 100.0, 0.0) < score(1.2, 101.0, 0.0)

@@ -12,7 +12,11 @@ import pytest
 import ray
 from ray._private import node, services
 
+from rlsched import scenario
+from rlsched.cli.main import main
 from rlsched.learn import session
+from rlsched.learn.config import make_config
+from rlsched.learn.resources import bundles
 from rlsched.learn.session import ray_session
 
 pytestmark = pytest.mark.slow
@@ -96,3 +100,18 @@ def test_a_machine_that_stays_busy_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert failed.value.__notes__ == ["late 1 times: the machine is too busy, end or wait for something else"]
     assert busy.tried == 1
     assert not control_processes()
+
+
+def test_what_ray_will_never_have_is_said_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--scenario", "green-10", "--set", "sampling.runners=1000", "--set", "learners=2"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert "run: the training wants 1002 CPUs, and Ray has " in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_learners_take_gpus_instead_where_they_are_to() -> None:
+    settings = ["learners=2", "gpus_per_learner=0.5", "sampling.runners=1"]
+    config = make_config({}, "test", settings).settled(scenario.load("green-10"))
+    assert bundles(config) == [{"CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}]
