@@ -65,7 +65,9 @@ __all__ = [
     "rooted",
 ]
 
-ObservationBlock = Literal["jobs", "event_horizon", "queue", "outlook", "coming", "image", "profile"]
+ObservationBlock = Literal[
+    "jobs", "event_horizon", "queue", "outlook", "coming", "image", "profile", "supply"
+]
 Admission = Literal["fcfs", "sjf", "qos", "hvf"]
 
 
@@ -224,10 +226,16 @@ class Scenario(Frozen):
             if self.power is not None:
                 raise SettingError("power", "means nothing without a horizon", remedy)
             for block in self.observation.blocks:
-                if block in {"image", "profile", "coming"}:
+                if block in {"image", "profile", "coming", "supply"}:
                     raise SettingError(
                         "observation.blocks", f"{block!r} means nothing without a horizon", remedy
                     )
+        if self.power is None and "supply" in self.observation.blocks:
+            raise SettingError(
+                "observation.blocks",
+                "'supply' means nothing without power",
+                "add power ('power: {}' has it always there), or leave it out",
+            )
         if self.observation.classic and "image" not in self.observation.blocks:
             raise SettingError(
                 "observation.classic",

@@ -89,6 +89,15 @@ def power_index(s: State, i: int, tick: int) -> int:
     return (tick - e.first_submit) % e.power_ticks
 
 
+@step
+def with_error(share: float, error: float, seed: int, now: int, lead: int) -> float:
+    """A share of the full draw as it is forecast: its error grows with the square root of the lead time."""
+    if error == 0.0 or lead == 0:
+        return share
+    z = QUANTILES[quantile_of(seed, now, lead)]
+    return min(1.0, max(0.0, share + error * sqrt(float(lead)) * z))
+
+
 @shared
 def forecast(s: State, rules: Rules, i: int) -> None:
     """Forecast the units on in every row, as of now; row 0 is what is on."""
@@ -107,10 +116,7 @@ def forecast(s: State, rules: Rules, i: int) -> None:
         share = availability(plant, supply, level)
         if plant.capacity_wh > 0.0:
             level = flow(plant, supply, plant.full_w, level).level
-        if plant.forecast_error > 0.0 and k > 0:
-            z = QUANTILES[quantile_of(e.noise_seed, e.now, k)]
-            share = min(1.0, max(0.0, share + plant.forecast_error * sqrt(float(k)) * z))
-        write_row(s, i, k, share)
+        write_row(s, i, k, with_error(share, plant.forecast_error, e.noise_seed, e.now, k))
         index += 1
         if index == e.power_ticks:
             index = 0

@@ -108,6 +108,14 @@ def coming_features() -> tuple[str, ...]:
     )
 
 
+SUPPLY = ("renewable", "carbon")
+"""Rows of the `supply` block: what is forecast for every tick of the horizon.
+
+renewable: wind and sun as a share of the full draw, at most 1, with the errors that the forecast of the units
+that are on has (`power.forecast_error`). carbon: what the grid emits, kg/kWh, at most 1.
+"""
+
+
 PRIVILEGED = frozenset({"outlook", "coming"})
 """Blocks that only a critic may see."""
 
@@ -162,6 +170,7 @@ class Layout:
             "outlook": (len(outlook_features()),),
             "coming": (len(coming_features()),),
             "profile": (num_resources, 3, horizon),
+            "supply": (len(SUPPLY), horizon),
         }
         names = dict.fromkeys("profile" if name == "image" else name for name in observation.blocks)
         blocks, offset = [], 0

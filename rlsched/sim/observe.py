@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import shared, step
+from rlsched.sim.energy import power_index, with_error
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture, draw, wipe
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
@@ -44,6 +45,9 @@ class View(NamedTuple):
     coming_at: int
     coming: IntArray  # (look,) jobs that are looked ahead
     profile_at: int
+    supply_at: int
+    full_w: float  # watts of the cluster with all units on and at work
+    forecast_error: float
     job_columns: int
     price_top: float  # value per tick of a job on the whole cluster with qos 1
     density_top: float  # highest price
@@ -123,6 +127,8 @@ def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         observe_coming(s, v, i)
     if v.profile_at != ABSENT:
         observe_profile(s, v, i)
+    if v.supply_at != ABSENT:
+        observe_supply(s, v, i)
     if v.picture.cells.shape[0] > 0:
         draw(s, v.picture, i)
 
@@ -320,6 +326,22 @@ def observe_profile(s: State, v: View, i: int) -> None:
         for k in range(rows):
             x[k] = (units - on[k]) * share
         at += 3 * rows
+
+
+@step
+def observe_supply(s: State, v: View, i: int) -> None:
+    """The `supply` block: see layout.SUPPLY."""
+    e = s.episodes[i]
+    rows = s.used.shape[2]
+    x = v.vector[i, v.supply_at : v.supply_at + 2 * rows]
+    index = power_index(s, i, e.now)
+    for k in range(rows):
+        share = min(1.0, s.supply_w[i, index] / v.full_w) if v.full_w > 0.0 else 1.0
+        x[k] = with_error(share, v.forecast_error, e.noise_seed, e.now, k)
+        x[rows + k] = min(1.0, s.carbon[i, index] / 1000.0)
+        index += 1
+        if index == e.power_ticks:
+            index = 0
 
 
 @step

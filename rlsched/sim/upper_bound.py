@@ -6,7 +6,7 @@ tried here is never needed is shown in `rlsched.evaluate.upper_bound`.
 
 from __future__ import annotations
 
-from math import exp, floor, inf, sqrt
+from math import exp, floor, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import allocating, kernel, shared
-from rlsched.sim.energy import availability, flow
-from rlsched.sim.noise import QUANTILES, quantile_of
+from rlsched.sim.energy import availability, flow, with_error
 from rlsched.sim.rules import Plant
 
 IMPOSSIBLE, FOUND, GAVE_UP = range(3)
@@ -104,9 +103,7 @@ def forecasts(
             watts = supply[(t + k) % len(supply)]
             share = availability(plant, watts, level)
             level = flow(plant, watts, plant.full_w, level).level
-            if plant.forecast_error > 0.0 and k > 0:
-                z = QUANTILES[quantile_of(seed, first + t, k)]
-                share = min(1.0, max(0.0, share + plant.forecast_error * sqrt(float(k)) * z))
+            share = with_error(share, plant.forecast_error, seed, first + t, k)
             for r in range(len(units)):
                 out[t, r, k] = floor(units[r] * share + 1e-9 + slack)
 

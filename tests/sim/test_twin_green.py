@@ -12,10 +12,12 @@ from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import ENERGY_TERMS, Scenario, Term
 from rlsched.sim.layout import COMING
+from rlsched.sim.noise import QUANTILES
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator, effective_prices
 from tests.strategies import random_jobs
 from tests.twin.green import TwinGreen
+from tests.twin.power import quantile_number
 
 from .drive import close, over, random_legal
 
@@ -83,7 +85,8 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "skip_forced": rng.random() < 0.7,
             },
             "observation": {
-                "blocks": ["jobs", "queue", "event_horizon", "image", "profile", "coming"],
+                "blocks": ["jobs", "queue", "event_horizon", "image", "profile", "coming"]
+                + (["supply"] if power is not None else []),
                 "event_horizon": 5,
             },
             "objective": {
@@ -212,6 +215,21 @@ def check_coming(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> Non
     np.testing.assert_allclose(core.layout.view(core.obs[0], "coming"), expected, rtol=1e-5)
 
 
+def check_supply(core: VectorSimulator, twin: TwinGreen) -> None:
+    """Wind and sun of each hour ahead, as far off as the forecast is, and what the grid emits then."""
+    plant = twin.plant
+    assert plant is not None
+    shares, carbon = [], []
+    for lead in range(core.scenario.decision.horizon):
+        share = min(1.0, plant.supply(twin.now + lead) / plant.full) if plant.full else 1.0
+        if lead and plant.power.forecast_error:
+            z = float(QUANTILES[quantile_number(plant.series.seed, twin.now, lead)])
+            share = min(1.0, max(0.0, share + plant.power.forecast_error * lead**0.5 * z))
+        shares.append(share)
+        carbon.append(min(1.0, plant.carbon(twin.now + lead) / 1000))
+    np.testing.assert_allclose(core.layout.view(core.obs[0], "supply"), [shares, carbon], atol=1e-6)
+
+
 @pytest.mark.parametrize("first_seed", range(0, 300, 50))
 def test_agrees_with_the_twin(first_seed: int) -> None:
     """The same legal actions lead to the same places, grids, masks, terms and energies at every step."""
@@ -228,6 +246,8 @@ def test_agrees_with_the_twin(first_seed: int) -> None:
             check_image(core)
             if not twin.over:
                 check_coming(core, twin, table)
+                if power is not None:
+                    check_supply(core, twin)
             assert np.isfinite(core.obs).all()
             assert (core.obs >= 0).all()
             assert (core.obs <= 1).all()
