@@ -26,7 +26,7 @@ from rlsched.learn.sections import (
 )
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Scenario
-from rlsched.scenario.beside import read_beside
+from rlsched.scenario.beside import parse_beside
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 
 Algorithm = Literal[
@@ -294,11 +294,21 @@ def read_config(
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    values = read_yaml(read_text(path), str(path)) | dict(beside or {})
+    return parse_config(read_yaml(read_text(path), str(path)) | dict(beside or {}), str(path), overrides)
+
+
+def parse_config(
+    values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()
+) -> tuple[Scenario, TrainConfig]:
+    """The same of plain values.
+
+    Raises:
+        BadInputError: a key or a value is wrong.
+    """
     usual: str | dict[str, Any] = "lublin-256"
     if "scenario" not in values and isinstance(values.get("dataset"), str):
         usual = read_manifest(Path(values["dataset"])).scenario.model_dump(mode="json")
-    return read_beside(path, TrainConfig, overrides, usual, beside)
+    return parse_beside(values, where, TrainConfig, overrides, usual)
 
 
 def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:

@@ -62,25 +62,40 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
     """
     if not resume:
         folder.check_free()
-    feed, config = whole(scenario, config)
+    feed, config = fit(scenario, config)
     scenario = feed.scenario
-    layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
-    build_policy(layout, config.network)  # refuses what it cannot work with
     latest = folder.latest() if resume else None
     begun = config
     if latest is None:
         begun = beginning(config, folder)
-        check_teachers(begun, feed, layout)
-    if config.dataset is not None:
-        manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
-        check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
+        check_teachers(begun, feed)
     inputs = inputs_of(scenario, config)
     if resume:
         folder.check_inputs(inputs)
     check_devices(config)
-    check_limits(scenario, config)
     validation = validation_of(scenario, config, feed)
     return Plan(scenario, config, begun, feed, validation, inputs, latest)
+
+
+def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
+    """See whether scenario and settings go together; both as a run writes them down.
+
+    Raises:
+        BadInputError: they do not, or one of them cannot be used.
+    """
+    feed, config = whole(scenario, config)
+    scenario = feed.scenario
+    build_policy(layout_of(feed), config.network)  # refuses what it cannot work with
+    if config.dataset is not None:
+        manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
+        check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
+    check_limits(scenario, config)
+    return feed, config
+
+
+def layout_of(feed: EpisodeFeed) -> Layout:
+    """What a policy sees in these episodes."""
+    return Layout.of(feed.scenario.observation, feed.scenario.decision, len(feed.units))
 
 
 def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
@@ -149,7 +164,7 @@ def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
     return config.model_copy(update={"search": search})
 
 
-def check_teachers(config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> None:
+def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
     """See whether the policies that a run begins with can be used.
 
     Raises:
@@ -160,7 +175,7 @@ def check_teachers(config: TrainConfig, feed: EpisodeFeed, layout: Layout) -> No
     if config.search.start is not None:
         from rlsched.learn.search import found_before
 
-        found_before(layout, config.network, config.search.start)
+        found_before(layout_of(feed), config.network, config.search.start)
 
 
 def check_devices(config: TrainConfig) -> None:

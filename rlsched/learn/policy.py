@@ -162,6 +162,22 @@ def find_policy(path: Path) -> Path:
     )
 
 
+def read_about(path: Path) -> dict[str, Any]:
+    """What a policy says of itself (`TrainedPolicy.about`), without its network.
+
+    Raises:
+        BadInputError: there is none, or it is damaged.
+    """
+    folder = find_policy(path)
+    try:
+        found: dict[str, Any] = json.loads((folder / SETTINGS).read_text("utf-8"))["about"]
+    except DAMAGED as error:
+        raise BadInputError(
+            str(folder), f"is damaged or of another version ({error})", "train or export it again"
+        ) from None
+    return found
+
+
 def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
     """Read a policy from its folder, a checkpoint or a run folder.
 

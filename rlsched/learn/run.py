@@ -30,7 +30,7 @@ VALIDATED = (
     "schedule_span",
 )  # what an operator cares about beside
 STOPPING_MINUTES = 0.5
-Reason = Literal["steps", "minutes", "no improvement", "interrupted"]
+Reason = Literal["steps", "minutes", "no improvement", "interrupted", "paused"]
 
 
 class Display(Protocol):
@@ -84,6 +84,7 @@ def train(
     *,
     resume: bool = False,
     address: str | None = None,
+    pause_at: int | None = None,
 ) -> Summary:
     """Train a policy, and leave everything about it in the run folder.
 
@@ -94,6 +95,7 @@ def train(
         display: shows progress.
         resume: go on from the last whole checkpoint.
         address: of a Ray cluster; left out: this machine.
+        pause_at: decisions after which it stops for now, as if it were to go on with `resume`.
 
     Raises:
         BadInputError: the scenario or the folder cannot be used; before anything long starts.
@@ -110,7 +112,7 @@ def train(
         else:
             folder.create(planned.scenario, planned.config, planned.inputs)
         folder.save_validation(planned.validation.facts())
-        run = Run(planned, folder)
+        run = Run(planned, folder, pause_at)
         try:
             run.begin()
             display.begin(run.standing, run.validation)
@@ -148,9 +150,9 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
 class Run:
     """A run while it is going on."""
 
-    def __init__(self, planned: Plan, folder: RunFolder) -> None:
+    def __init__(self, planned: Plan, folder: RunFolder, pause_at: int | None = None) -> None:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
-        self.latest = planned.latest
+        self.latest, self.pause_at = planned.latest, pause_at
         self.standing = Standing() if self.latest is None else self.latest[1]
         if self.standing.best_paid.keys() != self.validation.scenario.objective.limits.keys():
             # Of a version that did not look at limits: what it found best may break them.
@@ -202,7 +204,7 @@ class Run:
                 }
             )
             # What was learned since the last validation may be the best.
-            last = self.reason_to_stop(interrupted) in ("steps", "minutes")
+            last = self.reason_to_stop(interrupted) in ("steps", "minutes", "paused")
             read = before < self.config.read_first <= self.standing.steps
             due = last or read or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
@@ -221,6 +223,8 @@ class Run:
             return "steps"
         if self.config.minutes is not None and self.standing.seconds >= 60 * self.config.minutes:
             return "minutes"
+        if self.pause_at is not None and self.standing.steps >= self.pause_at:
+            return "paused"
         patience = self.config.validation.patience
         if patience is not None and self.standing.since_best >= patience:
             return "no improvement"

@@ -45,13 +45,29 @@ def read_beside(
         BadInputError: the file, a key or a value is wrong.
     """
     values = read_yaml(read_text(path), str(path)) | dict(beside or {})
+    return parse_beside(values, str(path), model, overrides, usual)
+
+
+def parse_beside(
+    given: Mapping[str, Any],
+    where: str,
+    model: type[Model],
+    overrides: Iterable[str] = (),
+    usual: str | Mapping[str, Any] | None = None,
+) -> tuple[Scenario, Model]:
+    """The same of plain values.
+
+    Raises:
+        BadInputError: a key or a value is wrong.
+    """
+    values = dict(given)
     own, for_scenario = split_overrides(model, overrides)
-    given = values.pop("scenario", usual)
-    if given is None:
-        validate(model, values, str(path), own)  # a misspelt key is the cause where this one is missing
-        raise BadInputError(f"{path}: scenario", "is missing", "give a name, a file or a mapping")
-    if isinstance(given, Mapping):
-        scenario = parse(given, f"{path}: scenario", for_scenario)
+    simulated = values.pop("scenario", usual)
+    if simulated is None:
+        validate(model, values, where, own)  # a misspelt key is the cause where this one is missing
+        raise BadInputError(f"{where}: scenario", "is missing", "give a name, a file or a mapping")
+    if isinstance(simulated, Mapping):
+        scenario = parse(simulated, f"{where}: scenario", for_scenario)
     else:
-        scenario = load(given, for_scenario)
-    return scenario, validate(model, values, str(path), own)
+        scenario = load(simulated, for_scenario)
+    return scenario, validate(model, values, where, own)

@@ -1,0 +1,228 @@
+"""Running a sweep on Ray Tune: what is to be tried, where, and what goes on if it is cut short."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ray import tune
+from ray.tune import Callback, CheckpointConfig, CLIReporter, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
+
+from rlsched.learn.resources import check_resources
+from rlsched.learn.session import ray_session
+from rlsched.tune.folder import SweepFolder
+from rlsched.tune.results import save
+from rlsched.tune.space import Point, text
+from rlsched.tune.sweep import Sweep, Target
+from rlsched.tune.trial import FOLDER, POINT, SCORE, STEPS, Trial, needs, placed, point_of
+
+LOOK_EVERY_S = 1.0
+"""Between looks at how far trials are."""
+
+QUIET = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # runs write metrics.csv and TensorBoard themselves
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",  # that was looked at before
+    "RAY_AIR_NEW_OUTPUT": "0",  # ours is shown instead
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is.
+
+    Attributes:
+        trials: that there will be.
+        done: got to their end.
+        stopped: early, as worse than others.
+        failed: could not be done, again and again.
+        share: of all that is to be learned or played.
+        best: the highest score of those that are done, with its point.
+    """
+
+    trials: int
+    done: int
+    stopped: int
+    failed: int
+    share: float
+    best: tuple[float, Point] | None
+
+
+Watcher = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a sweep ended.
+
+    Attributes:
+        reason: why.
+        progress: how far it was.
+        errors: of trials that failed, by name of their folder.
+    """
+
+    reason: Literal["all tried", "interrupted"]
+    progress: Progress
+    errors: Mapping[str, str]
+
+
+def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, address: str | None) -> Ended:
+    """Try every point, and write down what came of it.
+
+    A sweep that goes on begins again, with the same points, and every trial goes on with what its folder has:
+    nothing depends on what Ray Tune remembers.
+
+    Args:
+        sweep: checked.
+        folder: of a new sweep, or with `resume` of the one that goes on.
+        watch: is told how far it is.
+        resume: go on.
+        address: of a Ray cluster; None: this machine.
+
+    Raises:
+        BadInputError: there is a sweep already, or Ray has less than a trial needs.
+    """
+    where = str(folder.path)
+    for name, level in {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}.items():
+        logging.getLogger(name).setLevel(level)  # what fails is told in the end, once
+    os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
+    if not resume and (folder.path / "sweep.yaml").exists():
+        folder.create(sweep)  # says what is wrong
+    with ray_session(address):
+        for point in sweep.points():
+            check_resources(needs(sweep, point, where), where, "a trial")
+        if not resume:
+            folder.create(sweep)
+        follower = Follower(sweep, folder, watch)
+        found = tuner(sweep, folder, follower).fit()
+        errors = {
+            folder.trial(point_of(sweep, result.config)).path.name: str(result.error).strip().splitlines()[-1]
+            for result in found
+            if result.error is not None and result.config is not None
+        }
+    save(folder)
+    follower.look()
+    progress = follower.progress
+    ended = progress.done + progress.stopped + progress.failed
+    return Ended("all tried" if ended >= progress.trials else "interrupted", progress, errors)
+
+
+def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:
+    """Ray Tune's face of a sweep."""
+    where = str(folder.path)
+    targets = sweep.targets(where)
+    points = sweep.points()
+    space: dict[str, Any] = {FOLDER: str(folder.path.resolve())}
+    search, samples = None, 1
+    if sweep.search.kind == "optuna":
+        samples = sweep.search.samples or 1
+        search = optuna(sweep, folder, targets)
+    else:
+        space[POINT] = tune.grid_search(points)
+    scheduler = FIFOScheduler()
+    if sweep.search.kind == "asha":
+        rungs = sweep.rungs(follower.steps)
+        scheduler = AsyncHyperBandScheduler(
+            time_attr=STEPS,
+            metric=SCORE,
+            mode="max",
+            max_t=rungs[-1],
+            grace_period=rungs[0],
+            reduction_factor=sweep.search.reduction,
+        )
+    return Tuner(
+        tune.with_resources(Trial, lambda config: placed(needs(sweep, point_of(sweep, config), where))),
+        param_space=space,
+        tune_config=TuneConfig(
+            search_alg=search,
+            scheduler=scheduler,
+            num_samples=samples,
+            max_concurrent_trials=sweep.parallel,
+            reuse_actors=True,
+            trial_dirname_creator=lambda trial: trial.trial_id,
+        ),
+        run_config=RunConfig(
+            name=time.strftime("%Y%m%d-%H%M%S"),
+            storage_path=str(folder.tune.resolve()),
+            failure_config=FailureConfig(max_failures=sweep.failures),
+            checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trials keep their own
+            callbacks=[follower],
+            verbose=0,
+            progress_reporter=CLIReporter(max_report_frequency=10**9),
+        ),
+    )
+
+
+def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> Any:
+    """A searcher that looks at results; it begins with what the sweep had begun with before."""
+    from optuna import logging as told
+    from ray.tune.search.optuna import OptunaSearch
+
+    told.set_verbosity(told.ERROR)
+    before = [
+        {key: text(value) if sweep.space[key].values is not None else value for key, value in point.items()}
+        for trial in folder.trials()
+        for _, point in [trial.told()]
+    ]
+    return OptunaSearch(
+        OptunaSearch.convert_search_space({key: domain.of_tune() for key, domain in sweep.space.items()}),
+        metric=[f"objective_{k}" for k in range(len(targets))],
+        mode=[target.mode for target in targets],
+        points_to_evaluate=before,
+        seed=sweep.search.seed,
+    )
+
+
+class Follower(Callback):
+    """Hears from Ray Tune how trials are doing, and looks into their folders."""
+
+    def __init__(self, sweep: Sweep, folder: SweepFolder, watch: Watcher) -> None:
+        self.sweep, self.folder, self.watch = sweep, folder, watch
+        self.total = sweep.search.samples or len(sweep.points())
+        if sweep.search.kind != "optuna":
+            self.total = len(sweep.points())
+        scenario, config = sweep.settings(str(folder.path))
+        self.steps = config.settled(scenario).steps or 1
+        self.best: tuple[float, Point] | None = None
+        self.stopped, self.failed = 0, 0
+        self.looked = 0.0
+        self.progress = Progress(self.total, 0, 0, 0, 0.0, None)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Ray Tune looks around, many times a second."""
+        if time.monotonic() - self.looked >= LOOK_EVERY_S:
+            self.look()
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial is at its end, or was stopped as worse than others."""
+        point = point_of(self.sweep, trial.config)
+        if not self.folder.trial(point).done:
+            self.stopped += 1
+            return
+        score = trial.last_result[SCORE]
+        if self.best is None or score > self.best[0]:
+            self.best = (score, point)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial failed for good."""
+        self.failed += 1
+
+    def look(self) -> None:
+        """See how far everything is, and tell."""
+        begun = self.folder.trials()
+        done = sum(trial.done for trial in begun)
+        shares = [1.0 if trial.done else self._share(trial) for trial in begun]
+        share = min(1.0, (sum(shares)) / max(1, self.total))
+        self.progress = Progress(self.total, done, self.stopped, self.failed, share, self.best)
+        self.watch(self.progress)
+        self.looked = time.monotonic()
+
+    def _share(self, trial: Any) -> float:
+        """Of one trial that is not at its end."""
+        found = [trial.training(seed).latest() for seed in self.sweep.seeds]
+        steps = [0 if one is None else one[1].steps for one in found]
+        return min(1.0, sum(steps) / (self.steps * len(steps)))

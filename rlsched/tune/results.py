@@ -1,0 +1,164 @@
+"""What came of a sweep: one table of all runs, the best settings, and those that none beats in everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from rlsched.errors import BadInputError
+from rlsched.files import write_whole
+from rlsched.tune.folder import Run, SweepFolder
+from rlsched.tune.space import Point, assignments, text
+from rlsched.tune.sweep import Sweep, Target
+
+EXCESS_WEIGHT = 1e6
+"""What breaking a limit by all of it costs in a score: more than any metric that is compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One trial.
+
+    Attributes:
+        name: of its folder.
+        point: what was tried.
+        runs: its seeds as far as they are.
+        objectives: (objective,) means over these; NaN where nothing is known.
+        score: by which trials are ranked, higher is better.
+        whole: every seed got to its end.
+    """
+
+    name: str
+    point: Point
+    runs: tuple[Run, ...]
+    objectives: tuple[float, ...]
+    score: float
+    whole: bool
+
+
+def objectives_of(point: Point, runs: Sequence[Run], targets: Sequence[Target]) -> tuple[float, ...]:
+    """The mean over seeds of every objective; NaN where no seed knows it."""
+    found = []
+    for target in targets:
+        if target.metric in point:
+            found.append(float(point[target.metric]))
+            continue
+        values = [run.figures[target.metric] for run in runs if target.metric in run.figures]
+        found.append(float(np.mean(values)) if values else float("nan"))
+    return tuple(found)
+
+
+def score(runs: Sequence[Run], objectives: Sequence[float], targets: Sequence[Target]) -> float:
+    """The first objective, more is better, less what limits are broken by: as a run keeps its best policy."""
+    if not runs or np.isnan(objectives[0]):
+        return -np.inf
+    sign = 1.0 if targets[0].mode == "max" else -1.0
+    return sign * objectives[0] - EXCESS_WEIGHT * float(np.mean([run.excess for run in runs]))
+
+
+def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outcome]]:
+    """The sweep, its objectives, and all its trials as they are, the best first.
+
+    Raises:
+        BadInputError: the folder holds no sweep, or is damaged.
+    """
+    sweep = folder.read()
+    where = str(folder.path)
+    targets = sweep.targets(where)
+    found = []
+    for trial in folder.trials():
+        _, point = trial.told()
+        runs = tuple(run for seed in sweep.seeds if (run := trial.run(seed)) is not None)
+        values = objectives_of(point, runs, targets)
+        found.append(Outcome(trial.path.name, point, runs, values, score(runs, values, targets), trial.done))
+    return sweep, targets, sorted(found, key=lambda one: -one.score)
+
+
+def front(found: Sequence[Outcome], targets: Sequence[Target]) -> list[Outcome]:
+    """Those that no other beats or equals in all objectives, being better in one [Pareto]; limits kept.
+
+    Where no trial keeps its limits, all count.
+    """
+    known = [one for one in found if one.whole and not np.isnan(one.objectives).any()]
+    kept = [one for one in known if all(run.excess <= 0 for run in one.runs)] or known
+    signs = np.array([1.0 if target.mode == "min" else -1.0 for target in targets])
+    losses = np.array([signs * one.objectives for one in kept]).reshape(len(kept), len(targets))
+    return [
+        one
+        for one, loss in zip(kept, losses, strict=True)
+        if not ((losses <= loss).all(axis=1) & (losses < loss).any(axis=1)).any()
+    ]
+
+
+def table(sweep: Sweep, found: Sequence[Outcome], targets: Sequence[Target]) -> pd.DataFrame:
+    """One row per run: trial, its rank, whether it is whole and on the front, settings, seed, all figures.
+
+    A setting is a number where it can be nothing else, and else a line of YAML.
+    """
+    ahead = {one.name for one in front(found, targets)}
+    numbers = {key for key, domain in sweep.space.items() if domain.numeric}
+    rows: list[dict[str, Any]] = []
+    for rank, one in enumerate(found, start=1):
+        settings = {
+            f"set.{key}": value if key in numbers else text(value) for key, value in one.point.items()
+        }
+        rows += [
+            {
+                "trial": one.name,
+                "rank": rank,
+                "whole": one.whole,
+                "front": one.name in ahead,
+                **settings,
+                "seed": run.seed,
+                "steps": run.steps,
+                "seconds": run.seconds,
+                "excess": run.excess,
+                **run.figures,
+            }
+            for run in one.runs
+        ]
+    return pd.DataFrame(rows)
+
+
+def save(folder: SweepFolder) -> None:
+    """Write results.parquet, and the best settings as files to train with.
+
+    Raises:
+        BadInputError: the folder cannot be written.
+    """
+    sweep, targets, found = outcomes(folder)
+    buffer = BytesIO()
+    table(sweep, found, targets).to_parquet(buffer, index=False)
+    try:
+        write_whole(folder.results, buffer.getvalue())
+        for old in folder.fronts():
+            old.unlink()
+        best = next((one for one in found if one.whole), None)
+        if best is None:
+            return
+        write_whole(folder.best, runnable(sweep, folder, best))
+        if len(targets) > 1:
+            for number, one in enumerate(front(found, targets), start=1):
+                write_whole(folder.path / f"front-{number}.yaml", runnable(sweep, folder, one))
+    except OSError as error:
+        raise BadInputError(str(folder.path), f"cannot be written ({error})", "make room") from None
+
+
+def runnable(sweep: Sweep, folder: SweepFolder, one: Outcome) -> bytes:
+    """A file for `rlsched train`, or where nothing was trained the scenario for `rlsched simulate`."""
+    scenario, config = sweep.settings(str(folder.path), one.point)
+    simulated = scenario.model_dump(mode="json")
+    told = [f"# Trial {one.name} of {folder.path}: {', '.join(assignments(one.point))}"]
+    if sweep.policy is not None:
+        told.append(f"# rlsched simulate --scenario FILE --policy {sweep.policy}")
+        values = simulated
+    else:
+        told.append("# rlsched train FILE")
+        values = {**config.model_dump(mode="json"), "scenario": simulated}
+    return ("\n".join(told) + "\n").encode() + yaml.safe_dump(values, sort_keys=False, encoding="utf-8")

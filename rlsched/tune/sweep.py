@@ -1,0 +1,253 @@
+"""A sweep: what is trained or played, which settings are searched and how, and by what trials compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.measures import measure
+from rlsched.learn.config import TrainConfig, parse_config
+from rlsched.learn.plan import check_teachers, fit
+from rlsched.scenario import Scenario
+from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
+from rlsched.tune.playing import contest
+from rlsched.tune.space import Domain, Point, assignments
+
+TRIES = 100
+"""Draws for each new point, where most have been drawn."""
+
+
+class Search(Frozen):
+    """How points are chosen, and how long each is trained."""
+
+    kind: Literal["grid", "random", "asha", "optuna"] = Field(
+        "grid",
+        description="grid: all combinations of listed values; random: drawn; asha: drawn, and the worse ones "
+        "stopped early [Li et al. 2020]; optuna: near what was good [Bergstra et al. 2011]",
+    )
+    samples: int | None = Field(None, ge=1, description="points (random, asha, optuna)")
+    seed: int = Field(0, ge=0, description="of what is drawn")
+    reduction: int = Field(3, ge=2, description="one of so many goes on at each halt (asha)")
+    halts: int = Field(2, ge=1, description="of a training, each after `reduction` times as long (asha)")
+
+    @model_validator(mode="after")
+    def _together(self) -> Search:
+        if self.kind == "grid" and self.samples is not None:
+            raise SettingError("samples", f"value {self.samples} means nothing to a grid", "leave it out")
+        if self.kind != "grid" and self.samples is None:
+            raise SettingError("samples", f"is missing, which {self.kind} needs", "say how many points")
+        if self.kind != "asha":
+            for name in ("reduction", "halts"):
+                if getattr(self, name) != Search.model_fields[name].default:
+                    raise SettingError(name, f"means nothing to {self.kind}", "leave it out")
+        return self
+
+
+class Target(Frozen):
+    """What a good trial has much or little of."""
+
+    metric: str = Field(description="a metric of the episodes, or a searched setting that is a number")
+    mode: Literal["max", "min"] | None = Field(None, description="null: as the metric is better")
+
+
+class Sweep(Frozen):
+    """Settings of a sweep."""
+
+    schema_version: Literal[1] = 1
+    description: str = ""
+    base: dict[str, Any] = Field(description="a training file; with `policy` just its `scenario`")
+    space: dict[str, Domain] = Field(description="searched settings, named as after --set")
+    search: Search = Search()
+    seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1, description="each point is tried with all")
+    objectives: tuple[Target, ...] = Field(
+        (), description="the first ranks trials, all of them span the front; left out: as validation does"
+    )
+    policy: str | None = Field(
+        None,
+        description="queue order (ORDER:RULE) or trained policy that plays everywhere; nothing is trained",
+    )
+    episodes: int = Field(20, ge=1, description="that it plays, for each seed")
+    parallel: int | None = Field(None, ge=1, description="trials at once; null: as many as there is room for")
+    failures: int = Field(3, ge=0, description="times that a trial is started again, as where a node is lost")
+
+    @field_validator("space")
+    @classmethod
+    def _something(cls, space: dict[str, Domain]) -> dict[str, Domain]:
+        if not space:
+            raise SettingError("", "is empty: nothing would be searched", "name a setting and its values")
+        return space
+
+    @field_validator("seeds")
+    @classmethod
+    def _no_repeats(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise SettingError("", f"value {list(seeds)}", "name each once, from 0 on")
+        return seeds
+
+    @model_validator(mode="after")
+    def _together(self) -> Sweep:
+        if self.search.kind == "grid":
+            for key, domain in self.space.items():
+                if domain.values is None:
+                    raise SettingError(
+                        f"space.{key}", "is a range, which has no grid", "list values, or set search.kind"
+                    )
+        if self.search.kind == "asha" and self.policy is not None:
+            raise SettingError("search.kind", "asha stops trainings, and nothing is trained", "take random")
+        for key in ("seed", "scenario"):
+            if key in self.space:
+                raise SettingError(f"space.{key}", "cannot be searched", "list seeds beside the space")
+        for target in self.objectives:
+            if target.metric in self.space:
+                continue
+            try:
+                measure(target.metric)
+            except KeyError:
+                raise SettingError(
+                    "objectives",
+                    f"value {target.metric!r} is no metric and not searched",
+                    "name one as in the tables of 'rlsched evaluate', or cost.NAME",
+                ) from None
+        return self
+
+    def settings(
+        self, where: str, point: Point | None = None, more: Iterable[str] = ()
+    ) -> tuple[Scenario, TrainConfig]:
+        """Scenario and training settings of a trial.
+
+        Args:
+            where: the sweep is from.
+            point: of the trial; None: as they are before anything is searched.
+            more: `--set` assignments.
+
+        Raises:
+            BadInputError: a key or a value is wrong.
+        """
+        return parse_config(self.base, f"{where}: base", [*more, *assignments(point or {})])
+
+    def targets(self, where: str) -> tuple[Target, ...]:
+        """The objectives, with their direction."""
+        scenario, config = self.settings(where)
+        found = self.objectives
+        if not found:
+            metric = config.settled(scenario).validation.metric or ""
+            found = (
+                Target(metric=metric),
+                *(Target(metric=f"cost.{name}") for name in scenario.objective.costs),
+            )
+        return tuple(self._directed(one) for one in found)
+
+    def _directed(self, target: Target) -> Target:
+        if target.mode is not None:
+            return target
+        lower = target.metric in self.space or measure(target.metric).lower_is_better
+        return target.model_copy(update={"mode": "min" if lower else "max"})
+
+    def points(self) -> list[dict[str, Any]]:
+        """What is tried, in order; of optuna, which looks at results first, what it may begin with."""
+        if self.search.kind == "grid":
+            listed = [domain.values or () for domain in self.space.values()]
+            return [dict(zip(self.space, values, strict=True)) for values in product(*listed)]
+        rng = np.random.default_rng(self.search.seed)
+        found: list[dict[str, Any]] = []
+        samples = self.search.samples or 1
+        for _ in range(TRIES * samples):
+            drawn = {key: domain.draw(rng) for key, domain in self.space.items()}
+            if drawn not in found:
+                found.append(drawn)
+            if len(found) == samples:
+                break
+        return found
+
+    def rungs(self, steps: int) -> list[int]:
+        """Decisions after which trials are compared; the last is the end of the training."""
+        if self.search.kind != "asha":
+            return [steps]
+        halts = range(self.search.halts, 0, -1)
+        return [max(1, steps // self.search.reduction**halt) for halt in halts] + [steps]
+
+
+def read_sweep(path: Path, overrides: Iterable[str] = ()) -> Sweep:
+    """Read a sweep and see whether all of it can be.
+
+    Args:
+        path: of the file.
+        overrides: `--set` assignments to its base.
+
+    Raises:
+        BadInputError: the file, a key or a value is wrong.
+    """
+    where = str(path)
+    sweep = validate(Sweep, read_yaml(read_text(path), where), where)
+    assigned = list(overrides)
+    if assigned:
+        scenario, config = sweep.settings(where, more=assigned)
+        values = config.model_dump(mode="json", exclude_unset=True)
+        base = {**values, "scenario": scenario.model_dump(mode="json")}
+        sweep = sweep.model_copy(update={"base": base})
+    check(sweep, where)
+    return sweep
+
+
+def check(sweep: Sweep, where: str) -> None:
+    """Find what is wrong with any point before anything starts.
+
+    Args:
+        sweep: to be run.
+        where: it is from.
+
+    Raises:
+        BadInputError: a setting cannot be what it is to be.
+    """
+    sweep.settings(where)
+    if sweep.policy is not None:
+        for key in sweep.space:
+            if key.partition(".")[0] in TrainConfig.model_fields:
+                raise BadInputError(
+                    f"{where}: space.{key}", "means nothing where nothing is trained", "leave policy out"
+                )
+    for key, domain in sweep.space.items():
+        for value in domain.ends():
+            try:
+                sweep.settings(where, {key: value})
+            except BadInputError as error:
+                if key not in error.where:
+                    continue  # it may go with others; the whole points are looked at below
+                raise _of_space(error, where, key) from None
+    ends = {key: domain.ends() for key, domain in sweep.space.items()}
+    tried = sweep.points() if sweep.search.kind != "optuna" else [_end(ends, 0), _end(ends, -1)]
+    for point in tried:
+        check_point(sweep, where, point)
+
+
+def _end(ends: Mapping[str, tuple[Any, ...]], which: int) -> dict[str, Any]:
+    return {key: values[which] for key, values in ends.items()}
+
+
+def _of_space(error: BadInputError, where: str, key: str) -> BadInputError:
+    """The same said of the sweep: not of an option that nobody gave."""
+    return BadInputError(f"{where}: space.{key}", error.problem, error.remedy)
+
+
+def check_point(sweep: Sweep, where: str, point: Point) -> None:
+    """See whether a trial could run.
+
+    Raises:
+        BadInputError: it could not; says for which values.
+    """
+    try:
+        scenario, config = sweep.settings(where, point)
+        if sweep.policy is None:
+            feed, config = fit(scenario, config)
+            check_teachers(config, feed)
+        else:
+            contest(scenario, sweep.policy, sweep.episodes, 0)
+    except BadInputError as error:
+        told = ", ".join(assignments(point))
+        raise BadInputError(f"{where}: {told}: {error.where}", error.problem, error.remedy) from None
