@@ -14,14 +14,21 @@ from numpy.typing import NDArray
 
 from rlsched.scenario import Decision, Observation
 
+GREEN_WITHIN = (0, 6, 24)
+"""Ticks that a start is put off at most, of the `green` columns of the `jobs` block."""
 
-def job_features(num_resources: int, *, horizon: bool = False) -> tuple[str, ...]:
+
+def job_features(num_resources: int, *, horizon: bool = False, supply: bool = False) -> tuple[str, ...]:
     """Columns of the `jobs` block, in order; all in [0, 1], times and work log-scaled and clipped.
 
     Args:
         num_resources: resource types of the cluster.
         horizon: whether the scenario has one, and so plans, values and qos count.
+        supply: whether the `supply` block is observed beside.
     """
+    # Share of what the job draws that wind and sun leave over, mean over its run, by the forecast and the
+    # plans; at its start, and at the best start within so many ticks after that.
+    with_supply = tuple(f"green_{ticks}" for ticks in GREEN_WITHIN)
     with_horizon = (
         "duration",  # requested time / horizon
         "qos",
@@ -47,6 +54,7 @@ def job_features(num_resources: int, *, horizon: bool = False) -> tuple[str, ...
         "legal",  # 1 where choosing it is legal now
         "reserved",  # 1 where it holds the reservation
         *(with_horizon if horizon else ()),
+        *(with_supply if supply else ()),
     )
 
 
@@ -164,7 +172,10 @@ class Layout:
         """
         horizon = decision.horizon or 0
         shapes = {
-            "jobs": (decision.window, len(job_features(num_resources, horizon=horizon > 0))),
+            "jobs": (
+                decision.window,
+                len(job_features(num_resources, horizon=horizon > 0, supply="supply" in observation.blocks)),
+            ),
             "event_horizon": (observation.event_horizon, 1 + 2 * num_resources),
             "queue": (len(queue_features(num_resources, horizon=horizon > 0)),),
             "outlook": (len(outlook_features()),),
@@ -183,7 +194,8 @@ class Layout:
     @property
     def job_features(self) -> tuple[str, ...]:
         """Columns of the `jobs` block."""
-        return job_features(self.num_resources, horizon=self.horizon > 0)
+        supply = self.block("supply") is not None
+        return job_features(self.num_resources, horizon=self.horizon > 0, supply=supply)
 
     @property
     def size(self) -> int:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.energy import power_index, with_error
+from rlsched.sim.layout import GREEN_WITHIN
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture, draw, wipe
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
@@ -47,7 +48,11 @@ class View(NamedTuple):
     profile_at: int
     supply_at: int
     full_w: float  # watts of the cluster with all units on and at work
+    busy_w: FloatArray  # (resource,) watts that a unit draws at work beyond what it draws when idle
+    idle_w: FloatArray  # (resource,) of a unit that is on
     forecast_error: float
+    left_over: FloatArray  # (tick,) scratch: share of the full draw that wind and sun leave over
+    fed: FloatArray  # (tick + 1,) scratch
     job_columns: int
     price_top: float  # value per tick of a job on the whole cluster with qos 1
     density_top: float  # highest price
@@ -115,6 +120,8 @@ def unshow(s: State, v: View, i: int) -> None:
 @step
 def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
     """Write every block of one environment's observation."""
+    if v.supply_at != ABSENT:
+        observe_supply(s, v, i)
     if v.jobs_at != ABSENT:
         observe_jobs(s, o, v, i, window)
     if v.events_at != ABSENT:
@@ -127,8 +134,6 @@ def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         observe_coming(s, v, i)
     if v.profile_at != ABSENT:
         observe_profile(s, v, i)
-    if v.supply_at != ABSENT:
-        observe_supply(s, v, i)
     if v.picture.cells.shape[0] > 0:
         draw(s, v.picture, i)
 
@@ -183,6 +188,9 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         moving[4] = v.shown[i, k] == e.reserved
     if len(s.horizon) > 0:
         observe_lots(s, o, v, i, static + NUM_MOVING + NUM_STATIC_LOT)
+    if v.supply_at != ABSENT:
+        for k in range(visible):
+            observe_green(s, o, v, i, k)
 
 
 @step
@@ -330,18 +338,48 @@ def observe_profile(s: State, v: View, i: int) -> None:
 
 @step
 def observe_supply(s: State, v: View, i: int) -> None:
-    """The `supply` block: see layout.SUPPLY."""
+    """The `supply` block: see layout.SUPPLY; and what of it is left over, for the jobs."""
     e = s.episodes[i]
     rows = s.used.shape[2]
     x = v.vector[i, v.supply_at : v.supply_at + 2 * rows]
     index = power_index(s, i, e.now)
     for k in range(rows):
         share = min(1.0, s.supply_w[i, index] / v.full_w) if v.full_w > 0.0 else 1.0
-        x[k] = with_error(share, v.forecast_error, e.noise_seed, e.now, k)
+        share = with_error(share, v.forecast_error, e.noise_seed, e.now, k)
+        drawn = 0.0
+        for r in range(len(s.resources)):
+            drawn += s.on[i, r, k] * v.idle_w[r] + s.used[i, r, k] * v.busy_w[r]
+        v.left_over[k] = max(0.0, share - drawn / v.full_w) if v.full_w > 0.0 else 1.0
+        x[k] = share
         x[rows + k] = min(1.0, s.carbon[i, index] / 1000.0)
         index += 1
         if index == e.power_ticks:
             index = 0
+
+
+@step
+def observe_green(s: State, o: Outcome, v: View, i: int, slot: int) -> None:
+    """The `green` columns of a job: see layout.job_features."""
+    row = v.shown[i, slot]
+    rows = s.used.shape[2]
+    ticks = min(s.jobs[i, row].requested, rows)
+    own = 0.0
+    for r in range(len(s.resources)):
+        own += s.demand[i, row, r] * v.busy_w[r]
+    own = own / v.full_w if v.full_w > 0.0 else 0.0
+    v.fed[0] = 0.0
+    for k in range(rows):
+        v.fed[k + 1] = v.fed[k] + (min(1.0, v.left_over[k] / own) if own > 0.0 else 1.0)
+    x = v.vector[i, v.jobs_at + (slot + 1) * v.job_columns - len(GREEN_WITHIN) :]
+    first = min(max(0, o.first[i, slot]), rows - ticks)
+    best = 0.0
+    at = first
+    for c in range(len(GREEN_WITHIN)):
+        last = min(first + GREEN_WITHIN[c], rows - ticks)
+        while at <= last:
+            best = max(best, v.fed[at + ticks] - v.fed[at])
+            at += 1
+        x[c] = min(1.0, best / ticks)
 
 
 @step

@@ -11,7 +11,7 @@ import pytest
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import ENERGY_TERMS, Scenario, Term
-from rlsched.sim.layout import COMING
+from rlsched.sim.layout import COMING, GREEN_WITHIN
 from rlsched.sim.noise import QUANTILES
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator, effective_prices
@@ -215,6 +215,30 @@ def check_coming(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> Non
     np.testing.assert_allclose(core.layout.view(core.obs[0], "coming"), expected, rtol=1e-5)
 
 
+def check_green(core: VectorSimulator, twin: TwinGreen, shares: list[float]) -> None:
+    """Start by start, tick by tick: what of a job's draw is left over by what is on and planned."""
+    plant = twin.plant
+    assert plant is not None
+    horizon, names = len(shares), core.layout.job_features
+    left = [
+        max(0.0, share - plant.draw(on, used) / plant.full)
+        for share, on, used in zip(shares, twin.on, twin.used, strict=True)
+    ]
+    seen = core.layout.view(core.obs[0], "jobs")
+    for slot, task in enumerate(twin.places.ready):
+        ticks = task.requested
+        own = sum(
+            units * (busy - idle) / plant.full
+            for units, busy, idle in zip(task.job.demand, plant.busy, plant.idle, strict=True)
+        )
+        fed = [min(1.0, part / own) if own else 1.0 for part in left]
+        first = min(max(0, int(core.outcome.first[0, slot])), horizon - ticks)
+        for within in GREEN_WITHIN:
+            starts = range(first, min(first + within, horizon - ticks) + 1)
+            best = max(sum(fed[start : start + ticks]) / ticks for start in starts)
+            assert seen[slot, names.index(f"green_{within}")] == pytest.approx(best, abs=1e-5)
+
+
 def check_supply(core: VectorSimulator, twin: TwinGreen) -> None:
     """Wind and sun of each hour ahead, as far off as the forecast is, and what the grid emits then."""
     plant = twin.plant
@@ -227,6 +251,7 @@ def check_supply(core: VectorSimulator, twin: TwinGreen) -> None:
             share = min(1.0, max(0.0, share + plant.power.forecast_error * lead**0.5 * z))
         shares.append(share)
         carbon.append(min(1.0, plant.carbon(twin.now + lead) / 1000))
+    check_green(core, twin, shares)
     np.testing.assert_allclose(core.layout.view(core.obs[0], "supply"), [shares, carbon], atol=1e-6)
 
 
