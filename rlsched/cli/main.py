@@ -25,6 +25,7 @@ from rlsched.cli import (
     settings,
     simulate,
     train,
+    tune,
 )
 from rlsched.errors import BadInputError
 
@@ -48,6 +49,7 @@ app.command("collect")(collect.collect)
 dataset.app.command("export")(exchange.export)
 dataset.app.command("import")(exchange.import_dataset)
 app.add_typer(dataset.app, name="dataset")
+app.add_typer(tune.app, name="tune")
 app.command("policies")(policies.policies)
 app.command("objectives")(objectives.objectives)
 app.command("algorithms")(algorithms.algorithms)

@@ -74,7 +74,7 @@ def write_report(
         if timeline.powered:
             pictures[f"power-{k}.png"] = (f"Power by source: {timeline.title}", to_png(draw_power(timeline)))
         pictures[f"jobs-{k}.png"] = (f"Jobs by place: {timeline.title}", to_png(draw_jobs(timeline)))
-    page = render(result, pictures)
+    rendered = render(result, pictures)
     figures = json.dumps(to_json(result), allow_nan=False, indent=1)
     target = Path(folder)
     try:
@@ -82,7 +82,7 @@ def write_report(
         for name, (_, png) in pictures.items():
             write_whole(target / name, png)
         write_whole(target / "results.json", figures.encode())
-        write_whole(target / "report.html", page.encode())
+        write_whole(target / "report.html", rendered.encode())
     except OSError as error:
         raise BadInputError(
             "--report", f"cannot write to {target} ({error})", "name another folder"
@@ -101,18 +101,23 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(result.scenario.description)}</p>' if result.scenario.description else "",
-        _section("In short", "".join(f"<p>{line}</p>" for line in findings(result))),
-        _section("What was compared", fact_list(_facts(result)) + _settings(result)),
-        *(_section(caption, _image(caption, png)) for caption, png in list(pictures.values())[:1]),
-        _section("Figures", _comparison(result)),
+        section("In short", "".join(f"<p>{line}</p>" for line in findings(result))),
+        section("What was compared", fact_list(_facts(result)) + _settings(result)),
+        *(section(caption, image(caption, png)) for caption, png in list(pictures.values())[:1]),
+        section("Figures", _comparison(result)),
     ]
     if result.hoarding:
-        parts.append(_section("Does the result count?", hoarding_table(result.hoarding)))
-    parts += [_section(caption, _image(caption, png)) for caption, png in list(pictures.values())[1:]]
+        parts.append(section("Does the result count?", hoarding_table(result.hoarding)))
+    parts += [section(caption, image(caption, png)) for caption, png in list(pictures.values())[1:]]
     parts += [
-        _section("Repairs", count_table(result.repairs)),
-        _section("Versions", fact_list(versions())),
+        section("Repairs", count_table(result.repairs)),
+        section("Versions", fact_list(versions())),
     ]
+    return page(title, parts)
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """A whole page of these parts, that needs nothing else."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -123,11 +128,13 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
     )
 
 
-def _section(title: str, body: str) -> str:
+def section(title: str, body: str) -> str:
+    """A part of a page below its heading."""
     return f"<section><h2>{escape(title)}</h2>\n{body}</section>"
 
 
-def _image(caption: str, png: bytes) -> str:
+def image(caption: str, png: bytes) -> str:
+    """A picture that is part of the page."""
     data = b64encode(png).decode()
     return f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}"></figure>'
 

@@ -128,16 +128,24 @@ class SweepFolder:
         self.best = path / "best.yaml"
         self.report = path / "report.html"
 
+    def check_free(self) -> None:
+        """Refuse a folder with a sweep in it.
+
+        Raises:
+            BadInputError: there is one already.
+        """
+        if (self.path / SWEEP).exists():
+            raise BadInputError(
+                str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
+            )
+
     def create(self, sweep: Sweep) -> None:
         """Begin a sweep.
 
         Raises:
             BadInputError: there is one already, or the folder cannot be written.
         """
-        if (self.path / SWEEP).exists():
-            raise BadInputError(
-                str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
-            )
+        self.check_free()
         try:
             write_whole(self.path / "versions.json", as_json(versions((*PACKAGES, "optuna"))))
             write_whole(self.path / SWEEP, as_yaml(sweep))

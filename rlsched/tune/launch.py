@@ -90,8 +90,8 @@ def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, addr
     for name, level in {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}.items():
         logging.getLogger(name).setLevel(level)  # what fails is told in the end, once
     os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
-    if not resume and (folder.path / "sweep.yaml").exists():
-        folder.create(sweep)  # says what is wrong
+    if not resume:
+        folder.check_free()
     with ray_session(address):
         for point in sweep.points():
             check_resources(needs(sweep, point, where), where, "a trial")

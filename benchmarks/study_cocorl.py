@@ -1,0 +1,225 @@
+"""Costs within limits: what cocorl pays and earns at rising loads, beside policies and orders that keep none.
+
+In every case (green-10 at a load) a policy is trained that keeps no limits, and others that keep job hours of
+delay within shares of what that one pays, under two settings of the controller for one of the shares. All are
+evaluated with every common order on the same 96 episodes, which no training saw. A share counts as possible
+where some order pays no more than that. Half a million decisions a run: about a minute on one quiet core.
+Run: `make study-cocorl`, or with `--seeds 1 --scale 0.1` for a look; what was done is not done again.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from studies import Asked, asked, evaluate, train
+
+from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
+from rlsched.evaluate.statistics import EpisodeResult
+from rlsched.files import write_whole
+from rlsched.report.style import HEURISTIC, LEARNED, house_style, new_figure, quiet_axes, to_png
+
+STEPS = 500_000
+EPISODES = 96
+COST = "delayed_jobs"
+LOADS = ("0.2", "0.4", "0.6", "0.8", "1.0", "1.2")
+SHARES = ("0.4", "0.6", "0.8")
+LAGRANGE_SHARE = "0.8"
+"""Of which plain Lagrange (no proportional and no derivative part) is tried, too."""
+
+METRICS = {
+    "job_value_ratio": ("value of finished jobs, of all (%)", 100.0),
+    "completion_ratio": ("jobs finished (%)", 100.0),
+    "utilization": ("utilization (%)", 100.0),
+    f"cost.{COST}": ("job hours of delay", 1.0),
+}
+
+
+class Kept(NamedTuple):
+    """One policy that keeps a limit.
+
+    Attributes:
+        over: what it pays beyond its share of what is paid without limits, paired by episode.
+        paid: on average.
+        value: share of the value that it earns.
+        ahead: of the best order that costs no more, in points; NaN where each costs more.
+        order: that one.
+    """
+
+    over: Interval
+    paid: float
+    value: float
+    ahead: Interval
+    order: str
+
+
+def scenario_of(load: str) -> list[str]:
+    """The words that choose a case's scenario."""
+    return ["--scenario", "green-10", "--set", f"workload.load={load}"]
+
+
+def run_of(study: Asked, load: str, kind: str, seed: int) -> Path:
+    """The folder of a run: kind is `free`, `lagrange`, or a share."""
+    return study.folder / f"{load}-{kind}-{seed}"
+
+
+def learn(study: Asked, load: str, seed: int) -> None:
+    """Train without limits, then within shares of what that pays."""
+    steps = ["--steps", str(round(study.scale * STEPS))]
+    free = run_of(study, load, "free", seed)
+    # As `rlsched train --limit auto` would.
+    words = ["--algo", "ppo", "--set", "ppo.learning_rate=0.001", "--set", "validation.episodes=128"]
+    train(free, [*scenario_of(load), *words, *steps], seed=seed, threads=study.threads)
+    for kind in (*SHARES, "lagrange"):
+        share = LAGRANGE_SHARE if kind == "lagrange" else kind
+        plain = ["--set", "cocorl.pid.kp=0", "--set", "cocorl.pid.kd=0"] if kind == "lagrange" else []
+        limit = ["--limit", f"{COST}=auto:{share}", "--unconstrained", str(free)]
+        words = [*scenario_of(load), "--algo", "cocorl", *limit, *plain, *steps]
+        train(run_of(study, load, kind, seed), words, seed=seed, threads=study.threads)
+
+
+def results_of(study: Asked, load: str) -> list[EpisodeResult]:
+    """All policies and orders of a case on the same episodes."""
+    kinds = ("free", *SHARES, "lagrange")
+    runs = [run_of(study, load, kind, seed) for kind in kinds for seed in range(study.seeds)]
+    words = [*scenario_of(load), "--against", "fcfs,sjf,qos,hvf,packing"]
+    return evaluate(runs, words, study.folder / f"{load}.json", episodes=EPISODES)
+
+
+def values_of(results: Sequence[EpisodeResult], policy: str, metric: str) -> NDArray[np.float64]:
+    """(episode,) values of a metric, by episode."""
+    found = {one.episode: one.metrics[metric] for one in results if one.policy == policy}
+    return np.array([found[episode] for episode in sorted(found)])
+
+
+def orders_of(results: Sequence[EpisodeResult]) -> list[str]:
+    """The orders that were played."""
+    return list(dict.fromkeys(one.policy for one in results if not one.learned))
+
+
+def kept(results: Sequence[EpisodeResult], run: Path, free: Path, share: float) -> Kept:
+    """How a policy keeps its limit on episodes that it never saw."""
+    paid, without = (values_of(results, str(each), f"cost.{COST}") for each in (run, free))
+    value = values_of(results, str(run), "job_value_ratio")
+    cheap = [
+        order
+        for order in orders_of(results)
+        if values_of(results, order, f"cost.{COST}").mean() <= paid.mean()
+    ]
+    worth = {order: values_of(results, order, "job_value_ratio") for order in cheap}
+    best = max(worth, key=lambda order: float(worth[order].mean()), default="")
+    gap = 100 * (value - worth[best]) if best else np.array([np.nan])
+    over, ahead = bootstrap_columns([paid - share * without, gap])
+    return Kept(over, float(paid.mean()), float(value.mean()), ahead, best)
+
+
+def table(study: Asked, load: str, results: Sequence[EpisodeResult]) -> str:
+    """All shares of a case, seed by seed."""
+    cost = f"cost.{COST}"
+    costs = {order: float(values_of(results, order, cost).mean()) for order in orders_of(results)}
+    cheapest = min(costs, key=lambda order: costs[order])
+    lines = [f"load {load}: cheapest order {cheapest} {costs[cheapest]:,.0f}"]
+    for seed in range(study.seeds):
+        free = run_of(study, load, "free", seed)
+        without = float(values_of(results, str(free), cost).mean())
+        worth = 100 * float(values_of(results, str(free), "job_value_ratio").mean())
+        lines.append(f"  seed {seed}: without limits {without:,.0f} for {worth:.2f} %")
+        for kind in (*SHARES, "lagrange"):
+            share = float(LAGRANGE_SHARE if kind == "lagrange" else kind)
+            one = kept(results, run_of(study, load, kind, seed), free, share)
+            possible = "possible" if costs[cheapest] <= share * without else "below every order"
+            over = f"{one.over.mean:+,.0f} [{one.over.low:+,.0f}, {one.over.high:+,.0f}]"
+            ahead = (
+                "dearest orders only"
+                if not one.order
+                else (f"{one.ahead.mean:+.2f} [{one.ahead.low:+.2f}, {one.ahead.high:+.2f}] to {one.order}")
+            )
+            lines.append(
+                f"    {kind:>8}: limit {share * without:,.0f} ({possible}), pays {one.paid:,.0f}, {over}; "
+                f"{100 * one.value:.2f} %, {ahead}"
+            )
+    return "\n".join(lines)
+
+
+def draw(study: Asked, cases: dict[str, list[EpisodeResult]]) -> Figure:
+    """Value, completion, utilization and cost by load [Venkataswamy 2023, figures 6.4 to 6.12]."""
+    loads = [float(load) for load in cases]
+    with house_style():
+        figure = new_figure(11.0, 7.5)
+        for axes, (metric, (label, factor)) in zip(figure.subplots(2, 2).flat, METRICS.items(), strict=True):
+            for order in orders_of(next(iter(cases.values()))):
+                means = [factor * values_of(found, order, metric).mean() for found in cases.values()]
+                axes.plot(loads, means, "-", color=HEURISTIC, linewidth=1, alpha=0.7)
+                axes.annotate(order, (loads[-1], means[-1]), fontsize=7, color=HEURISTIC)
+            for colour, kind in zip(LEARNED, ("free", *reversed(SHARES)), strict=False):
+                _draw_seeds(axes, study, cases, kind, metric, factor, colour)
+            if metric.startswith("cost."):
+                axes.set_yscale("log")
+            axes.set_title(label)
+            axes.set_xlabel("load")
+            quiet_axes(axes, "y")
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    return figure
+
+
+def _draw_seeds(
+    axes: Axes,
+    study: Asked,
+    cases: dict[str, list[EpisodeResult]],
+    kind: str,
+    metric: str,
+    factor: float,
+    colour: str,
+) -> None:
+    means = np.array(
+        [
+            [
+                factor * values_of(found, str(run_of(study, load, kind, seed)), metric).mean()
+                for seed in range(study.seeds)
+            ]
+            for load, found in cases.items()
+        ]
+    )
+    loads = [float(load) for load in cases]
+    name = "no limit (ppo)" if kind == "free" else f"within {kind} of its cost (cocorl)"
+    axes.fill_between(loads, means.min(axis=1), means.max(axis=1), color=colour, alpha=0.15, linewidth=0)
+    axes.plot(loads, means.mean(axis=1), "o-", color=colour, markersize=4, label=name)
+
+
+class Settling(NamedTuple):
+    """How a controller came to its limit while it trained: costs as shares of the limit."""
+
+    overshoot: float
+    settled: float
+
+
+def settling(run: Path, limit: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(iteration,) decisions, and what was paid in training as a share of the limit."""
+    with (run / "metrics.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row[f"{COST}_cost"]]
+    steps = np.array([float(row["steps"]) for row in rows])
+    return steps, np.array([float(row[f"{COST}_cost"]) for row in rows]) / limit
+
+
+def main() -> None:
+    """Train, evaluate, tell, draw."""
+    study = asked(__doc__, LOADS, "runs/study-cocorl")
+    study.learn(partial(learn, study))
+    cases = {load: results_of(study, load) for load in study.cases}
+    for load, results in cases.items():
+        print(table(study, load, results))
+    if len(cases) > 1:
+        write_whole(study.folder / "loads.png", to_png(draw(study, cases)))
+        print(f"picture: {study.folder}/loads.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""The report of a sweep: objectives by what was searched, the front of several, and a table of all trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rlsched.evaluate.measures import measure
+from rlsched.jobs import FloatArray
+from rlsched.report.html import image, page, section, versions
+from rlsched.report.style import (
+    HEURISTIC,
+    LEARNED,
+    MUTED,
+    house_style,
+    new_figure,
+    quiet_axes,
+    to_png,
+    value_axis,
+)
+from rlsched.report.tables import fact_list, table
+from rlsched.report.words import Scale, number, scale_for
+
+COLUMNS = 4
+"""Panels beside each other."""
+
+WORDS = 12
+"""Letters of a setting that is no number, below an axis."""
+
+ALL, BEST, FRONT = HEURISTIC, LEARNED[1], LEARNED[0]
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRow:
+    """One trial.
+
+    Attributes:
+        name: of its folder.
+        settings: searched setting -> its value: a number, or words.
+        values: (objective, seed) what each seed came to; NaN where it is unknown.
+        whole: every seed got to its end.
+        front: no other trial is as good in all objectives and better in one.
+        excess: by what share limits are broken, mean over seeds; 0: kept.
+        steps: decisions that were learned from, all seeds together.
+        seconds: that they took.
+    """
+
+    name: str
+    settings: Mapping[str, float | str]
+    values: FloatArray
+    whole: bool
+    front: bool
+    excess: float
+    steps: int
+    seconds: float
+
+    @property
+    def means(self) -> FloatArray:
+        """(objective,) over the seeds that are known."""
+        return np.array(
+            [one[np.isfinite(one)].mean() if np.isfinite(one).any() else np.nan for one in self.values]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """A sweep to report.
+
+    Attributes:
+        title: of the page.
+        description: what it answers.
+        objectives: name -> lower is better; the first ranks.
+        trials: the best first.
+        facts: what was searched and how, to be listed.
+        settings: the whole sweep, as YAML.
+        limited: policies were to keep limits.
+    """
+
+    title: str
+    description: str
+    objectives: Mapping[str, bool]
+    trials: Sequence[TrialRow]
+    facts: Mapping[str, str]
+    settings: str
+    limited: bool
+
+    @property
+    def keys(self) -> list[str]:
+        """What was searched."""
+        return list(self.trials[0].settings) if self.trials else []
+
+
+def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
+    """The page, and its pictures by file name."""
+    pictures: dict[str, tuple[str, bytes]] = {}
+    if any(np.isfinite(trial.values).any() for trial in result.trials):
+        caption = "Objectives by what was searched: means of seeds, with their range"
+        pictures["settings.png"] = (caption, to_png(draw_settings(result)))
+        if len(result.objectives) > 1:
+            first, second = list(result.objectives)[:2]
+            caption = f"{_words(first)} against {_words(second)}: what no other trial beats in both is joined"
+            pictures["front.png"] = (caption, to_png(draw_front(result)))
+    parts = [
+        f"<h1>{escape(result.title)}</h1>",
+        f'<p class="lead">{escape(result.description)}</p>' if result.description else "",
+        section("In short", "".join(f"<p>{escape(line)}</p>" for line in findings(result))),
+        section("What was searched", fact_list(result.facts) + _folded(result.settings)),
+        *(section(caption, image(caption, png)) for caption, png in pictures.values()),
+        section("Trials", trial_table(result)),
+        section("Versions", fact_list(versions())),
+    ]
+    return page(result.title, parts), {name: png for name, (_, png) in pictures.items()}
+
+
+def findings(result: SweepResult) -> list[str]:
+    """The outcome in plain words."""
+    whole = [trial for trial in result.trials if trial.whole]
+    if not whole:
+        return [f"No trial of {len(result.trials)} is at its end yet."]
+    name = next(iter(result.objectives))
+    best = whole[0]
+    scale = scale_of(result, 0)
+    said = ", ".join(f"{key} {_shown(value)}" for key, value in best.settings.items())
+    low, high = np.nanmin(best.values[0]), np.nanmax(best.values[0])
+    lines = [
+        f"Best {_words(name)}: {scale(best.means[0])}{scale.suffix} (seeds {scale(low)} to {scale(high)}) with "
+        f"{said}."
+    ]
+    if result.limited:
+        kept = sum(trial.excess <= 0 for trial in whole)
+        lines.append(f"{kept} of {len(whole)} trials keep their limits in validation, with every seed.")
+    others = [trial for trial in whole[1:] if trial.excess == best.excess]
+    close = [
+        trial for trial in others if np.nanmin(trial.values[0]) <= high and np.nanmax(trial.values[0]) >= low
+    ]
+    if close:
+        lines.append(
+            f"The seeds of {len(close)} others reach into its range: do not read much into the order."
+        )
+    return lines
+
+
+def trial_table(result: SweepResult) -> str:
+    """All trials, the best first."""
+    scales = [scale_of(result, k) for k in range(len(result.objectives))]
+    header = ["Trial", *map(escape, result.keys)]
+    header += [
+        escape(_words(name) + (f", {scale.suffix.strip()}" if scale.suffix else ""))
+        for name, scale in zip(result.objectives, scales, strict=True)
+    ]
+    header += (["Limits"] if result.limited else []) + ["Decisions", "Minutes"]
+    rows = []
+    for trial in result.trials:
+        tags = ' <span class="tag learned">front</span>' if trial.front and len(result.objectives) > 1 else ""
+        tags += "" if trial.whole else ' <span class="tag bad">not at its end</span>'
+        row = [escape(trial.name) + tags, *(escape(_shown(value)) for value in trial.settings.values())]
+        for mean, values, scale in zip(trial.means, trial.values, scales, strict=True):
+            row.append(f'{scale(mean)} <span class="range">{_range(values, scale)}</span>')
+        if result.limited:
+            row.append("kept" if trial.excess <= 0 else f"broken by {100 * trial.excess:.1f} %")
+        rows.append([*row, f"{trial.steps:,}", f"{trial.seconds / 60:.1f}"])
+    return table(header, rows, "Means over seeds [lowest, highest seed], the best first.")
+
+
+def _range(values: FloatArray, scale: Scale) -> str:
+    known = values[np.isfinite(values)]
+    return f"[{scale(known.min())}, {scale(known.max())}]" if len(known) else ""
+
+
+def draw_settings(result: SweepResult) -> Figure:
+    """A panel for each objective and searched setting: trials as points, the best in colour."""
+    keys, names = result.keys, list(result.objectives)
+    pairs = [(k, key) for k in range(len(names)) for key in keys]
+    columns = min(COLUMNS, len(keys))
+    rows = -(-len(keys) // columns) * len(names)
+    with house_style():
+        figure = new_figure(3.6 * max(2, columns), 2.9 * rows)
+        for number_of, (k, key) in enumerate(pairs):
+            per_objective = -(-len(keys) // columns) * columns
+            place = k * per_objective + number_of % len(keys)
+            _draw_setting(figure.add_subplot(rows, columns, place + 1), result, k, key)
+    return figure
+
+
+def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
+    name, scale = list(result.objectives)[k], scale_of(result, k)
+    given = [trial.settings[key] for trial in result.trials]
+    numeric = all(not isinstance(value, str) for value in given)
+    words = list(dict.fromkeys(map(_shown, given)))
+    at = [float(v) if numeric else float(words.index(_shown(v))) for v in given]  # type: ignore[arg-type]
+    shown: list[float] = []
+    best = next((trial for trial in result.trials if trial.whole), None)
+    for trial, x in zip(result.trials, at, strict=True):
+        values = trial.values[k][np.isfinite(trial.values[k])] * scale.factor
+        if not len(values):
+            continue
+        colour = BEST if trial is best else FRONT if trial.front and len(result.objectives) > 1 else ALL
+        axes.plot([x, x], [values.min(), values.max()], color=colour, linewidth=1.2, alpha=0.6)
+        axes.plot([x], [values.mean()], "o", color=colour, markersize=5, zorder=3 if colour != ALL else 2)
+        shown += values.tolist()
+    if numeric:
+        value_axis(axes, "x", at)
+    else:
+        axes.set_xticks(range(len(words)), [word[:WORDS] for word in words])
+        axes.set_xlim(-0.6, len(words) - 0.4)
+    value_axis(axes, "y", shown)
+    quiet_axes(axes, "y")
+    unit = f" ({scale.suffix.strip()})" if scale.suffix else ""
+    axes.set_title(_words(name) + unit, fontsize=9)
+    axes.set_xlabel(key)
+
+
+def draw_front(result: SweepResult) -> Figure:
+    """The first two objectives against each other, and the front joined."""
+    names, scales = list(result.objectives)[:2], [scale_of(result, k) for k in (0, 1)]
+    with house_style():
+        figure = new_figure(7.5, 5.0)
+        axes = figure.add_subplot()
+        points = []
+        for trial in result.trials:
+            if not np.isfinite(trial.means[:2]).all():
+                continue
+            (y, x), colour = trial.means[:2], FRONT if trial.front else ALL
+            x, y = x * scales[1].factor, y * scales[0].factor
+            for which, scale in ((1, scales[1]), (0, scales[0])):
+                values = trial.values[which] * scale.factor
+                ends = [np.nanmin(values), np.nanmax(values)]
+                axes.plot(
+                    *((ends, [y, y]) if which else ([x, x], ends)), color=colour, linewidth=1, alpha=0.5
+                )
+            axes.plot([x], [y], "o", color=colour, markersize=6, zorder=3)
+            if trial.front:
+                points.append((x, y, ", ".join(_shown(value) for value in trial.settings.values())))
+        points.sort()
+        if len(names) == len(result.objectives):
+            axes.plot([p[0] for p in points], [p[1] for p in points], color=FRONT, linewidth=1.4, alpha=0.6)
+        for x, y, said in points:
+            axes.annotate(said, (x, y), textcoords="offset points", xytext=(6, -10), fontsize=7, color=MUTED)
+        quiet_axes(axes, "both")
+        for which, put in ((1, axes.set_xlabel), (0, axes.set_ylabel)):
+            unit = f" ({scales[which].suffix.strip()})" if scales[which].suffix else ""
+            better = "lower" if result.objectives[names[which]] else "higher"
+            put(f"{_words(names[which])}{unit}, {better} is better")
+    return figure
+
+
+def scale_of(result: SweepResult, k: int) -> Scale:
+    """How an objective is written; a searched setting as it is."""
+    name = list(result.objectives)[k]
+    if name in result.keys:
+        return Scale(1.0, "")
+    return scale_for(measure(name).unit, [float(v) for trial in result.trials for v in trial.values[k]])
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _folded(text: str) -> str:
+    return f"<details><summary>All settings</summary><pre>{escape(text)}</pre></details>"
