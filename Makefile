@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test lint bench study study-green study-horizon study-launchpad clean setup
+.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl clean setup
 
 setup: $(VENV)/.ready
 
@@ -51,6 +51,9 @@ study-horizon: setup  ## value by planning horizon and by ready pool on green-10
 
 study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: 13 cases, three seeds each, some 3 hours (SCALE=1: some 10)
 	$(BIN)/python benchmarks/study_launchpad.py --scale $(SCALE)
+
+study-cocorl: setup  ## costs within limits on green-10 at rising loads: six loads, three seeds each, about 2 hours
+	$(BIN)/python benchmarks/study_cocorl.py
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -224,8 +224,9 @@ def _models_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[type
         nested = [inner for choice in choices for inner in _models_in(choice, part)]
         if nested:
             choices = nested
-        else:  # the tag of a union: keep the member of that name
-            choices = [c for c in choices if "kind" in c.model_fields and part in str(c.model_fields["kind"])]
+        else:  # the tag of a union, of which the member of that name is kept, or the key of a mapping
+            tagged = [c for c in choices if "kind" in c.model_fields]
+            choices = [c for c in tagged if part in str(c.model_fields["kind"])] if tagged else choices
     return choices
 
 

@@ -62,9 +62,8 @@ class TrialRow:
     @property
     def means(self) -> FloatArray:
         """(objective,) over the seeds that are known."""
-        return np.array(
-            [one[np.isfinite(one)].mean() if np.isfinite(one).any() else np.nan for one in self.values]
-        )
+        known = [one[np.isfinite(one)] for one in self.values]
+        return np.array([one.mean() if len(one) else np.nan for one in known])
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,20 +127,17 @@ def findings(result: SweepResult) -> list[str]:
     said = ", ".join(f"{key} {_shown(value)}" for key, value in best.settings.items())
     low, high = np.nanmin(best.values[0]), np.nanmax(best.values[0])
     lines = [
-        f"Best {_words(name)}: {scale(best.means[0])}{scale.suffix} (seeds {scale(low)} to {scale(high)}) with "
-        f"{said}."
+        f"Best {_words(name)}: {scale(best.means[0])}{scale.suffix} (seeds {scale(low)} to {scale(high)}) "
+        f"with {said}."
     ]
     if result.limited:
         kept = sum(trial.excess <= 0 for trial in whole)
         lines.append(f"{kept} of {len(whole)} trials keep their limits in validation, with every seed.")
     others = [trial for trial in whole[1:] if trial.excess == best.excess]
-    close = [
-        trial for trial in others if np.nanmin(trial.values[0]) <= high and np.nanmax(trial.values[0]) >= low
-    ]
+    reach = [(np.nanmin(trial.values[0]), np.nanmax(trial.values[0])) for trial in others]
+    close = sum(bool(lowest <= high and highest >= low) for lowest, highest in reach)
     if close:
-        lines.append(
-            f"The seeds of {len(close)} others reach into its range: do not read much into the order."
-        )
+        lines.append(f"Seeds of {close} others reach into its range: do not read much into the order.")
     return lines
 
 
@@ -192,7 +188,7 @@ def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
     given = [trial.settings[key] for trial in result.trials]
     numeric = all(not isinstance(value, str) for value in given)
     words = list(dict.fromkeys(map(_shown, given)))
-    at = [float(v) if numeric else float(words.index(_shown(v))) for v in given]  # type: ignore[arg-type]
+    at = [float(v) if numeric else float(words.index(_shown(v))) for v in given]
     shown: list[float] = []
     best = next((trial for trial in result.trials if trial.whole), None)
     for trial, x in zip(result.trials, at, strict=True):

@@ -173,7 +173,8 @@ def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> An
         metric=[f"objective_{k}" for k in range(len(targets))],
         mode=[target.mode for target in targets],
         points_to_evaluate=before,
-        seed=sweep.search.seed,
+        # With the same seed it would draw what it had drawn before.
+        seed=sweep.search.seed + len(before),
     )
 
 
@@ -188,9 +189,13 @@ class Follower(Callback):
         scenario, config = sweep.settings(str(folder.path))
         self.steps = config.settled(scenario).steps or 1
         self.best: tuple[float, Point] | None = None
-        self.stopped, self.failed = 0, 0
+        self.done, self.stopped, self.failed = 0, 0, 0
         self.looked = 0.0
         self.progress = Progress(self.total, 0, 0, 0, 0.0, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Ray Tune writes its callbacks down, and this one's listener may be a terminal; nobody reads it."""
+        return {name: value for name, value in vars(self).items() if name != "watch"}
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Ray Tune looks around, many times a second."""
@@ -203,6 +208,7 @@ class Follower(Callback):
         if not self.folder.trial(point).done:
             self.stopped += 1
             return
+        self.done += 1
         score = trial.last_result[SCORE]
         if self.best is None or score > self.best[0]:
             self.best = (score, point)
@@ -214,10 +220,9 @@ class Follower(Callback):
     def look(self) -> None:
         """See how far everything is, and tell."""
         begun = self.folder.trials()
-        done = sum(trial.done for trial in begun)
         shares = [1.0 if trial.done else self._share(trial) for trial in begun]
         share = min(1.0, (sum(shares)) / max(1, self.total))
-        self.progress = Progress(self.total, done, self.stopped, self.failed, share, self.best)
+        self.progress = Progress(self.total, self.done, self.stopped, self.failed, share, self.best)
         self.watch(self.progress)
         self.looked = time.monotonic()
 

@@ -62,6 +62,7 @@ class Sweep(Frozen):
     schema_version: Literal[1] = 1
     description: str = ""
     base: dict[str, Any] = Field(description="a training file; with `policy` just its `scenario`")
+    set: tuple[str, ...] = Field((), description="assignments to that, as after --set")
     space: dict[str, Domain] = Field(description="searched settings, named as after --set")
     search: Search = Search()
     seeds: tuple[int, ...] = Field((0, 1, 2), min_length=1, description="each point is tried with all")
@@ -129,7 +130,8 @@ class Sweep(Frozen):
         Raises:
             BadInputError: a key or a value is wrong.
         """
-        return parse_config(self.base, f"{where}: base", [*more, *assignments(point or {})])
+        assigned = [*self.set, *more, *assignments(point or {})]
+        return parse_config(self.base, f"{where}: base", assigned)
 
     def targets(self, where: str) -> tuple[Target, ...]:
         """The objectives, with their direction."""
@@ -185,12 +187,7 @@ def read_sweep(path: Path, overrides: Iterable[str] = ()) -> Sweep:
     """
     where = str(path)
     sweep = validate(Sweep, read_yaml(read_text(path), where), where)
-    assigned = list(overrides)
-    if assigned:
-        scenario, config = sweep.settings(where, more=assigned)
-        values = config.model_dump(mode="json", exclude_unset=True)
-        base = {**values, "scenario": scenario.model_dump(mode="json")}
-        sweep = sweep.model_copy(update={"base": base})
+    sweep = sweep.model_copy(update={"set": (*sweep.set, *overrides)})
     check(sweep, where)
     return sweep
 

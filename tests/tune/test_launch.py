@@ -1,0 +1,228 @@
+"""Sweeps on Ray Tune: from the command line, cut short, through loss of a node, and what can never run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from rlsched.cli.main import main
+from rlsched.errors import BadInputError
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.session import ray_session
+from rlsched.tune import launch
+from rlsched.tune.folder import SweepFolder
+from rlsched.tune.launch import Progress, run
+from rlsched.tune.sweep import Sweep, read_sweep
+
+from .conftest import write
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def kept_ray() -> Iterator[None]:
+    with ray_session(None):
+        yield
+
+
+def nothing(progress: Progress) -> None:
+    """Who watches nothing."""
+
+
+def iterations(folder: RunFolder) -> list[int]:
+    return [int(row["iteration"]) for row in folder.rows()]
+
+
+def test_from_file_to_page(
+    tiny: dict[str, Any], kept_ray: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "ppo.learning_rate"}]
+    path, out = write(tmp_path / "rates.yaml", tiny), tmp_path / "out"
+    told = tmp_path / "told.json"
+    assert main(["tune", str(path), "--out", str(out), "--json", str(told)]) == 0
+    said = capsys.readouterr().out
+    assert "all tried: 2 of 2 trials at their end" in said
+    assert f"rlsched train {out}/best.yaml" in said
+    values = json.loads(told.read_text())
+    assert [trial["whole"] for trial in values["trials"]] == [True, True]
+    assert (values["reason"], values["failed"]) == ("all tried", {})
+    table = pd.read_parquet(out / "results.parquet")
+    assert sorted(zip(table["set.ppo.learning_rate"], table["seed"], strict=True)) == [
+        (rate, seed) for rate in (0.0001, 0.001) for seed in (0, 1)
+    ]
+    assert (table["steps"] >= 4096).all()
+    for trial in SweepFolder(out).trials():
+        for seed in (0, 1):
+            folder = trial.training(seed)
+            assert iterations(folder) == list(range(9))
+            assert folder.read()[1].seed == seed
+    page = (out / "report.html").read_text()
+    assert "rates" not in page
+    assert "ppo.learning_rate" in page
+    assert page.count("data:image/png") == 2
+    assert main(["tune", str(path), "--out", str(out)]) == 2
+    assert "holds a sweep already; add --resume" in capsys.readouterr().err
+    (out / "report.html").unlink()
+    assert main(["tune", "show", str(out)]) == 0
+    assert (out / "report.html").exists()
+    assert main(["tune", "--resume", "--out", str(out), "--set", "steps=5"]) == 2
+    tiny["seeds"] = [0]
+    assert main(["tune", str(write(path, tiny)), "--resume", "--out", str(out)]) == 2
+    assert "was begun with other settings" in capsys.readouterr().err
+
+
+def test_a_killed_sweep_goes_on_and_comes_to_the_same(
+    tiny: dict[str, Any], kept_ray: None, tmp_path: Path
+) -> None:
+    tiny["base"]["steps"] = 8192
+    tiny["base"]["validation"]["every"] = 4
+    tiny["seeds"] = [3]
+    path = write(tmp_path / "sweep.yaml", tiny)
+    killed, whole = SweepFolder(tmp_path / "killed"), SweepFolder(tmp_path / "whole")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rlsched", "tune", str(path), "--out", str(killed.path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    begun = []
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            runs = [trial.training(3) for trial in killed.trials()]
+            begun = [run for run in runs if run.latest() is not None]
+            if begun:
+                break
+            time.sleep(0.05)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert begun, "nothing was trained"
+    assert not any(trial.done for trial in killed.trials()), "too late"
+    for out, more in ((killed.path, ["--resume"]), (whole.path, [])):
+        assert main(["tune", str(path), "--out", str(out), *more]) == 0
+    tables = [pd.read_parquet(folder.results) for folder in (killed, whole)]
+    for table in tables:
+        assert table["whole"].all()
+        assert not table.duplicated(["trial", "seed"]).any()
+    figures = ["trial", "rank", "front", "set.ppo.learning_rate", "seed", "steps"]
+    pd.testing.assert_frame_equal(tables[0][figures], tables[1][figures])
+    assert tables[0]["job_value_ratio"].to_numpy() == pytest.approx(tables[1]["job_value_ratio"], abs=0.02)
+    for trial in killed.trials():
+        assert iterations(trial.training(3)) == list(range(17))
+
+
+def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+    tiny["seeds"] = [0]
+    tiny["space"] = {"ppo.learning_rate": {"log_uniform": [1e-5, 1e-2]}}
+    tiny["search"] = {"kind": "asha", "samples": 4, "reduction": 2}
+    folder = SweepFolder(tmp_path / "sweep")
+    ended = run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    assert (ended.reason, ended.errors) == ("all tried", {})
+    assert ended.progress.done + ended.progress.stopped == 4
+    assert ended.progress.done >= 1
+    steps = sorted(int(rows[-1]["steps"]) for rows in (trial.training(0).rows() for trial in folder.trials()))
+    assert set(steps) <= {1024, 2048, 4096}
+    assert sum(step == 4096 for step in steps) == ended.progress.done
+
+
+def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+    """Of nothing that is trained, with two objectives; half of the points are there already."""
+    tiny["policy"] = "packing:now"
+    tiny["episodes"] = 2
+    tiny["space"] = {"workload.load": {"uniform": [0.4, 1.2]}, "decision.window": {"values": [2, 5]}}
+    tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "workload.load", "mode": "max"}]
+    tiny["search"] = {"kind": "optuna", "samples": 3}
+    folder = SweepFolder(tmp_path / "sweep")
+    first = run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    assert (first.progress.done, first.errors) == (3, {})
+    before = {trial.path.name: trial.run(0) for trial in folder.trials()}
+    tiny["search"]["samples"] = 6
+    more = Sweep.model_validate(tiny)
+    write(folder.path / "sweep.yaml", more.model_dump(mode="json"))
+    run(more, folder, nothing, resume=True, address=None)
+    after = {trial.path.name: trial.run(0) for trial in folder.trials()}
+    assert len(after) == 6
+    assert {name: after[name] for name in before} == before  # not even their seconds
+
+
+def test_a_trial_that_fails_is_told_of(
+    tiny: dict[str, Any], kept_ray: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny["failures"] = 0
+    tiny["seeds"] = [0]
+    path, out = write(tmp_path / "sweep.yaml", tiny), tmp_path / "out"
+    sweep = read_sweep(path)
+    for point in sweep.points()[:1]:
+        trial = SweepFolder(out).trial(point)
+        trial.begin(point)
+        (trial.path / "seed-0").touch()  # where a folder is to be
+    assert main(["tune", str(path), "--out", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 trials at their end, 1 failed" in said
+    assert f"{trial.path.name} failed: " in said
+    assert "seed-0" in said.split("failed: ")[1]
+
+
+def test_what_ray_never_has_is_said_before_anything_starts(
+    tiny: dict[str, Any], kept_ray: None, tmp_path: Path
+) -> None:
+    tiny["space"] = {"sampling.runners": {"values": [0, 500]}}
+    folder = SweepFolder(tmp_path / "sweep")
+    with pytest.raises(BadInputError, match=r"a trial wants 501 CPUs, and Ray has \d+ here"):
+        run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    assert not folder.path.exists()
+
+
+def test_a_sweep_goes_on_without_a_node(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """Three nodes with room for a trial each; one goes as soon as something was learned on it."""
+    tiny["base"]["steps"] = 16_384
+    tiny["seeds"] = [0]
+    tiny["space"] = {"ppo.learning_rate": {"values": [0.01, 0.001, 0.0001]}}
+    if ray.is_initialized():
+        ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    folder = SweepFolder(tmp_path / "sweep")
+    lost: list[float] = []
+
+    def lose(progress: Progress) -> None:
+        begun = [trial for trial in folder.trials() if trial.training(0).latest() is not None]
+        if len(begun) == 3 and not lost:
+            lost.append(progress.share)
+            cluster.remove_node(nodes[0])
+
+    try:
+        ended = run(Sweep.model_validate(tiny), folder, lose, resume=False, address=cluster.address)
+    finally:
+        cluster.shutdown()
+    assert lost
+    assert lost[0] < 1
+    assert (ended.reason, ended.progress.done, ended.errors) == ("all tried", 3, {})
+    for trial in folder.trials():
+        assert iterations(trial.training(0)) == list(range(33))
+
+
+def test_its_words_are_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(launch, "run", lambda *_, **__: pytest.fail("nothing may start"))
+    assert main(["tune", "--resume"]) == 2
+    assert "goes on with no sweep; name its FILE or its --out" in capsys.readouterr().err
+    assert main(["tune", "show", "runs/nowhere"]) == 2
+    assert "runs/nowhere: holds no sweep" in capsys.readouterr().err
+    assert main(["tune", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml: no such file" in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""The best, the front, and the table: against looking at every pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlsched.learn.config import read_config
+from rlsched.tune.folder import Run, SweepFolder
+from rlsched.tune.results import Outcome, front, objectives_of, outcomes, save, score
+from rlsched.tune.sweep import Sweep, Target
+
+TARGETS = (Target(metric="job_value_ratio", mode="max"), Target(metric="wait", mode="min"))
+
+
+def outcome(name: str, values: tuple[float, float], excess: float = 0.0, whole: bool = True) -> Outcome:
+    run = Run(0, 1, 1.0, excess, dict(zip(("job_value_ratio", "wait"), values, strict=True)))
+    return Outcome(name, {}, (run,), values, score([run], values, TARGETS), whole)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
+def test_the_front_is_whom_nobody_beats(values: list[tuple[int, int]]) -> None:
+    found = [outcome(str(k), (float(a), float(b))) for k, (a, b) in enumerate(values)]
+    expected = {
+        one.name
+        for one in found
+        if not any(
+            other.objectives[0] >= one.objectives[0]
+            and other.objectives[1] <= one.objectives[1]
+            and other.objectives != one.objectives
+            for other in found
+        )
+    }
+    assert {one.name for one in front(found, TARGETS)} == expected
+
+
+def test_who_breaks_limits_is_behind_who_keeps_them() -> None:
+    kept, broken = outcome("kept", (0.2, 5.0)), outcome("broken", (0.9, 1.0), excess=1e-3)
+    unfinished = outcome("unfinished", (0.95, 0.5), whole=False)
+    assert kept.score > broken.score
+    assert [one.name for one in front([kept, broken, unfinished], TARGETS)] == ["kept"]
+    assert [one.name for one in front([broken], TARGETS)] == ["broken"]
+
+
+def test_objectives_are_means_of_seeds_or_what_was_searched() -> None:
+    runs = [Run(k, 1, 1.0, 0.0, {"wait": float(k)}) for k in range(3)]
+    targets = (Target(metric="wait", mode="min"), Target(metric="a.b", mode="min"))
+    assert objectives_of({"a.b": 7}, runs, targets) == (1.0, 7.0)
+    missing = objectives_of({}, runs, (Target(metric="slowdown", mode="min"),))
+    assert np.isnan(missing[0])
+    assert score(runs, missing, targets) == -np.inf
+
+
+def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """Of a policy that plays: two settings, two seeds; one seed of the third is missing yet."""
+    sweep = Sweep.model_validate(
+        {
+            **tiny,
+            "policy": "sjf:now",
+            "space": {"workload.load": {"values": [0.5, 1.0, 1.5]}, "decision.window": {"values": [5]}},
+            "objectives": [{"metric": "job_value_ratio"}, {"metric": "workload.load", "mode": "max"}],
+        }
+    )
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.create(sweep)
+    for k, point in enumerate(sweep.points()):
+        trial = folder.trial(point)
+        trial.begin(point)
+        for seed in sweep.seeds[: 1 if k == 2 else 2]:
+            trial.save_figures(seed, 2.0, {"job_value_ratio": 0.9 - 0.2 * k + 0.01 * seed})
+        if k < 2:
+            trial.finish()
+    _, _, found = outcomes(folder)
+    assert [one.point["workload.load"] for one in found] == [0.5, 1.0, 1.5]
+    assert [one.whole for one in found] == [True, True, False]
+    save(folder)
+    table = pd.read_parquet(folder.results)
+    assert table["seed"].tolist() == [0, 1, 0, 1, 0]
+    assert table["front"].tolist() == [True, True, True, True, False]
+    assert table["set.workload.load"].tolist() == [0.5, 0.5, 1.0, 1.0, 1.5]
+    assert table["job_value_ratio"].tolist() == [0.9, 0.91, 0.7, 0.71, 0.5]
+    assert [path.name for path in folder.fronts()] == ["front-1.yaml", "front-2.yaml"]
+
+
+def test_the_best_settings_are_a_training_file(tiny: dict[str, Any], tmp_path: Path) -> None:
+    sweep = Sweep.model_validate({**tiny, "policy": None})
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.create(sweep)
+    point = sweep.points()[1]
+    trial = folder.trial(point)
+    trial.begin(point)
+    for seed in sweep.seeds:
+        trial.save_figures(seed, 2.0, {"job_value_ratio": 0.5})
+    trial.finish()
+    save(folder)
+    assert read_config(folder.best) == sweep.settings("here", point)
