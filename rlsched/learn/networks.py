@@ -194,6 +194,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         sharpness: logits per unit of the linear score.
         gain: logits per unit of the network's score.
         waiting: initial logits of the no-op, and of suspending a job, over the best job.
+        deferring: feature of the best job -> initial weight to the no-op's logits, times `sharpness`; None:
+            there is no such path.
     """
 
     def __init__(
@@ -204,6 +206,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         sharpness: float,
         gain: float,
         waiting: float,
+        deferring: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(hidden, layout.num_actions - layout.window)
         self.sharpness = sharpness
@@ -215,6 +218,11 @@ class JobScorer(JobHeads, EncodedPolicy):
         self.linear = nn.Linear(len(names), 1, bias=False)
         with torch.no_grad():
             self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
+        self.deferring: nn.Linear | None = None
+        if deferring is not None:
+            self.deferring = nn.Linear(len(names), 1, bias=False)
+            with torch.no_grad():
+                self.deferring.weight.copy_(torch.tensor([[deferring.get(name, 0.0) for name in names]]))
 
     def encode(self, vector: Tensor, mask: Tensor) -> Encoded:
         """The jobs that may be chosen, and the states around them."""
@@ -232,7 +240,22 @@ class JobScorer(JobHeads, EncodedPolicy):
         """Masked logits (batch, actions)."""
         linear, body = self.linear(encoded.jobs), self.body(encoded.hidden)
         scores = torch.add(self.sharpness * linear, body, alpha=self.gain).squeeze(-1)
-        return masked(self.of_all(scores, encoded, self.waiting, self.gain), mask)
+        logits = self.of_all(scores, encoded, self.waiting, self.gain)
+        if self.deferring is not None:
+            better = self.sharpness * self.deferring(self.best_job(logits, encoded))
+            logits = torch.cat([logits[:, :-1], logits[:, -1:] + better], dim=1)
+        return masked(logits, mask)
+
+    def best_job(self, logits: Tensor, encoded: Encoded) -> Tensor:
+        """(batch, feature) of the job with the highest logits; zeros where none may be chosen."""
+        window = encoded.legal.shape[1]
+        slots = torch.full_like(encoded.legal, -1, dtype=torch.long)
+        slots = slots.index_put(
+            (encoded.env, encoded.slot), torch.arange(len(encoded.env), device=slots.device)
+        )
+        best = slots.gather(1, logits[:, :window].argmax(dim=1, keepdim=True)).squeeze(1)
+        padded = torch.cat([encoded.jobs, torch.zeros_like(logits[:1, :1]).expand(1, encoded.jobs.shape[1])])
+        return padded[best]  # -1 is the last, which is no job
 
     def judge(self) -> nn.Module:
         """What judges all actions by what is encoded: -> (batch, actions)."""
@@ -388,4 +411,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         )
     if network.kind == "priority":
         return PriorityNet(layout, network.priority_units, prior, waiting)
-    return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, waiting)
+    deferring = network.deferring
+    if deferring is None and layout.block("supply") is not None:
+        deferring = {}
+    return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, waiting, deferring)

@@ -41,6 +41,12 @@ class Network(Frozen):
         "above 0 where keeping processors for short jobs to come pays, as on overloaded machines; null: -4, "
         "or with a horizon 1 (priority)",
     )
+    deferring: dict[str, float] | None = Field(
+        None,
+        description="initial weights from features of the best job straight to waiting (job_scorer), as "
+        "{green_0: -1, green_6: 1} to wait for wind and sun; null: 0 for all where the supply is observed, "
+        "else there are none",
+    )
 
 
 class Ppo(Frozen):
