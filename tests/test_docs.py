@@ -100,6 +100,11 @@ class Shell:
                 words += shlex.split("--set warm_start.decisions=500")
             if "priority_search" in words:
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
+        if words[0] == "tune" and "show" not in words:
+            words += ["--address", self._address]
+            if "--resume" not in words:
+                words += shlex.split(SHORTER.replace("--steps 64", "--set steps=64"))
+                words += shlex.split("--set search.population=4 --set search.episodes=1")
         if words[0] == "evaluate" and "--episodes" in words:
             words[words.index("--episodes") + 1] = "2"
         return words
@@ -130,7 +135,8 @@ def shell() -> Iterator[Shell]:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, shell: Shell, request: pytest.FixtureRequest) -> None:
-    shutil.copytree(ROOT / "datasets", tmp_path / "datasets")
+    for shipped in ("datasets", "tune_configs"):
+        shutil.copytree(ROOT / shipped, tmp_path / shipped)
     for line in commands(page):
         if ARCHIVE.search(line):
             for file in (request.getfixturevalue("data_dir") / "swf").iterdir():

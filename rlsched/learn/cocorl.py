@@ -80,11 +80,11 @@ class Cocorl(PPO):
 
     def _look(self, constraint: Constraint, cost: float) -> None:
         """Move a multiplier by what the newest episodes cost on average."""
-        name, usual = constraint.name, constraint.usual
-        found = control(self.controls.get(name), cost / usual, constraint.limit / usual, self.pid)
+        name, unit = constraint.name, constraint.unit
+        found = control(self.controls.get(name), cost / unit, constraint.limit / unit, self.pid)
         self.controls[name] = found
         told = found.model_dump(include=set(FIGURES))
-        told |= {figure: told[figure] * usual for figure in ("cost", "error")}
+        told |= {figure: told[figure] * unit for figure in ("cost", "error")}
         for figure, value in told.items():
             self.metrics.log_value(
                 (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure)), value, reduce="mean", window=1

@@ -404,14 +404,15 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         prior = network.prior
     if network.waiting is not None:
         waiting = network.waiting
-    unknown = [name for name in prior if name not in features]
-    if unknown:
-        raise BadInputError(
-            f"network.prior.{unknown[0]}", "no such job feature", f"use some of {', '.join(features)}"
-        )
-    if network.kind == "priority":
-        return PriorityNet(layout, network.priority_units, prior, waiting)
     deferring = network.deferring
     if deferring is None and layout.block("supply") is not None:
         deferring = {}
+    for setting, weights in (("prior", prior), ("deferring", deferring or {})):
+        for name in weights:
+            if name not in features:
+                raise BadInputError(
+                    f"network.{setting}.{name}", "no such job feature", f"use some of {', '.join(features)}"
+                )
+    if network.kind == "priority":
+        return PriorityNet(layout, network.priority_units, prior, waiting)
     return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, waiting, deferring)

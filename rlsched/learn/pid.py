@@ -18,7 +18,7 @@ class Control(Frozen):
     """The state of a controller after a move.
 
     Attributes:
-        cost: mean of the newest episodes, in units of what is usual.
+        cost: mean of the newest episodes, in units of what is usual, or of the limit.
         error: cost beyond the limit, likewise; negative where the limit is kept.
         proportional: the error, smoothed.
         integral: of errors times their gain, between 0 and `Pid.integral_limit`.
@@ -43,7 +43,7 @@ def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Cont
 
     Args:
         before: the state; None: this is the first move.
-        cost: mean of the newest episodes, in units of what is usual.
+        cost: mean of the newest episodes, in units of what is usual, or of the limit.
         limit: that it is to be kept below, likewise.
         pid: gains, and how long it remembers.
     """

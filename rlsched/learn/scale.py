@@ -28,14 +28,15 @@ class Constraint:
     Attributes:
         name: of the cost.
         limit: mean of an episode, or of each of its jobs (`Objective.limits_per`), in the cost's own unit.
-        usual: what that mean is before anything is learned; 1 where nothing costs then.
+        unit: what a controller is told costs in: that mean before anything is learned, or the limit where
+            that is more; 1 where both are 0.
         scale: that the costs of transitions are to be multiplied by in training.
         mean: what a decision goes on to cost, so scaled.
     """
 
     name: str
     limit: float
-    usual: float
+    unit: float
     scale: float
     mean: float
 
@@ -78,7 +79,7 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     constraints = []
     for name, limit in objective.limits.items():
         scale, mean = played.size_of(played.costs[name]) or (1.0, 0.0)
-        constraints.append(Constraint(name, limit, played.usual[name] or 1.0, scale, mean))
+        constraints.append(Constraint(name, limit, max(played.usual[name], limit) or 1.0, scale, mean))
     known = Returns(constraints=tuple(constraints))
     found = None if objective.baseline else played.size_of(played.rewards)
     return known if found is None else replace(known, scale=found[0], mean=found[1], coming=played.coming)

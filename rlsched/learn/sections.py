@@ -72,7 +72,8 @@ class Ppo(Frozen):
 class Pid(Frozen):
     """A controller of what breaking a limit costs, one for each [Stooke et al. 2020].
 
-    Costs and errors are in units of what an episode usually costs, first come, first served.
+    Costs and errors are in units of what an episode usually costs, first come, first served, or of the limit
+    where that is more.
     """
 
     kp: float = Field(10.0, ge=0, description="gain of the error, smoothed")

@@ -153,7 +153,8 @@ def test_what_is_usual_is_what_the_same_episodes_cost(limited: Scenario) -> None
     for constraint in told:
         every = np.array(sums[constraint.name])
         assert constraint.limit == LIMITS[constraint.name]
-        assert constraint.usual == pytest.approx(np.mean(paid[constraint.name]), rel=1e-9)
+        usual = float(np.mean(paid[constraint.name]))
+        assert constraint.unit == pytest.approx(max(usual, LIMITS[constraint.name]), rel=1e-9)
         assert constraint.scale == pytest.approx(1.0 / np.sqrt((every**2).mean()), rel=1e-6)
         assert constraint.mean == pytest.approx(every.mean() * constraint.scale, rel=1e-6)
 
@@ -244,11 +245,11 @@ def test_multipliers_follow_costs_and_go_on(
         def weighed() -> None:
             """At the end of each of the two training steps of an iteration."""
             for constraint in engine.returns.constraints:
-                name, usual = constraint.name, constraint.usual
+                name, unit = constraint.name, constraint.unit
                 ended = told[name]
                 if len(ended) > seen[name] and len(ended) >= 8:
                     cost = float(np.mean(ended[-8:]))
-                    known[name] = control(known.get(name), cost / usual, constraint.limit / usual, pid)
+                    known[name] = control(known.get(name), cost / unit, constraint.limit / unit, pid)
                 seen[name] = len(ended)
             moved()
 
