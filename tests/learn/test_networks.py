@@ -28,7 +28,9 @@ from rlsched.sim.layout import Layout, job_features
 
 from .states import made_up, met
 
-BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming"})
+BLOCKS = tuple(
+    name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming", "supply"}
+)
 KINDS = ("job_scorer", "mlp")
 
 
@@ -378,3 +380,47 @@ def test_every_shipped_scenario_has_a_default_network(name: str) -> None:
     shipped = scenario.load(name)
     net = build_policy(Layout.of(shipped.observation, shipped.decision, 1), Network())
     assert isinstance(net, JobScorer)
+
+
+def supplied() -> Layout:
+    """Where wind and sun are seen."""
+    simulated = scenario.load("green-10", ["observation.blocks=[jobs, queue, profile, supply]"])
+    return Layout.of(simulated.observation, simulated.decision, 2)
+
+
+def test_the_best_job_speaks_for_waiting() -> None:
+    """Straight, by its own features; where no job may be chosen, nobody does."""
+    layout, weights = supplied(), {"green_0": -1.0, "green_6": 0.5, "duration": 0.25}
+    torch.manual_seed(0)
+    plain = build_policy(layout, Network())
+    net = build_policy(layout, Network(deferring=weights))
+    known = plain.state_dict()
+    assert not known["deferring.weight"].any()
+    net.load_state_dict({**known, "deferring.weight": net.state_dict()["deferring.weight"]})
+    vectors, mask = made_up(layout, 200)
+    mask[:20, : layout.window] = 0
+    mask[:, -1] = 1
+    with torch.no_grad():
+        before, after = plain(vectors, mask), net(vectors, mask)
+    assert (before[:, :-1] == after[:, :-1]).all()
+    jobs = torch.from_numpy(layout.view(vectors.numpy(), "jobs").copy())
+    best = before[:, : layout.window].argmax(1)
+    chosen = jobs[torch.arange(200), best]
+    told = sum(weight * chosen[:, layout.job_features.index(name)] for name, weight in weights.items())
+    told = 60 * torch.where(mask[:, : layout.window].sum(1) > 0, told, 0.0)
+    torch.testing.assert_close(after[:, -1] - before[:, -1], told, rtol=1e-4, atol=1e-4)
+    assert told[20:].abs().max() > 1
+
+
+def test_jobs_speak_for_waiting_only_where_the_supply_is_seen() -> None:
+    """Networks of other scenarios are as they were, and older ones are read."""
+    green = scenario.load("green-10")
+    layout = Layout.of(green.observation, green.decision, 2)
+    assert "deferring.weight" not in build_policy(layout, Network()).state_dict()
+    with pytest.raises(BadInputError, match=r"network.deferring.green_0: no such job feature"):
+        build_policy(layout, Network(deferring={"green_0": -1.0}))
+    net = build_policy(supplied(), Network())
+    vectors, mask = made_up(supplied(), 64)
+    mask[:, -1] = 1
+    torch.log_softmax(net(vectors, mask), dim=1)[:, -1].mean().backward()
+    assert net.deferring.weight.grad.abs().max() > 0
