@@ -267,22 +267,22 @@ def values(folder: SweepFolder, result: SweepResult, ended: Ended | None) -> dic
 def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
     """The best trials, where everything is, and what to do next."""
     from rlsched.cli.tables import plain_table
-    from rlsched.report.sweeps import findings, scale_of
+    from rlsched.report.sweeps import findings, labelled, scale_of
     from rlsched.report.words import number
 
     console = output.people(json)
     scales = [scale_of(result, k) for k in range(len(result.objectives))]
-    headed = [
-        name.replace("_", " ") + (f" ({scale.suffix.strip()})" if scale.suffix else "")
-        for name, scale in zip(result.objectives, scales, strict=True)
-    ]
+    reached = [k for k, name in enumerate(result.objectives) if name not in result.keys]
+    headed = [labelled(list(result.objectives)[k], scales[k]) for k in reached]
     limits = ["limits"] if result.limited else []
     columns = ["trial", *result.keys, *headed, *limits]
     table = plain_table(None, columns, right=[*result.keys, *headed])
     for trial in result.trials[:SHOWN]:
         told = [value if isinstance(value, str) else number(value) for value in trial.settings.values()]
-        for mean, each, scale in zip(trial.means, trial.values, scales, strict=True):
-            told.append(f"{scale(mean)} [{scale(each.min())}, {scale(each.max())}]" if each.size else "")
+        for k in reached:
+            each = trial.values[k]
+            spread = f" [{scales[k](each.min())}, {scales[k](each.max())}]" if each.size else ""
+            told.append(scales[k](trial.means[k]) + spread)
         if result.limited:
             told.append("kept" if trial.excess <= 0 else f"broken by {100 * trial.excess:.1f} %")
         table.add_row(trial.name + ("" if trial.whole else " (not at its end)"), *told)

@@ -98,11 +98,16 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
     """The page, and its pictures by file name."""
     pictures: dict[str, tuple[str, bytes]] = {}
     if any(np.isfinite(trial.values).any() for trial in result.trials):
-        caption = "Objectives by what was searched: means of seeds, with their range"
+        marked = "; blue: on the front" if len(result.objectives) > 1 else ""
+        caption = (
+            f"Objectives by what was searched: means of seeds, with their range; orange: the best{marked}"
+        )
         pictures["settings.png"] = (caption, to_png(draw_settings(result)))
         if len(result.objectives) > 1:
             first, second = list(result.objectives)[:2]
-            caption = f"{_words(first)} against {_words(second)}: what no other trial beats in both is joined"
+            caption = (
+                f"{_words(first)} against {_words(second)}; blue: what no other trial beats in everything"
+            )
             pictures["front.png"] = (caption, to_png(draw_front(result)))
     parts = [
         f"<h1>{escape(result.title)}</h1>",
@@ -145,18 +150,17 @@ def trial_table(result: SweepResult) -> str:
     """All trials, the best first."""
     scales = [scale_of(result, k) for k in range(len(result.objectives))]
     header = ["Trial", *map(escape, result.keys)]
-    header += [
-        escape(_words(name) + (f", {scale.suffix.strip()}" if scale.suffix else ""))
-        for name, scale in zip(result.objectives, scales, strict=True)
-    ]
+    reached = [k for k, name in enumerate(result.objectives) if name not in result.keys]
+    header += [escape(labelled(list(result.objectives)[k], scales[k])) for k in reached]
     header += (["Limits"] if result.limited else []) + ["Decisions", "Minutes"]
     rows = []
     for trial in result.trials:
         tags = ' <span class="tag learned">front</span>' if trial.front and len(result.objectives) > 1 else ""
         tags += "" if trial.whole else ' <span class="tag bad">not at its end</span>'
         row = [escape(trial.name) + tags, *(escape(_shown(value)) for value in trial.settings.values())]
-        for mean, values, scale in zip(trial.means, trial.values, scales, strict=True):
-            row.append(f'{scale(mean)} <span class="range">{_range(values, scale)}</span>')
+        for k in reached:
+            spread = _range(trial.values[k], scales[k])
+            row.append(f'{scales[k](trial.means[k])} <span class="range">{spread}</span>')
         if result.limited:
             row.append("kept" if trial.excess <= 0 else f"broken by {100 * trial.excess:.1f} %")
         rows.append([*row, f"{trial.steps:,}", f"{trial.seconds / 60:.1f}"])
@@ -170,16 +174,16 @@ def _range(values: FloatArray, scale: Scale) -> str:
 
 def draw_settings(result: SweepResult) -> Figure:
     """A panel for each objective and searched setting: trials as points, the best in colour."""
-    keys, names = result.keys, list(result.objectives)
-    pairs = [(k, key) for k in range(len(names)) for key in keys]
+    keys = result.keys
+    reached = [k for k, name in enumerate(result.objectives) if name not in keys]
+    pairs = [(place, k, key) for place, k in enumerate(reached) for key in keys]
     columns = min(COLUMNS, len(keys))
-    rows = -(-len(keys) // columns) * len(names)
+    rows = -(-len(keys) // columns) * len(reached)
     with house_style():
         figure = new_figure(3.6 * max(2, columns), 2.9 * rows)
-        for number_of, (k, key) in enumerate(pairs):
-            per_objective = -(-len(keys) // columns) * columns
-            place = k * per_objective + number_of % len(keys)
-            _draw_setting(figure.add_subplot(rows, columns, place + 1), result, k, key)
+        for place, k, key in pairs:
+            first = place * -(-len(keys) // columns) * columns
+            _draw_setting(figure.add_subplot(rows, columns, first + keys.index(key) + 1), result, k, key)
     return figure
 
 
@@ -206,8 +210,7 @@ def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
         axes.set_xlim(-0.6, len(words) - 0.4)
     value_axis(axes, "y", shown)
     quiet_axes(axes, "y")
-    unit = f" ({scale.suffix.strip()})" if scale.suffix else ""
-    axes.set_title(_words(name) + unit, fontsize=9)
+    axes.set_title(labelled(name, scale), fontsize=9)
     axes.set_xlabel(key)
 
 
@@ -239,9 +242,8 @@ def draw_front(result: SweepResult) -> Figure:
             axes.annotate(said, (x, y), textcoords="offset points", xytext=(6, -10), fontsize=7, color=MUTED)
         quiet_axes(axes, "both")
         for which, put in ((1, axes.set_xlabel), (0, axes.set_ylabel)):
-            unit = f" ({scales[which].suffix.strip()})" if scales[which].suffix else ""
             better = "lower" if result.objectives[names[which]] else "higher"
-            put(f"{_words(names[which])}{unit}, {better} is better")
+            put(f"{labelled(names[which], scales[which])}, {better} is better")
     return figure
 
 
@@ -253,8 +255,15 @@ def scale_of(result: SweepResult, k: int) -> Scale:
     return scale_for(measure(name).unit, [float(v) for trial in result.trials for v in trial.values[k]])
 
 
+def labelled(name: str, scale: Scale) -> str:
+    """An objective with its unit, which some have in their name; settings are spelt as they are set."""
+    unit = scale.suffix.strip()
+    said = f" ({unit})" if unit and not name.lower().endswith(f"_{unit.lower()}") else ""
+    return _words(name) + said
+
+
 def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return name if "." in name and not name.startswith("cost.") else name.replace("_", " ")
 
 
 def _shown(value: float | str) -> str:
