@@ -3,7 +3,9 @@
 In every case (green-10 at a load) a policy is trained that keeps no limits, and others that keep job hours of
 delay within shares of what that one pays, under two settings of the controller for one of the shares. All are
 evaluated with every common order on the same 96 episodes, which no training saw. A share counts as possible
-where some order pays no more than that. Half a million decisions a run: about a minute on one quiet core.
+where some order pays no more than that. One more case keeps delay and brown energy at once, at a site with
+wind, sun and a grid, from a policy that waits for wind and sun, under a PID controller and plain Lagrange.
+Half a million decisions a run: about a minute on one quiet core.
 Run: `make study-cocorl`, or with `--seeds 1 --scale 0.1` for a look; what was done is not done again.
 """
 
@@ -19,7 +21,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from studies import Asked, asked, evaluate, train
+from studies import Asked, asked, at_a_time, evaluate, train
 
 from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
@@ -33,6 +35,19 @@ LOADS = ("0.2", "0.4", "0.6", "0.8", "1.0", "1.2")
 SHARES = ("0.4", "0.6", "0.8")
 LAGRANGE_SHARE = "0.8"
 """Of which plain Lagrange (no proportional and no derivative part) is tried, too."""
+
+TWO, TWO_LIMITS = "two-limits", {"delayed_jobs": 1500, "brown_energy": 1250}
+SITE = [
+    *("--scenario", "green-10", "--set", "workload.load=0.4"),
+    *("--set", "power={kind: series, grid_kw: 8, wind_kw: 6, solar_kw: 12}"),
+    *("--set", "observation.blocks=[jobs, queue, profile, supply, coming]"),
+]
+"""A site whose wind and sun are worth waiting for."""
+
+WAITS = ["--set", "network.deferring={green_0: -1, green_6: 1}"]
+CONTROLLERS = {"pid": [], "lagrange": ["--set", "cocorl.pid.kp=0", "--set", "cocorl.pid.kd=0"]}
+SETTLED = 1.05
+"""Share of a limit that counts as on it."""
 
 METRICS = {
     "job_value_ratio": ("value of finished jobs, of all (%)", 100.0),
@@ -195,30 +210,102 @@ def _draw_seeds(
 
 
 class Settling(NamedTuple):
-    """How a controller came to its limit while it trained: costs as shares of the limit."""
+    """How a controller came to its limit while it trained.
 
+    Attributes:
+        steps: (iteration,) decisions.
+        costs: (iteration,) what was paid then, as a share of the limit.
+        overshoot: what was paid beyond the limit, on average over the training, as a share of it.
+        settled: decisions after which no more than `SETTLED` of the limit was paid, ever; infinity: never.
+    """
+
+    steps: NDArray[np.float64]
+    costs: NDArray[np.float64]
     overshoot: float
     settled: float
 
 
-def settling(run: Path, limit: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(iteration,) decisions, and what was paid in training as a share of the limit."""
+def settling(run: Path, cost: str, limit: float) -> Settling:
+    """How it went in the rows of a run."""
     with (run / "metrics.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row[f"{COST}_cost"]]
+        rows = [row for row in csv.DictReader(file) if row[f"{cost}_cost"]]
     steps = np.array([float(row["steps"]) for row in rows])
-    return steps, np.array([float(row[f"{COST}_cost"]) for row in rows]) / limit
+    costs = np.array([float(row[f"{cost}_cost"]) for row in rows]) / limit
+    late = np.flatnonzero(costs > SETTLED)
+    after = int(late[-1]) + 1 if len(late) else 0
+    settled = float(steps[after]) if after < len(steps) else np.inf
+    return Settling(steps, costs, float(np.maximum(costs - 1, 0).mean()), settled)
+
+
+def learn_two(study: Asked, seed: int) -> None:
+    """Keep two limits, under both kinds of controllers."""
+    limits = [word for name, limit in TWO_LIMITS.items() for word in ("--limit", f"{name}={limit}")]
+    for kind, gains in CONTROLLERS.items():
+        words = [*SITE, *WAITS, "--algo", "cocorl", *limits, *gains]
+        steps = ["--steps", str(round(study.scale * STEPS))]
+        train(run_of(study, TWO, kind, seed), [*words, *steps], seed=seed, threads=study.threads)
+
+
+def two_limits(study: Asked) -> str:
+    """What is paid of both, on episodes that nobody saw, and how controllers got there."""
+    runs = [run_of(study, TWO, kind, seed) for kind in CONTROLLERS for seed in range(study.seeds)]
+    words = [*SITE, "--against", "fcfs,sjf,qos,hvf,packing"]
+    results = evaluate(runs, words, study.folder / f"{TWO}.json", episodes=EPISODES)
+    lines = ["two limits: " + ", ".join(f"{name} {limit:,}" for name, limit in TWO_LIMITS.items())]
+    for who in (*map(str, runs), *orders_of(results)):
+        columns = [values_of(results, who, f"cost.{name}") for name in TWO_LIMITS]
+        found = bootstrap_columns([*columns, 100 * values_of(results, who, "job_value_ratio")])
+        said = [f"{one.mean:,.0f} [{one.low:,.0f}, {one.high:,.0f}]" for one in found[:-1]]
+        lines.append(f"  {Path(who).name:>22}: {', '.join(said)}; {found[-1].mean:.2f} %")
+    name = next(iter(TWO_LIMITS))
+    for kind in CONTROLLERS:
+        for seed in range(study.seeds):
+            one = settling(run_of(study, TWO, kind, seed), name, TWO_LIMITS[name])
+            lines.append(
+                f"  {kind:>8}, seed {seed}: {100 * one.overshoot:.1f} % beyond the limit on average, "
+                f"settled after {one.settled:,.0f} decisions"
+            )
+    return "\n".join(lines)
+
+
+def draw_control(study: Asked) -> Figure:
+    """What was paid in training as a share of the limit, by controller and seed."""
+    with house_style():
+        figure = new_figure(9.0, 4.5)
+        panels = figure.subplots(1, len(TWO_LIMITS))
+        for axes, (name, limit) in zip(panels, TWO_LIMITS.items(), strict=True):
+            for colour, kind in zip(LEARNED, CONTROLLERS, strict=False):
+                for seed in range(study.seeds):
+                    one = settling(run_of(study, TWO, kind, seed), name, limit)
+                    label = kind if seed == 0 else None
+                    axes.plot(one.steps, 100 * one.costs, color=colour, linewidth=1.4, label=label)
+            axes.axhline(100, color=HEURISTIC, linewidth=1)
+            axes.set_title(f"{name.replace('_', ' ')}, % of its limit of {limit:,}")
+            axes.set_xlabel("decisions")
+            quiet_axes(axes, "y")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return figure
 
 
 def main() -> None:
     """Train, evaluate, tell, draw."""
-    study = asked(__doc__, LOADS, "runs/study-cocorl")
-    study.learn(partial(learn, study))
-    cases = {load: results_of(study, load) for load in study.cases}
+    study = asked(__doc__, (*LOADS, TWO), "runs/study-cocorl")
+    loads = [case for case in study.cases if case != TWO]
+    tasks = [partial(learn, study, load, seed) for seed in range(study.seeds) for load in loads]
+    if TWO in study.cases:
+        tasks += [partial(learn_two, study, seed) for seed in range(study.seeds)]
+    at_a_time(tasks, study.parallel)
+    cases = {load: results_of(study, load) for load in loads}
     for load, results in cases.items():
         print(table(study, load, results))
     if len(cases) > 1:
         write_whole(study.folder / "loads.png", to_png(draw(study, cases)))
         print(f"picture: {study.folder}/loads.png")
+    if TWO in study.cases:
+        print(two_limits(study))
+        write_whole(study.folder / "control.png", to_png(draw_control(study)))
+        print(f"picture: {study.folder}/control.png")
 
 
 if __name__ == "__main__":

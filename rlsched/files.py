@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from hashlib import file_digest
 from pathlib import Path
 
@@ -29,6 +31,39 @@ def write_whole(path: Path, content: bytes) -> None:
 def unfinished_name(path: Path) -> Path:
     """What a file is called until it is whole: beside it, and this process's own."""
     return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+class Alone:
+    """Keeps other processes out of a folder, until it is let go or this process ends.
+
+    Args:
+        folder: that is there.
+        patience_s: that others may take to leave.
+
+    Raises:
+        BlockingIOError: somebody else is in it.
+        OSError: there is no such folder.
+    """
+
+    def __init__(self, folder: Path, patience_s: float = 0.0) -> None:
+        self._held: int | None = os.open(folder, os.O_RDONLY)
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    self.let_go()
+                    raise
+                time.sleep(0.2)
+            else:
+                return
+
+    def let_go(self) -> None:
+        """Let others in."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
 
 def checksum(path: Path) -> str:

@@ -93,6 +93,7 @@ def run(
         check(sweep, str(folder.path))
     else:
         folder.check_free()
+    output.announce_compiling()
     with SweepDisplay() as display:
         ended = launch(sweep, folder, display.update, resume=resume, address=address)
     result = write(folder)
@@ -216,7 +217,7 @@ def to_report(
             .T,
             whole=one.whole,
             front=one.name in ahead,
-            excess=float(np.mean([run.excess for run in one.runs])) if one.runs else 0.0,
+            excess=one.excess if one.runs else 0.0,
             steps=sum(run.steps for run in one.runs),
             seconds=sum(run.seconds for run in one.runs),
         )
@@ -238,7 +239,8 @@ def to_report(
         },
         settings=as_yaml(sweep).decode(),
         limited=bool(scenario.objective.limits)
-        or any(key.startswith("objective.costs") for key in sweep.space),
+        or any(key.startswith("objective.costs") for key in sweep.space)
+        or any(row.excess > 0 for row in rows),  # who hoards is behind, too
     )
 
 

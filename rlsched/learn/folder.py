@@ -18,6 +18,7 @@ import csv
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -167,10 +168,11 @@ class RunFolder:
 
     def latest(self) -> tuple[Path, Standing] | None:
         """The newest whole checkpoint, or None."""
-        whole = self._whole()
-        if not whole:
-            return None
-        return whole[-1], Standing.model_validate_json((whole[-1] / "standing.json").read_text("utf-8"))
+        for path in reversed(self._whole()):
+            # Somebody who looks while a run goes on may meet one that is being replaced.
+            with suppress(FileNotFoundError):
+                return path, Standing.model_validate_json((path / "standing.json").read_text("utf-8"))
+        return None
 
     def _whole(self) -> list[Path]:
         if not self.checkpoints.is_dir():

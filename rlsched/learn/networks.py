@@ -382,6 +382,10 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
         raise BadInputError(
             "observation.blocks", f"value {seen}: only a critic may see it", "add other blocks"
         )
+    if network.deferring is not None and network.kind != "job_scorer":
+        raise BadInputError(
+            "network.deferring", f"means nothing to network.kind {network.kind}", "leave it out"
+        )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]

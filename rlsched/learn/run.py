@@ -153,6 +153,7 @@ class Run:
     def __init__(self, planned: Plan, folder: RunFolder, pause_at: int | None = None) -> None:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
         self.latest, self.pause_at = planned.latest, pause_at
+        self.saved: Standing | None = None
         self.standing = Standing() if self.latest is None else self.latest[1]
         if self.standing.best_paid.keys() != self.validation.scenario.objective.limits.keys():
             # Of a version that did not look at limits: what it found best may break them.
@@ -273,7 +274,9 @@ class Run:
             self.engine.save(path / self.config.engine)
             self.engine.policy().save(path / "policy")
 
-        self.folder.save(self.standing, write)
+        if self.saved != self.standing:
+            self.folder.save(self.standing, write)
+            self.saved = self.standing
 
     def record(
         self, progress: Progress, found: dict[str, float], steps: int, seconds: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rlsched.errors import BadInputError
+from rlsched.files import Alone
 from rlsched.offline.columns import Shape
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import Doings, Manifest
@@ -36,11 +36,9 @@ class NewDataset:
         self._place = folder.resolve()
         self._folder = self._place.with_name(f".{self._place.name}.new")
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._held = os.open(self._folder, os.O_RDONLY)
         try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._held = Alone(self._folder)
         except BlockingIOError:
-            os.close(self._held)
             raise BadInputError(
                 str(folder), "is being written by another process", "wait for it, or end it"
             ) from None
@@ -107,4 +105,4 @@ class NewDataset:
             self._writer.abort()
         if not self._kept:
             shutil.rmtree(self._folder, ignore_errors=True)
-        os.close(self._held)
+        self._held.let_go()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count, takewhile
 from pathlib import Path
 
 from rlsched.errors import BadInputError
-from rlsched.files import write_whole
+from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.offline.card import CARD, card
 from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest
@@ -81,24 +79,20 @@ class DatasetFolder:
         made = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            held = os.open(self.path, os.O_RDONLY)
+            held = Alone(self.path)
+        except BlockingIOError:
+            raise BadInputError(
+                str(self.path), "is being written by another process", "wait for it, or end it"
+            ) from None
         except OSError as error:
             raise self._refused(error) from None
         try:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BadInputError(
-                    str(self.path), "is being written by another process", "wait for it, or end it"
-                ) from None
-            try:
-                yield
-            finally:
-                if made:
-                    with suppress(OSError):  # something has come into it
-                        self.path.rmdir()
+            yield
         finally:
-            os.close(held)
+            if made:
+                with suppress(OSError):  # something has come into it
+                    self.path.rmdir()
+            held.let_go()
 
     def create(self, scenario: Scenario, recipe: Recipe, inputs: Mapping[str, str]) -> None:
         """Begin a dataset, or go on with one.

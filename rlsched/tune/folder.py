@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class Run:
         seed: of the training, or of the episodes.
         steps: decisions that were learned from.
         seconds: that they took.
-        excess: by how much the best policy breaks its limits (`Score.excess`).
+        excess: by how much limits, or those of hoarding, are broken (`Score.excess`).
         figures: metric -> mean over the validation episodes of the best policy, or those that were played.
     """
 
@@ -94,17 +94,38 @@ class TrialFolder:
         """The run folder of a training."""
         return RunFolder(self.path / f"seed-{seed}")
 
-    def save_figures(self, seed: int, seconds: float, figures: Mapping[str, float]) -> None:
+    def save_figures(
+        self, seed: int, seconds: float, figures: Mapping[str, float], excess: float = 0.0
+    ) -> None:
         """Keep what a policy came to that nobody trained."""
-        values = {"seconds": seconds, "figures": dict(figures)}
+        values = {"seconds": seconds, "excess": excess, "figures": dict(figures)}
         write_whole(self.path / f"seed-{seed}" / FIGURES, as_json(values))
+
+    def ended(self, seed: int) -> bool:
+        """Whether a training is at its end, however early it came."""
+        return (self.path / f"seed-{seed}" / DONE).exists()
+
+    def end(self, seed: int) -> None:
+        """A training is at its end."""
+        write_whole(self.path / f"seed-{seed}" / DONE, b"")
+
+    def halted(self, halt: int) -> list[Run] | None:
+        """What the seeds had come to at a halt; None where it was not reached."""
+        file = self.path / f"halt-{halt}.json"
+        if not file.is_file():
+            return None
+        return [Run(**values) for values in json.loads(file.read_text("utf-8"))["runs"]]
+
+    def save_halt(self, halt: int, runs: Sequence[Run]) -> None:
+        """Keep what trials are compared by at a halt: those who come later are compared by the same."""
+        write_whole(self.path / f"halt-{halt}.json", as_json({"runs": [asdict(run) for run in runs]}))
 
     def run(self, seed: int) -> Run | None:
         """What one seed came to so far; None before there is anything."""
         played = self.path / f"seed-{seed}" / FIGURES
         if played.is_file():
             values = json.loads(played.read_text("utf-8"))
-            return Run(seed, 0, values["seconds"], 0.0, values["figures"])
+            return Run(seed, 0, values["seconds"], values["excess"], values["figures"])
         training = self.training(seed)
         latest = training.latest()
         if latest is None:

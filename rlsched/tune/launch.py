@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from ray import tune
 from ray.tune import Callback, CheckpointConfig, CLIReporter, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
 
+from rlsched.errors import BadInputError
+from rlsched.files import Alone
 from rlsched.learn.resources import check_resources
 from rlsched.learn.session import ray_session
-from rlsched.tune.folder import SweepFolder
+from rlsched.tune.folder import SweepFolder, TrialFolder
 from rlsched.tune.results import save
 from rlsched.tune.space import Point, text
-from rlsched.tune.sweep import Sweep, Target
+from rlsched.tune.sweep import Sweep, Target, looked_at
 from rlsched.tune.trial import FOLDER, POINT, SCORE, STEPS, Trial, needs, placed, point_of
 
 LOOK_EVERY_S = 1.0
@@ -93,22 +96,25 @@ def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, addr
     if not resume:
         folder.check_free()
     with ray_session(address):
-        for point in sweep.points():
+        for point in looked_at(sweep):
             check_resources(needs(sweep, point, where), where, "a trial")
         if not resume:
             folder.create(sweep)
-        follower = Follower(sweep, folder, watch)
-        found = tuner(sweep, folder, follower).fit()
-        errors = {
-            folder.trial(point_of(sweep, result.config)).path.name: str(result.error).strip().splitlines()[-1]
-            for result in found
-            if result.error is not None and result.config is not None
-        }
-    save(folder)
+        try:
+            alone = Alone(folder.path)
+        except BlockingIOError:
+            raise BadInputError(where, "is searched by another process", "wait for it, or end it") from None
+        try:
+            follower = Follower(sweep, folder, watch)
+            tuner(sweep, folder, follower).fit()
+            save(folder)
+        finally:
+            alone.let_go()
     follower.look()
     progress = follower.progress
     ended = progress.done + progress.stopped + progress.failed
-    return Ended("all tried" if ended >= progress.trials else "interrupted", progress, errors)
+    reason: Literal["all tried", "interrupted"] = "all tried" if ended >= progress.trials else "interrupted"
+    return Ended(reason, progress, follower.errors())
 
 
 def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:
@@ -119,7 +125,7 @@ def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:
     space: dict[str, Any] = {FOLDER: str(folder.path.resolve())}
     search, samples = None, 1
     if sweep.search.kind == "optuna":
-        samples = sweep.search.samples or 1
+        samples = min(sweep.search.samples or 1, sweep.size or sys.maxsize)
         search = optuna(sweep, folder, targets)
     else:
         space[POINT] = tune.grid_search(points)
@@ -160,7 +166,10 @@ def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:
 def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> Any:
     """A searcher that looks at results; it begins with what the sweep had begun with before."""
     from optuna import logging as told
+    from optuna.samplers import TPESampler
     from ray.tune.search.optuna import OptunaSearch
+
+    from rlsched.tune.searcher import Searcher
 
     told.set_verbosity(told.ERROR)
     before = [
@@ -168,13 +177,17 @@ def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> An
         for trial in folder.trials()
         for _, point in [trial.told()]
     ]
-    return OptunaSearch(
+    several = len(targets) > 1
+    samples = sweep.search.samples or 1
+    return Searcher(
         OptunaSearch.convert_search_space({key: domain.of_tune() for key, domain in sweep.space.items()}),
-        metric=[f"objective_{k}" for k in range(len(targets))],
-        mode=[target.mode for target in targets],
+        metric=[f"{SCORE}_{k}" for k in range(len(targets))] if several else SCORE,
+        mode=["max"] * len(targets) if several else "max",
         points_to_evaluate=before,
         # With the same seed it would draw what it had drawn before.
-        seed=sweep.search.seed + len(before),
+        sampler=TPESampler(
+            seed=sweep.search.seed + len(before), n_startup_trials=max(2, min(10, samples // 3))
+        ),
     )
 
 
@@ -183,11 +196,9 @@ class Follower(Callback):
 
     def __init__(self, sweep: Sweep, folder: SweepFolder, watch: Watcher) -> None:
         self.sweep, self.folder, self.watch = sweep, folder, watch
-        self.total = sweep.search.samples or len(sweep.points())
-        if sweep.search.kind != "optuna":
-            self.total = len(sweep.points())
-        scenario, config = sweep.settings(str(folder.path))
-        self.steps = config.settled(scenario).steps or 1
+        self.total = len(sweep.points())
+        self.steps = self.steps_of({})
+        self.broken: list[Any] = []
         self.best: tuple[float, Point] | None = None
         self.done, self.stopped, self.failed = 0, 0, 0
         self.looked = 0.0
@@ -195,7 +206,7 @@ class Follower(Callback):
 
     def __getstate__(self) -> dict[str, Any]:
         """Ray Tune writes its callbacks down, and this one's listener may be a terminal; nobody reads it."""
-        return {name: value for name, value in vars(self).items() if name != "watch"}
+        return {name: value for name, value in vars(self).items() if name not in {"watch", "broken"}}
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Ray Tune looks around, many times a second."""
@@ -216,6 +227,15 @@ class Follower(Callback):
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial failed for good."""
         self.failed += 1
+        self.broken.append(trial)  # whose error is not known yet
+
+    def errors(self) -> dict[str, str]:
+        """The last line of what went wrong in each trial that failed for good, by name of its folder."""
+        found = {}
+        for trial in self.broken:
+            said = str(trial.get_error() or "no word why").strip().splitlines()
+            found[self.folder.trial(point_of(self.sweep, trial.config)).path.name] = said[-1]
+        return found
 
     def look(self) -> None:
         """See how far everything is, and tell."""
@@ -226,8 +246,13 @@ class Follower(Callback):
         self.watch(self.progress)
         self.looked = time.monotonic()
 
-    def _share(self, trial: Any) -> float:
+    def _share(self, trial: TrialFolder) -> float:
         """Of one trial that is not at its end."""
         found = [trial.training(seed).latest() for seed in self.sweep.seeds]
         steps = [0 if one is None else one[1].steps for one in found]
-        return min(1.0, sum(steps) / (self.steps * len(steps)))
+        return min(1.0, sum(steps) / (self.steps_of(trial.told()[1]) * len(steps)))
+
+    def steps_of(self, point: Point) -> int:
+        """Decisions of each training of a trial."""
+        scenario, config = self.sweep.settings(str(self.folder.path), point)
+        return config.settled(scenario).steps or 1

@@ -35,10 +35,19 @@ def _load(path: str) -> TrainedPolicy:
     return load_policy(Path(path))
 
 
-def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> dict[str, float]:
-    """Metric -> its mean over the episodes where it could be measured. Arguments as of `contest`."""
+def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[dict[str, float], float]:
+    """Metric -> its mean over the episodes where it could be measured; and by how much limits are broken.
+
+    Arguments as of `contest`; the excess is as in `learn.selection`, but for hoarding.
+    """
     session, playing = contest(scenario, policy, episodes, seed)
     played = session.run(playing).result.episodes
     names = {name for one in played for name in one.metrics}
     values = {name: np.array([one.metrics.get(name, np.nan) for one in played]) for name in sorted(names)}
-    return {name: float(np.nanmean(each)) for name, each in values.items() if np.isfinite(each).any()}
+    excess, objective = 0.0, scenario.objective
+    jobs = [len(episode.jobs) for episode in session.episodes]
+    for name, limit in objective.limits.items():
+        paid = np.mean([objective.limited(*one) for one in zip(values[f"cost.{name}"], jobs, strict=True)])
+        excess = max(excess, (float(paid) - limit) / (limit or 1.0))
+    found = {name: float(np.nanmean(each)) for name, each in values.items() if np.isfinite(each).any()}
+    return found, excess

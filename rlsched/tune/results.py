@@ -17,8 +17,9 @@ from rlsched.tune.folder import Run, SweepFolder
 from rlsched.tune.space import Point, assignments, text
 from rlsched.tune.sweep import Sweep, Target
 
-EXCESS_WEIGHT = 1e6
-"""What breaking a limit by all of it costs in a score: more than any metric that is compared."""
+BROKEN = 1000.0
+"""What breaking a limit at all costs in a score, and again breaking it by all of it: more than logarithms of
+what is compared can differ by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,8 @@ class Outcome:
         point: what was tried.
         runs: its seeds as far as they are.
         objectives: (objective,) means over these; NaN where nothing is known.
-        score: by which trials are ranked, higher is better.
+        excess: by how much limits are broken, mean over seeds.
+        rank: by which trials are ordered, smaller is better: limits first, then the first objective.
         whole: every seed got to its end.
     """
 
@@ -38,7 +40,8 @@ class Outcome:
     point: Point
     runs: tuple[Run, ...]
     objectives: tuple[float, ...]
-    score: float
+    excess: float
+    rank: tuple[float, float]
     whole: bool
 
 
@@ -54,12 +57,19 @@ def objectives_of(point: Point, runs: Sequence[Run], targets: Sequence[Target]) 
     return tuple(found)
 
 
-def score(runs: Sequence[Run], objectives: Sequence[float], targets: Sequence[Target]) -> float:
-    """The first objective, more is better, less what limits are broken by: as a run keeps its best policy."""
-    if not runs or np.isnan(objectives[0]):
-        return -np.inf
-    sign = 1.0 if targets[0].mode == "max" else -1.0
-    return sign * objectives[0] - EXCESS_WEIGHT * float(np.mean([run.excess for run in runs]))
+def score(value: float, target: Target, excess: float) -> float:
+    """An objective for a searcher, higher is better: its order is kept, and limits come before all else."""
+    if np.isnan(value):
+        return -2 * BROKEN * BROKEN
+    good = value if target.mode == "max" else -value
+    return float(np.sign(good) * np.log1p(abs(good))) - (BROKEN * (1.0 + excess) if excess > 0 else 0.0)
+
+
+def rank(value: float, target: Target, excess: float) -> tuple[float, float]:
+    """By which trials are ordered, as a run keeps its best policy: limits, then the objective."""
+    if np.isnan(value):
+        return np.inf, np.inf
+    return excess, -value if target.mode == "max" else value
 
 
 def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outcome]]:
@@ -76,8 +86,10 @@ def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outco
         _, point = trial.told()
         runs = tuple(run for seed in sweep.seeds if (run := trial.run(seed)) is not None)
         values = objectives_of(point, runs, targets)
-        found.append(Outcome(trial.path.name, point, runs, values, score(runs, values, targets), trial.done))
-    return sweep, targets, sorted(found, key=lambda one: -one.score)
+        excess = float(np.mean([run.excess for run in runs])) if runs else np.inf
+        order = rank(values[0], targets[0], excess)
+        found.append(Outcome(trial.path.name, point, runs, values, excess, order, trial.done))
+    return sweep, targets, sorted(found, key=lambda one: one.rank)
 
 
 def front(found: Sequence[Outcome], targets: Sequence[Target]) -> list[Outcome]:

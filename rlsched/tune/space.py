@@ -18,6 +18,9 @@ Point = Mapping[str, Any]
 """Setting -> its value in one trial."""
 
 Range = Annotated[tuple[float, float], Field(description="lowest and highest")]
+MOST = 2**53
+"""Integers up to which every one is a floating-point number, too."""
+
 KINDS = ("values", "uniform", "log_uniform", "integers", "log_integers")
 
 
@@ -39,8 +42,14 @@ class Domain(Frozen):
                 f"says {' and '.join(given) or 'nothing'}",
                 f"give exactly one of {', '.join(KINDS)}",
             )
-        if self.values is None:
+        if self.values is not None:
+            said = [text(value) for value in self.values]
+            if twice := next((one for one in said if said.count(one) > 1), None):
+                raise SettingError("values", f"name {twice} twice", "name each once")
+        else:
             low, high = self.bounds
+            if self.whole and max(abs(low), abs(high)) > MOST:
+                raise SettingError(given[0], f"value [{low:g}, {high:g}] is too far", f"stay within {MOST:,}")
             if not low < high:
                 raise SettingError(given[0], f"value [{low:g}, {high:g}] is empty", "give [lowest, highest]")
             if self.logarithmic and low <= 0:
@@ -64,6 +73,13 @@ class Domain(Frozen):
         """Whether all of it are numbers."""
         listed = self.values or ()
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed)
+
+    @property
+    def size(self) -> int | None:
+        """So many it may be; None: of a range of numbers without end."""
+        if self.values is not None:
+            return len(self.values)
+        return int(self.bounds[1] - self.bounds[0]) + 1 if self.whole else None
 
     @property
     def whole(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,10 +13,11 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.evaluate.measures import measure
 from rlsched.learn.config import TrainConfig, parse_config
-from rlsched.learn.plan import check_teachers, fit
-from rlsched.scenario import Scenario
+from rlsched.learn.plan import check_teachers, fit, in_place
+from rlsched.scenario import Scenario, rooted
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 from rlsched.tune.playing import contest
 from rlsched.tune.space import Domain, Point, assignments
@@ -101,11 +104,51 @@ class Sweep(Frozen):
                     )
         if self.search.kind == "asha" and self.policy is not None:
             raise SettingError("search.kind", "asha stops trainings, and nothing is trained", "take random")
+        if self.policy is None and self.episodes != Sweep.model_fields["episodes"].default:
+            raise SettingError("episodes", "are played only with a policy", "set validation.episodes in base")
+        self._check_seeds()
+        self._check_asha()
+        self._check_objectives()
+        return self
+
+    def _check_seeds(self) -> None:
+        """Seeds and scenario have places of their own, and what is searched is not set beside."""
+        set_beside = {one.partition("=")[0] for one in self.set}
         for key in ("seed", "scenario"):
             if key in self.space:
                 raise SettingError(f"space.{key}", "cannot be searched", "list seeds beside the space")
+        if "seed" in {*self.base, *set_beside}:
+            raise SettingError("base", "names a seed, and each point is tried with all seeds", "set seeds")
+        for key in self.space:
+            if key in set_beside:
+                raise SettingError(f"space.{key}", "is set, too", "set it, or search it")
+        if self.policy is not None:
+            for key in sorted({*self.base, *(one.partition(".")[0] for one in set_beside)}):
+                if key != "scenario" and key in TrainConfig.model_fields:
+                    raise SettingError(
+                        "base", f"{key} means nothing where nothing is trained", "leave it out"
+                    )
+
+    def _check_asha(self) -> None:
+        """Trials that are compared on the way are of one length."""
+        if self.search.kind != "asha":
+            return
+        for key in ("steps", "minutes", "algo"):
+            if key in self.space:
+                raise SettingError(
+                    f"space.{key}", "has no common halts, at which asha compares", "set search.kind=random"
+                )
+
+    def _check_objectives(self) -> None:
+        names = [target.metric for target in self.objectives]
+        if len(set(names)) < len(names):
+            raise SettingError("objectives", f"value {names}", "name each once")
         for target in self.objectives:
             if target.metric in self.space:
+                if not self.space[target.metric].numeric:
+                    raise SettingError(
+                        "objectives", f"value {target.metric!r} is searched, but no number", "leave it out"
+                    )
                 continue
             try:
                 measure(target.metric)
@@ -115,7 +158,6 @@ class Sweep(Frozen):
                     f"value {target.metric!r} is no metric and not searched",
                     "name one as in the tables of 'rlsched evaluate', or cost.NAME",
                 ) from None
-        return self
 
     def settings(
         self, where: str, point: Point | None = None, more: Iterable[str] = ()
@@ -158,7 +200,7 @@ class Sweep(Frozen):
             return [dict(zip(self.space, values, strict=True)) for values in product(*listed)]
         rng = np.random.default_rng(self.search.seed)
         found: list[dict[str, Any]] = []
-        samples = self.search.samples or 1
+        samples = min(self.search.samples or 1, self.size or sys.maxsize)
         for _ in range(TRIES * samples):
             drawn = {key: domain.draw(rng) for key, domain in self.space.items()}
             if drawn not in found:
@@ -166,6 +208,12 @@ class Sweep(Frozen):
             if len(found) == samples:
                 break
         return found
+
+    @property
+    def size(self) -> int | None:
+        """Points that there are; None: no end of them."""
+        sizes = [domain.size for domain in self.space.values()]
+        return None if None in sizes else prod(size for size in sizes if size is not None)
 
     def rungs(self, steps: int) -> list[int]:
         """Decisions after which trials are compared; the last is the end of the training."""
@@ -187,9 +235,41 @@ def read_sweep(path: Path, overrides: Iterable[str] = ()) -> Sweep:
     """
     where = str(path)
     sweep = validate(Sweep, read_yaml(read_text(path), where), where)
-    sweep = sweep.model_copy(update={"set": (*sweep.set, *overrides)})
+    given = sweep.model_dump(mode="json", exclude_defaults=True)
+    sweep = validate(Sweep, {**given, "set": [*sweep.set, *overrides]}, where)
     check(sweep, where)
-    return sweep
+    return rooted_sweep(sweep, where)
+
+
+PLACES = ("dataset", "workload.file", "power.file", "warm_start.teacher", "search.start")
+"""Settings that name files."""
+
+
+def rooted_sweep(sweep: Sweep, where: str) -> Sweep:
+    """The same with all that it takes from files in it, or named from the root.
+
+    So trials mean the same wherever they run, and whatever becomes of a scenario's file.
+    """
+    scenario, config = sweep.settings(where)
+    trained = {} if sweep.policy is not None else in_place(config).model_dump(mode="json", exclude={"seed"})
+    space = {
+        key: domain.model_copy(update={"values": tuple(map(_rooted, domain.values))})
+        if key in PLACES and domain.values is not None
+        else domain
+        for key, domain in sweep.space.items()
+    }
+    return sweep.model_copy(
+        update={
+            "base": {**trained, "scenario": rooted(scenario).model_dump(mode="json")},
+            "set": (),
+            "space": space,
+            "policy": _rooted(sweep.policy) if is_checkpoint(sweep.policy or "") else sweep.policy,
+        }
+    )
+
+
+def _rooted(path: Any) -> Any:
+    return str(Path(path).resolve()) if isinstance(path, str) and Path(path).exists() else path
 
 
 def check(sweep: Sweep, where: str) -> None:
@@ -217,14 +297,16 @@ def check(sweep: Sweep, where: str) -> None:
                 if key not in error.where:
                     continue  # it may go with others; the whole points are looked at below
                 raise _of_space(error, where, key) from None
-    ends = {key: domain.ends() for key, domain in sweep.space.items()}
-    tried = sweep.points() if sweep.search.kind != "optuna" else [_end(ends, 0), _end(ends, -1)]
-    for point in tried:
+    for point in looked_at(sweep):
         check_point(sweep, where, point)
 
 
-def _end(ends: Mapping[str, tuple[Any, ...]], which: int) -> dict[str, Any]:
-    return {key: values[which] for key, values in ends.items()}
+def looked_at(sweep: Sweep) -> list[dict[str, Any]]:
+    """Points that must be possible: all that are known; of optuna each value beside the first of others."""
+    if sweep.search.kind != "optuna":
+        return sweep.points()
+    first = {key: domain.ends()[0] for key, domain in sweep.space.items()}
+    return [first | {key: value} for key, domain in sweep.space.items() for value in domain.ends()]
 
 
 def _of_space(error: BadInputError, where: str, key: str) -> BadInputError:

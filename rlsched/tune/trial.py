@@ -8,13 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ray import tune
 from ray.tune import PlacementGroupFactory
 
+from rlsched.files import Alone
+from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
 from rlsched.learn.resources import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
+from rlsched.scenario import Scenario
 from rlsched.tune.folder import Run, SweepFolder
 from rlsched.tune.playing import figures
 from rlsched.tune.results import objectives_of, score
@@ -28,6 +32,9 @@ FOLDER = "folder"
 """Where it has that of the sweep."""
 
 SCORE, STEPS = "score", "steps"
+
+OTHERS_S = 60.0
+"""That another process may take to leave the folder of a trial."""
 
 
 class Silent:
@@ -61,14 +68,21 @@ class Trial(tune.Trainable):
         self.point = point_of(self.sweep, config)
         self.trial = at.trial(self.point)
         self.trial.begin(self.point)
+        # Of a driver that was killed, or on a node that is cut off, another may not have ended yet.
+        self.alone = Alone(self.trial.path, OTHERS_S)
         self.where = str(at.path)
         scenario, training = self.sweep.settings(self.where, self.point)
         steps = training.settled(scenario).steps or 1
         self.rungs = self.sweep.rungs(steps) if self.sweep.policy is None else [1]
         self.rung = 0
 
+    def cleanup(self) -> None:
+        """Let others in."""
+        self.alone.let_go()
+
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next point: another process would take seconds to start."""
+        self.cleanup()
         self.setup(new_config)
         return True
 
@@ -81,14 +95,20 @@ class Trial(tune.Trainable):
         halt = self.rungs[self.rung]
         self.rung += 1
         last = self.rung == len(self.rungs)
-        runs = [self._seed(seed, None if last else halt) for seed in self.sweep.seeds]
-        if last:
-            self.trial.finish()
+        runs = None if last else self.trial.halted(halt)
+        if runs is None:
+            runs = [self._seed(seed, None if last else halt) for seed in self.sweep.seeds]
+            if last:
+                self.trial.finish()
+            else:
+                self.trial.save_halt(halt, runs)
         targets = self.sweep.targets(self.where)
         found = objectives_of(self.point, runs, targets)
+        excess = float(np.mean([run.excess for run in runs]))
+        values = zip(targets, found, strict=True)
         return {
-            **{f"objective_{k}": value for k, value in enumerate(found)},
-            SCORE: score(runs, found, targets),
+            **{f"{SCORE}_{k}": score(value, target, excess) for k, (target, value) in enumerate(values)},
+            SCORE: score(found[0], targets[0], excess),
             STEPS: halt,
             "done": last,
         }
@@ -97,25 +117,27 @@ class Trial(tune.Trainable):
         """One seed up to a halt; to its end where there is none."""
         scenario, config = self.sweep.settings(self.where, self.point, [f"seed={seed}"])
         if self.sweep.policy is not None:
-            found = self.trial.run(seed)
-            if found is None:
+            if self.trial.run(seed) is None:
                 began = time.monotonic()
-                values = figures(scenario, self.sweep.policy, self.sweep.episodes, seed)
-                self.trial.save_figures(seed, time.monotonic() - began, values)
-        else:
-            folder = self.trial.training(seed)
-            latest = folder.latest()
-            wanted = halt or config.settled(scenario).steps or 1
-            if latest is None or not self._is_there(latest[1], wanted, config.minutes):
-                begun = (folder.path / "train.yaml").exists()
-                train(scenario, config, folder, Silent(), resume=begun, pause_at=halt)
+                values, excess = figures(scenario, self.sweep.policy, self.sweep.episodes, seed)
+                self.trial.save_figures(seed, time.monotonic() - began, values, excess)
+        elif not self.trial.ended(seed):
+            self._train(scenario, config, seed, halt)
         found = self.trial.run(seed)
         assert found is not None, "a training ends with a checkpoint"
         return found
 
-    def _is_there(self, standing: Standing, wanted: int, minutes: float | None) -> bool:
-        """Whether a training has got so far, or has had its time."""
-        return standing.steps >= wanted or (minutes is not None and standing.seconds >= 60 * minutes)
+    def _train(self, scenario: Scenario, config: TrainConfig, seed: int, halt: int | None) -> None:
+        folder = self.trial.training(seed)
+        latest = folder.latest()
+        if halt is not None and latest is not None and latest[1].steps >= halt:
+            return
+        begun = (folder.path / "train.yaml").exists()
+        reason = train(scenario, config, folder, Silent(), resume=begun, pause_at=halt).reason
+        if reason == "interrupted":  # by who ends Ray, or this process: it is not at the halt
+            raise RuntimeError("the trial was asked to stop")
+        if reason != "paused":
+            self.trial.end(seed)
 
 
 def point_of(sweep: Sweep, config: Mapping[str, Any]) -> dict[str, Any]:

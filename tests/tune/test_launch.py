@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import ray
@@ -20,12 +21,15 @@ from ray.cluster_utils import Cluster
 
 from rlsched.cli.main import main
 from rlsched.errors import BadInputError
+from rlsched.files import Alone
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.session import ray_session
 from rlsched.tune import launch
 from rlsched.tune.folder import SweepFolder
 from rlsched.tune.launch import Progress, run
+from rlsched.tune.results import outcomes
 from rlsched.tune.sweep import Sweep, read_sweep
+from rlsched.tune.trial import Silent, Trial
 
 from .conftest import write
 
@@ -130,21 +134,31 @@ def test_a_killed_sweep_goes_on_and_comes_to_the_same(
 def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
     tiny["seeds"] = [0]
     tiny["space"] = {"ppo.learning_rate": {"log_uniform": [1e-5, 1e-2]}}
-    tiny["search"] = {"kind": "asha", "samples": 4, "reduction": 2}
+    tiny["search"] = {"kind": "asha", "samples": 6, "reduction": 2}
+    tiny["parallel"] = 1
+    tiny["objectives"] = [{"metric": "ppo.learning_rate", "mode": "max"}]  # so that it is known who is worse
+    sweep = Sweep.model_validate(tiny)
+    rates = [point["ppo.learning_rate"] for point in sweep.points()]
+    assert any(rate < np.median(rates[:k]) for k, rate in enumerate(rates) if k)
     folder = SweepFolder(tmp_path / "sweep")
-    ended = run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    ended = run(sweep, folder, nothing, resume=False, address=None)
     assert (ended.reason, ended.errors) == ("all tried", {})
-    assert ended.progress.done + ended.progress.stopped == 4
+    assert ended.progress.done + ended.progress.stopped == 6
     assert ended.progress.done >= 1
+    assert ended.progress.stopped >= 1
+    assert folder.trial({"ppo.learning_rate": max(rates)}).done
     steps = sorted(int(rows[-1]["steps"]) for rows in (trial.training(0).rows() for trial in folder.trials()))
     assert set(steps) <= {1024, 2048, 4096}
     assert sum(step == 4096 for step in steps) == ended.progress.done
+    before = {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()}
+    again = run(sweep, folder, nothing, resume=True, address=None)
+    assert (again.progress.done, again.progress.stopped) == (ended.progress.done, ended.progress.stopped)
+    assert {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()} == before
 
 
 def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
     """Of nothing that is trained, with two objectives; half of the points are there already."""
-    tiny["policy"] = "packing:now"
-    tiny["episodes"] = 2
+    tiny |= {"policy": "packing:now", "episodes": 2, "base": {"scenario": "green-10"}}
     tiny["space"] = {"workload.load": {"uniform": [0.4, 1.2]}, "decision.window": {"values": [2, 5]}}
     tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "workload.load", "mode": "max"}]
     tiny["search"] = {"kind": "optuna", "samples": 3}
@@ -159,6 +173,18 @@ def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: None, t
     after = {trial.path.name: trial.run(0) for trial in folder.trials()}
     assert len(after) == 6
     assert {name: after[name] for name in before} == before  # not even their seconds
+
+
+def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+    """Where there are but four: they are all tried, whatever is asked for."""
+    tiny |= {"policy": "packing:now", "episodes": 1, "seeds": [0], "set": ["episode.max_ticks=50"]}
+    tiny["base"] = {"scenario": "green-10"}
+    tiny["space"] = {"workload.load": {"values": [0.5, 1.0]}, "decision.window": {"integers": [4, 5]}}
+    tiny["search"] = {"kind": "optuna", "samples": 9}
+    folder = SweepFolder(tmp_path / "sweep")
+    ended = run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    assert (ended.reason, ended.progress.done, ended.progress.trials) == ("all tried", 4, 4)
+    assert len(folder.trials()) == 4
 
 
 def test_a_trial_that_fails_is_told_of(
@@ -177,6 +203,64 @@ def test_a_trial_that_fails_is_told_of(
     assert "1 of 2 trials at their end, 1 failed" in said
     assert f"{trial.path.name} failed: " in said
     assert "seed-0" in said.split("failed: ")[1]
+
+
+def test_a_trial_that_cannot_begin_is_told_of(
+    tiny: dict[str, Any], kept_ray: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny["failures"] = 0
+    path, out = write(tmp_path / "sweep.yaml", tiny), tmp_path / "out"
+    (out / "trials").mkdir(parents=True)
+    (out / "trials" / SweepFolder(out).trial(read_sweep(path).points()[1]).path.name).touch()
+    assert main(["tune", str(path), "--out", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 trials at their end, 1 failed" in said
+    assert "failed: " in said.split("1 failed")[1]
+
+
+def test_who_is_asked_to_stop_is_not_at_its_end(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """As by `ray stop`, or a scheduler that ends a job: Ray Tune begins the trial again."""
+    folder = SweepFolder(tmp_path / "sweep")
+    tiny["seeds"] = [0]
+    sweep = Sweep.model_validate(tiny)
+    folder.create(sweep)
+    point = sweep.points()[0]
+    trial = Trial.__new__(Trial)
+    trial.setup({"folder": str(folder.path), "point": point})
+    stopping = Silent()
+    stopping.update = lambda *_: signal.raise_signal(signal.SIGTERM)  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlsched.tune.trial.Silent", lambda: stopping)
+        with ray_session(None), pytest.raises(RuntimeError, match="asked to stop"):
+            trial.step()
+    assert not trial.trial.done
+    assert not trial.trial.ended(0)
+    latest = trial.trial.training(0).latest()
+    assert latest is not None
+    assert 0 < latest[1].steps < 4096
+    trial.cleanup()
+
+
+def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path / "sweep")
+    sweep = Sweep.model_validate(tiny)
+    folder.create(sweep)
+    other = Alone(folder.path)
+    with pytest.raises(BadInputError, match="is searched by another process"):
+        run(sweep, folder, nothing, resume=True, address=None)
+    other.let_go()
+
+
+def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+    tiny |= {"policy": "packing:now", "episodes": 3, "seeds": [0], "set": ["episode.max_ticks=300"]}
+    tiny["base"] = {"scenario": "green-10"}
+    tiny["space"] = {"objective.costs.delayed_jobs": {"values": [1.0, 1e6]}}
+    folder = SweepFolder(tmp_path / "sweep")
+    run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    _, _, found = outcomes(folder)
+    assert [one.point["objective.costs.delayed_jobs"] for one in found] == [1e6, 1.0]
+    paid = found[1].runs[0].figures["cost.delayed_jobs"]
+    assert [one.excess for one in found] == [0.0, pytest.approx(paid - 1.0)]
 
 
 def test_what_ray_never_has_is_said_before_anything_starts(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlsched.learn.config import read_config
 from rlsched.tune.folder import Run, SweepFolder
-from rlsched.tune.results import Outcome, front, objectives_of, outcomes, save, score
+from rlsched.tune.results import Outcome, front, objectives_of, outcomes, rank, save, score
 from rlsched.tune.sweep import Sweep, Target
 
 TARGETS = (Target(metric="job_value_ratio", mode="max"), Target(metric="wait", mode="min"))
@@ -20,7 +20,7 @@ TARGETS = (Target(metric="job_value_ratio", mode="max"), Target(metric="wait", m
 
 def outcome(name: str, values: tuple[float, float], excess: float = 0.0, whole: bool = True) -> Outcome:
     run = Run(0, 1, 1.0, excess, dict(zip(("job_value_ratio", "wait"), values, strict=True)))
-    return Outcome(name, {}, (run,), values, score([run], values, TARGETS), whole)
+    return Outcome(name, {}, (run,), values, excess, rank(values[0], TARGETS[0], excess), whole)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
@@ -42,7 +42,7 @@ def test_the_front_is_whom_nobody_beats(values: list[tuple[int, int]]) -> None:
 def test_who_breaks_limits_is_behind_who_keeps_them() -> None:
     kept, broken = outcome("kept", (0.2, 5.0)), outcome("broken", (0.9, 1.0), excess=1e-3)
     unfinished = outcome("unfinished", (0.95, 0.5), whole=False)
-    assert kept.score > broken.score
+    assert kept.rank < broken.rank
     assert [one.name for one in front([kept, broken, unfinished], TARGETS)] == ["kept"]
     assert [one.name for one in front([broken], TARGETS)] == ["broken"]
 
@@ -53,7 +53,21 @@ def test_objectives_are_means_of_seeds_or_what_was_searched() -> None:
     assert objectives_of({"a.b": 7}, runs, targets) == (1.0, 7.0)
     missing = objectives_of({}, runs, (Target(metric="slowdown", mode="min"),))
     assert np.isnan(missing[0])
-    assert score(runs, missing, targets) == -np.inf
+
+
+@given(*[st.floats(-1e9, 1e9)] * 2, *[st.floats(0, 100)] * 2, st.sampled_from(["max", "min"]))
+def test_searchers_are_told_the_order_of_trials(a: float, b: float, x: float, y: float, mode: str) -> None:
+    """Who keeps limits is ahead of who breaks them, on whatever scale the objective is."""
+    target = Target.model_validate({"metric": "wait", "mode": mode})
+    for first, second in (((a, x), (b, y)), ((a, 0.0), (b, y)), ((a, 0.0), (b, 0.0))):
+        ahead = rank(first[0], target, first[1]) < rank(second[0], target, second[1])
+        if first[1] == 0 or second[1] == 0:
+            if (first[1] == 0) != (second[1] == 0):
+                higher = score(first[0], target, first[1]) > score(second[0], target, second[1])
+                assert ahead == higher
+            elif abs(a - b) > 1e-3 * max(1.0, abs(a), abs(b)):
+                assert ahead == (score(a, target, 0.0) > score(b, target, 0.0))
+    assert score(float("nan"), target, 0.0) < score(a, target, 100.0)
 
 
 def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -61,6 +75,7 @@ def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Pa
     sweep = Sweep.model_validate(
         {
             **tiny,
+            "base": {"scenario": "green-10"},
             "policy": "sjf:now",
             "space": {"workload.load": {"values": [0.5, 1.0, 1.5]}, "decision.window": {"values": [5]}},
             "objectives": [{"metric": "job_value_ratio"}, {"metric": "workload.load", "mode": "max"}],

@@ -44,7 +44,41 @@ def changed(sweep: dict[str, Any], **more: Any) -> dict[str, Any]:
         ({"search": {"kind": "random", "samples": 3, "halts": 3}}, "search.halts: means nothing to random"),
         ({"seeds": [1, 1]}, r"seeds: value \[1, 1\]; name each once"),
         ({"objectives": [{"metric": "speed"}]}, "objectives: value 'speed' is no metric and not searched"),
-        ({"policy": "packing:now"}, "space.ppo.learning_rate: means nothing where nothing is trained"),
+        ({"policy": "packing:now"}, "base: algo means nothing where nothing is trained; leave it out"),
+        (
+            {"policy": "packing:now", "base": {"scenario": "green-10"}},
+            "space.ppo.learning_rate: means nothing where nothing is trained",
+        ),
+        ({"episodes": 50}, "episodes: are played only with a policy"),
+        ({"set": ["seed=3"]}, "base: names a seed, and each point is tried with all seeds"),
+        ({"set": ["ppo.learning_rate=0.5"]}, "space.ppo.learning_rate: is set, too; set it, or search it"),
+        (
+            {"space": {"ppo.epochs": {"values": [2, 2]}}},
+            "space.ppo.epochs.values: name 2 twice; name each once",
+        ),
+        (
+            {"space": {"ppo.epochs": {"integers": [1, 10**20]}}},
+            "space.ppo.epochs.integers: value .* is too far",
+        ),
+        ({"objectives": [{"metric": "wait"}, {"metric": "wait"}]}, r"objectives: value \['wait', 'wait'\]"),
+        (
+            {"space": {"network.hidden": {"values": [[8]]}}, "objectives": [{"metric": "network.hidden"}]},
+            "objectives: value 'network.hidden' is searched, but no number",
+        ),
+        (
+            {"space": {"steps": {"values": [512, 1024]}}, "search": {"kind": "asha", "samples": 2}},
+            "space.steps: has no common halts, at which asha compares; set search.kind=random",
+        ),
+        (
+            {
+                "space": {
+                    "network.hidden": {"values": [[8], [4]]},
+                    "ppo.minibatch": {"values": [64, 9999, 128]},
+                },
+                "search": {"kind": "optuna", "samples": 4},
+            },
+            "ppo.minibatch=9999",
+        ),
         ({"base": {"scenario": "green-11"}}, "unknown scenario 'green-11'"),
         (
             {"space": {"ppo.minibatch": {"values": [64, 4096]}, "sampling.fragment": {"values": [8, 512]}}},
@@ -70,6 +104,7 @@ def test_values_that_need_each_other_are_no_mistake(tiny: dict[str, Any], tmp_pa
 
 def test_a_policy_that_cannot_play_is_refused(tiny: dict[str, Any], tmp_path: Path) -> None:
     space = {"workload.load": {"values": [0.5]}}
+    tiny["base"] = {"scenario": "green-10"}
     for policy, line in (("packng:now", "did you mean 'packing'"), ("packing:easy", "means nothing")):
         path = write(tmp_path / "sweep.yaml", changed(tiny, space=space, policy=policy))
         with pytest.raises(BadInputError, match=line):
@@ -109,6 +144,24 @@ def test_assignments_of_the_command_line_come_last(tiny: dict[str, Any], tmp_pat
     scenario, config = sweep.settings("here", sweep.points()[1], ["seed=5"])
     assert (config.steps, config.seed, config.ppo.learning_rate) == (512, 5, 0.0001)
     assert scenario.episode.max_ticks == 7
+
+
+def test_what_is_named_by_files_is_in_it_or_named_from_the_root(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials run in folders of their own, and a scenario's file may change while they do."""
+    monkeypatch.chdir(tmp_path)
+    write(Path("own.yaml"), {"workload": {"kind": "swf", "file": "jobs.swf"}, "cluster": {}})
+    lines = [f"{k} {k * 60} 0 60 4 -1 -1 4 90 -1 1 1 1 1 1 -1 -1 -1" for k in range(1, 900)]
+    Path("jobs.swf").write_text("; MaxProcs: 16\n" + "\n".join(lines) + "\n")
+    tiny["base"]["scenario"] = "own.yaml"
+    tiny["set"] = ["episode.jobs=64", "dataset=null"]
+    sweep = read_sweep(write(Path("sweep.yaml"), tiny))
+    Path("own.yaml").unlink()
+    monkeypatch.chdir("/")
+    scenario, config = sweep.settings("here", sweep.points()[0])
+    assert scenario.workload.file == tmp_path / "jobs.swf"
+    assert (scenario.episode.jobs, config.steps, config.sampling.fragment) == (64, 4096, 64)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
