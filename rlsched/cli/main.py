@@ -115,7 +115,8 @@ def explain(error: Exception, debug: bool) -> int:
     if hasattr(error, "format_message"):  # of typer, or of click below older ones: an option that is wrong
         command = getattr(getattr(error, "ctx", None), "command_path", "rlsched")
         message = _INVALID.sub(r"\1: ", error.format_message().rstrip("."))
-        say(f"error: {message}; see {command} --help")
+        if message:  # else its help has been shown, for want of anything to do
+            say(f"error: {message}; see {command} --help")
         return BAD_INPUT
     say(f"failed: {type(error).__name__}: {error}{'' if debug else ' (--debug shows where)'}")
     for note in () if debug else getattr(error, "__notes__", ()):  # a traceback has them already

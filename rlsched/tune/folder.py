@@ -183,7 +183,9 @@ class SweepFolder:
         """
         file = self.path / SWEEP
         if not file.exists():
-            raise BadInputError(str(self.path), "holds no sweep", "leave out --resume to begin one")
+            raise BadInputError(
+                str(self.path), "holds no sweep", "name the folder of one, or begin with rlsched tune FILE"
+            )
         return validate(Sweep, read_yaml(read_text(file), str(file)), str(file))
 
     def trial(self, point: Point) -> TrialFolder:

@@ -141,3 +141,10 @@ def test_a_shown_scenario_reads_as_itself(rlsched: Run, tmp_path: Path, name: st
     assert load(copy) == load(name)
     changed = rlsched("scenarios", "show", copy, "--set", "cluster.resources.0.units=7").out
     assert yaml.safe_load(changed)["cluster"]["resources"][0]["units"] == 7
+
+
+@pytest.mark.parametrize("group", ["dataset", "tune"])
+def test_a_group_without_a_command_shows_its_help(rlsched: Run, group: str) -> None:
+    found = rlsched(group)
+    assert (found.code, found.err) == (2, "")
+    assert "Commands" in found.out
