@@ -152,7 +152,7 @@ def table(study: Asked, load: str, results: Sequence[EpisodeResult]) -> str:
             possible = "possible" if costs[cheapest] <= share * without else "below every order"
             over = f"{one.over.mean:+,.0f} [{one.over.low:+,.0f}, {one.over.high:+,.0f}]"
             ahead = (
-                "dearest orders only"
+                "every order pays more"
                 if not one.order
                 else (f"{one.ahead.mean:+.2f} [{one.ahead.low:+.2f}, {one.ahead.high:+.2f}] to {one.order}")
             )
