@@ -102,7 +102,7 @@ class Shell:
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
         if words[0] == "tune" and "show" not in words:
             words += ["--address", self._address]
-            if "--resume" not in words:
+            if "--resume" not in words and "battery" not in command:  # which trains nothing
                 words += shlex.split(SHORTER.replace("--steps 64", "--set steps=64"))
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
         if words[0] == "evaluate" and "--episodes" in words:

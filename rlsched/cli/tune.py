@@ -293,10 +293,12 @@ def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
         console.print(f"and {len(result.trials) - SHOWN} more in the page")
     for line in findings(result):
         console.print(line, markup=False)
-    console.print(f"page         {folder.report}\ntable        {folder.results}")
+    console.print(f"page         {folder.report}\ntable        {folder.results}", soft_wrap=True)
     if folder.best.exists():
         sweep = folder.read()
         if sweep.policy is None:
-            console.print(f"train it     rlsched train {folder.best} --out {folder.path}-best")
+            command = f"rlsched train {folder.best} --out {folder.path}-best"
+            console.print(f"train it     {command}", soft_wrap=True)
         else:
-            console.print(f"play it      rlsched simulate --scenario {folder.best} --policy {sweep.policy}")
+            command = f"rlsched simulate --scenario {folder.best} --policy {sweep.policy}"
+            console.print(f"play it      {command}", soft_wrap=True)

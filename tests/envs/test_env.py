@@ -18,7 +18,8 @@ from rlsched.jobs import JobTable
 from rlsched.scenario import ObservationBlock, Scenario, names
 from tests.envs.examples import changed, legal
 
-BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming"})
+OF_HORIZONS = {"image", "profile", "coming", "supply"}
+BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in OF_HORIZONS)
 COMBINATIONS = [chosen for size in range(1, 5) for chosen in combinations(BLOCKS, size)]
 
 
