@@ -94,9 +94,8 @@ def learn(study: Asked, load: str, seed: int) -> None:
     train(free, [*scenario_of(load), *words, *steps], seed=seed, threads=study.threads)
     for kind in (*SHARES, "lagrange"):
         share = LAGRANGE_SHARE if kind == "lagrange" else kind
-        plain = ["--set", "cocorl.pid.kp=0", "--set", "cocorl.pid.kd=0"] if kind == "lagrange" else []
         limit = ["--limit", f"{COST}=auto:{share}", "--unconstrained", str(free)]
-        words = [*scenario_of(load), "--algo", "cocorl", *limit, *plain, *steps]
+        words = [*scenario_of(load), "--algo", "cocorl", *limit, *CONTROLLERS.get(kind, []), *steps]
         train(run_of(study, load, kind, seed), words, seed=seed, threads=study.threads)
 
 

@@ -33,6 +33,10 @@ def unfinished_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
+RETRY_S = 0.2
+"""Between looks whether somebody has left a folder."""
+
+
 class Alone:
     """Keeps other processes out of a folder, until it is let go or this process ends.
 
@@ -55,7 +59,7 @@ class Alone:
                 if time.monotonic() >= until:
                     self.let_go()
                     raise
-                time.sleep(0.2)
+                time.sleep(RETRY_S)  # flock itself waits for ever, or not at all
             else:
                 return
 

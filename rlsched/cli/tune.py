@@ -90,7 +90,8 @@ def run(
             raise BadInputError(
                 str(folder.path), "was begun with other settings", "name another --out, or leave FILE out"
             )
-        check(sweep, str(folder.path))
+        if config is None:
+            check(sweep, str(folder.path))
     else:
         folder.check_free()
     output.announce_compiling()
@@ -183,8 +184,9 @@ def write(folder: SweepFolder) -> SweepResult:
     from rlsched.report.sweeps import render_sweep
     from rlsched.tune.results import outcomes, save
 
-    save(folder)
-    result = to_report(folder, *outcomes(folder))
+    found = outcomes(folder)
+    save(folder, *found)
+    result = to_report(folder, *found)
     page, pictures = render_sweep(result)
     try:
         for name, png in pictures.items():
@@ -274,14 +276,13 @@ def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
 
     console = output.people(json)
     scales = [scale_of(result, k) for k in range(len(result.objectives))]
-    reached = [k for k, name in enumerate(result.objectives) if name not in result.keys]
-    headed = [labelled(list(result.objectives)[k], scales[k]) for k in reached]
+    headed = [labelled(list(result.objectives)[k], scales[k]) for k in result.reached]
     limits = ["limits"] if result.limited else []
     columns = ["trial", *result.keys, *headed, *limits]
     table = plain_table(None, columns, right=[*result.keys, *headed])
     for trial in result.trials[:SHOWN]:
         told = [value if isinstance(value, str) else number(value) for value in trial.settings.values()]
-        for k in reached:
+        for k in result.reached:
             each = trial.values[k]
             spread = f" [{scales[k](each.min())}, {scales[k](each.max())}]" if each.size else ""
             told.append(scales[k](trial.means[k]) + spread)

@@ -93,11 +93,16 @@ class SweepResult:
         """What was searched."""
         return list(self.trials[0].settings) if self.trials else []
 
+    @property
+    def reached(self) -> list[int]:
+        """Objectives that came of it, and were not set."""
+        return [k for k, name in enumerate(self.objectives) if name not in self.keys]
+
 
 def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
     """The page, and its pictures by file name."""
     pictures: dict[str, tuple[str, bytes]] = {}
-    if any(np.isfinite(trial.values).any() for trial in result.trials):
+    if any(np.isfinite(trial.values).any() for trial in result.trials) and result.reached:
         marked = "; blue: on the front" if len(result.objectives) > 1 else ""
         caption = (
             f"Objectives by what was searched: means of seeds, with their range; orange: the best{marked}"
@@ -150,15 +155,14 @@ def trial_table(result: SweepResult) -> str:
     """All trials, the best first."""
     scales = [scale_of(result, k) for k in range(len(result.objectives))]
     header = ["Trial", *map(escape, result.keys)]
-    reached = [k for k, name in enumerate(result.objectives) if name not in result.keys]
-    header += [escape(labelled(list(result.objectives)[k], scales[k])) for k in reached]
+    header += [escape(labelled(list(result.objectives)[k], scales[k])) for k in result.reached]
     header += (["Limits"] if result.limited else []) + ["Decisions", "Minutes"]
     rows = []
     for trial in result.trials:
         tags = ' <span class="tag learned">front</span>' if trial.front and len(result.objectives) > 1 else ""
         tags += "" if trial.whole else ' <span class="tag bad">not at its end</span>'
         row = [escape(trial.name) + tags, *(escape(_shown(value)) for value in trial.settings.values())]
-        for k in reached:
+        for k in result.reached:
             spread = _range(trial.values[k], scales[k])
             row.append(f'{scales[k](trial.means[k])} <span class="range">{spread}</span>')
         if result.limited:
@@ -175,10 +179,9 @@ def _range(values: FloatArray, scale: Scale) -> str:
 def draw_settings(result: SweepResult) -> Figure:
     """A panel for each objective and searched setting: trials as points, the best in colour."""
     keys = result.keys
-    reached = [k for k, name in enumerate(result.objectives) if name not in keys]
-    pairs = [(place, k, key) for place, k in enumerate(reached) for key in keys]
+    pairs = [(place, k, key) for place, k in enumerate(result.reached) for key in keys]
     columns = min(COLUMNS, len(keys))
-    rows = -(-len(keys) // columns) * len(reached)
+    rows = -(-len(keys) // columns) * len(result.reached)
     with house_style():
         figure = new_figure(3.6 * max(2, columns), 2.9 * rows)
         for place, k, key in pairs:
@@ -215,7 +218,7 @@ def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
 
 
 def draw_front(result: SweepResult) -> Figure:
-    """The first two objectives against each other, and the front joined."""
+    """The first two objectives against each other; where there are no others, the front joined."""
     names, scales = list(result.objectives)[:2], [scale_of(result, k) for k in (0, 1)]
     with house_style():
         figure = new_figure(7.5, 5.0)

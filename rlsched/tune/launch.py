@@ -19,8 +19,7 @@ from rlsched.files import Alone
 from rlsched.learn.resources import check_resources
 from rlsched.learn.session import ray_session
 from rlsched.tune.folder import SweepFolder, TrialFolder
-from rlsched.tune.results import save
-from rlsched.tune.space import Point, text
+from rlsched.tune.space import Point
 from rlsched.tune.sweep import Sweep, Target, looked_at
 from rlsched.tune.trial import FOLDER, POINT, SCORE, STEPS, Trial, needs, placed, point_of
 
@@ -74,7 +73,7 @@ class Ended:
 
 
 def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, address: str | None) -> Ended:
-    """Try every point, and write down what came of it.
+    """Try every point; what comes of it is in the folders of trials (`results.outcomes`).
 
     A sweep that goes on begins again, with the same points, and every trial goes on with what its folder has:
     nothing depends on what Ray Tune remembers.
@@ -107,7 +106,6 @@ def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, addr
         try:
             follower = Follower(sweep, folder, watch)
             tuner(sweep, folder, follower).fit()
-            save(folder)
         finally:
             alone.let_go()
     follower.look()
@@ -173,9 +171,8 @@ def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> An
 
     told.set_verbosity(told.ERROR)
     before = [
-        {key: text(value) if sweep.space[key].values is not None else value for key, value in point.items()}
+        {key: sweep.space[key].to_text(value) for key, value in trial.told()[1].items()}
         for trial in folder.trials()
-        for _, point in [trial.told()]
     ]
     several = len(targets) > 1
     samples = sweep.search.samples or 1
@@ -198,6 +195,7 @@ class Follower(Callback):
         self.sweep, self.folder, self.watch = sweep, folder, watch
         self.total = len(sweep.points())
         self.steps = self.steps_of({})
+        self.wanted: dict[str, int] = {}
         self.broken: list[Any] = []
         self.best: tuple[float, Point] | None = None
         self.done, self.stopped, self.failed = 0, 0, 0
@@ -250,7 +248,10 @@ class Follower(Callback):
         """Of one trial that is not at its end."""
         found = [trial.training(seed).latest() for seed in self.sweep.seeds]
         steps = [0 if one is None else one[1].steps for one in found]
-        return min(1.0, sum(steps) / (self.steps_of(trial.told()[1]) * len(steps)))
+        name = trial.path.name
+        if name not in self.wanted:
+            self.wanted[name] = self.steps_of(trial.told()[1])
+        return min(1.0, sum(steps) / (self.wanted[name] * len(steps)))
 
     def steps_of(self, point: Point) -> int:
         """Decisions of each training of a trial."""

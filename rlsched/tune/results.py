@@ -21,6 +21,9 @@ BROKEN = 1000.0
 """What breaking a limit at all costs in a score, and again breaking it by all of it: more than logarithms of
 what is compared can differ by."""
 
+UNKNOWN = -1e12
+"""The score of a trial that told nothing: searchers take no infinity."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -60,7 +63,7 @@ def objectives_of(point: Point, runs: Sequence[Run], targets: Sequence[Target]) 
 def score(value: float, target: Target, excess: float) -> float:
     """An objective for a searcher, higher is better: its order is kept, and limits come before all else."""
     if np.isnan(value):
-        return -2 * BROKEN * BROKEN
+        return UNKNOWN
     good = value if target.mode == "max" else -value
     return float(np.sign(good) * np.log1p(abs(good))) - (BROKEN * (1.0 + excess) if excess > 0 else 0.0)
 
@@ -138,13 +141,18 @@ def table(sweep: Sweep, found: Sequence[Outcome], targets: Sequence[Target]) -> 
     return pd.DataFrame(rows)
 
 
-def save(folder: SweepFolder) -> None:
+def save(folder: SweepFolder, sweep: Sweep, targets: Sequence[Target], found: Sequence[Outcome]) -> None:
     """Write results.parquet, and the best settings as files to train with.
+
+    Args:
+        folder: of the sweep.
+        sweep: these and what follows as `outcomes` gives them.
+        targets: likewise.
+        found: likewise.
 
     Raises:
         BadInputError: the folder cannot be written.
     """
-    sweep, targets, found = outcomes(folder)
     buffer = BytesIO()
     table(sweep, found, targets).to_parquet(buffer, index=False)
     try:

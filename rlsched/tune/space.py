@@ -104,11 +104,15 @@ class Domain(Frozen):
     def of_tune(self) -> Any:
         """The same for a searcher of Ray Tune; what is listed as text, for some know but plain values."""
         if self.values is not None:
-            return tune.choice([text(value) for value in self.values])
+            return tune.choice([self.to_text(value) for value in self.values])
         low, high = self.bounds
         if self.whole:  # their highest is not included
             return (tune.lograndint if self.logarithmic else tune.randint)(int(low), int(high) + 1)
         return (tune.loguniform if self.logarithmic else tune.uniform)(low, high)
+
+    def to_text(self, value: Any) -> Any:
+        """A value as a searcher knows it."""
+        return value if self.values is None else text(value)
 
     def of_text(self, told: Any) -> Any:
         """The value that a searcher chose."""

@@ -234,9 +234,10 @@ def read_sweep(path: Path, overrides: Iterable[str] = ()) -> Sweep:
         BadInputError: the file, a key or a value is wrong.
     """
     where = str(path)
-    sweep = validate(Sweep, read_yaml(read_text(path), where), where)
-    given = sweep.model_dump(mode="json", exclude_defaults=True)
-    sweep = validate(Sweep, {**given, "set": [*sweep.set, *overrides]}, where)
+    values = read_yaml(read_text(path), where)
+    sweep = validate(Sweep, values, where)
+    if more := list(overrides):
+        sweep = validate(Sweep, {**values, "set": [*sweep.set, *more]}, where)
     check(sweep, where)
     return rooted_sweep(sweep, where)
 

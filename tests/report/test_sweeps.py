@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -69,3 +70,10 @@ def test_without_a_trial_there_is_a_page_all_the_same(result: SweepResult) -> No
     rendered, pictures = render_sweep(empty)
     assert "No trial of 0 is at its end yet." in Page(rendered).text
     assert not pictures
+
+
+def test_what_is_only_set_has_no_pictures(result: SweepResult) -> None:
+    only = replace(result, objectives={"ppo.rate": True})
+    rendered, pictures = render_sweep(only)
+    assert not pictures
+    assert "a" in Page(rendered).text

@@ -22,7 +22,7 @@ from ray.cluster_utils import Cluster
 from rlsched.cli.main import main
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
-from rlsched.learn.folder import RunFolder
+from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.session import ray_session
 from rlsched.tune import launch
 from rlsched.tune.folder import SweepFolder
@@ -227,10 +227,15 @@ def test_who_is_asked_to_stop_is_not_at_its_end(tiny: dict[str, Any], tmp_path: 
     point = sweep.points()[0]
     trial = Trial.__new__(Trial)
     trial.setup({"folder": str(folder.path), "point": point})
-    stopping = Silent()
-    stopping.update = lambda *_: signal.raise_signal(signal.SIGTERM)  # type: ignore[method-assign]
+
+    class Stopping(Silent):
+        """Asks, as soon as something was learned."""
+
+        def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlsched.tune.trial.Silent", lambda: stopping)
+        patch.setattr("rlsched.tune.trial.Silent", Stopping)
         with ray_session(None), pytest.raises(RuntimeError, match="asked to stop"):
             trial.step()
     assert not trial.trial.done
