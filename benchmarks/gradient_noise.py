@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from rlsched.envs.vector import SchedulingVectorEnv
+from rlsched.learn.critic import Critic
 from rlsched.learn.gae import advantages
-from rlsched.learn.networks import Critic, JobScorer, build_policy
+from rlsched.learn.networks import JobScorer, build_policy
 from rlsched.learn.sections import Network
 from rlsched.scenario import load
 from rlsched.sim.layout import job_features

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.networks import Critic, build_policy
+from rlsched.learn.critic import Critic
+from rlsched.learn.networks import build_policy
 from rlsched.learn.sampling import TrainingVectorEnv
 from rlsched.learn.scale import expected_returns
 from rlsched.scenario import load

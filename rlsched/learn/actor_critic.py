@@ -20,8 +20,8 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
 from rlsched.learn.blocks import EncodedPolicy
+from rlsched.learn.critic import Critic, Seen
 from rlsched.learn.module import MaskedModule, Worth
-from rlsched.learn.networks import Critic, Seen
 from rlsched.learn.popart import PopArt
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout

@@ -23,7 +23,8 @@ from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
-from rlsched.learn.networks import Critic, build_policy
+from rlsched.learn.critic import Critic
+from rlsched.learn.networks import build_policy
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation
 from rlsched.sim.layout import Layout

@@ -7,105 +7,29 @@ follow the clock are written for the whole window at once, with a logarithm that
 from __future__ import annotations
 
 from math import log2
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import shared, step
-from rlsched.sim.energy import power_index, with_error
-from rlsched.sim.layout import GREEN_WITHIN
+from rlsched.sim.daylight import observe_green, observe_supply
 from rlsched.sim.outcome import Outcome
-from rlsched.sim.picture import Picture, draw, wipe
+from rlsched.sim.picture import draw, wipe
 from rlsched.sim.state import JOB_BITS, JOB_MASK, State
+from rlsched.sim.view import (
+    ABSENT,
+    HOUR_S,
+    LOG_JOBS,
+    LOG_RATE,
+    View,
+    log2_all,
+    log_ticks,
+    log_time,
+    log_whole,
+)
 
-ABSENT = -1  # offset of a block that is not observed
 NUM_STATIC = 5  # static job columns beside the two per resource: present, requested, and three at submit
 NUM_MOVING = 5  # job columns after these that change while it waits
 NUM_STATIC_LOT = 4  # static job columns after these, with a horizon
-LOG_JOBS = 1.0 / log2(1.0 + 1e5)  # queue lengths are log-scaled against 100,000 jobs
-LOG_RATE = 1.0 / log2(1.0 + 1e6)  # waiting jobs of the shortest kind, log-scaled against a million
-HOUR_S = 3600.0
-LOGS = np.log2(1.0 + np.arange(2048))
-LANES = 16  # float32 numbers that are worked on at once
-
-Float32Array = NDArray[np.float32]
-
-
-class View(NamedTuple):
-    """Where the blocks go and how times are scaled."""
-
-    vector: Float32Array  # (env, size)
-    shown: NDArray[np.int32]  # (env, slot) job row whose static columns stand there
-    num_shown: IntArray  # (env,)
-    jobs_at: int  # offsets in the vector, or ABSENT
-    events_at: int
-    queue_at: int
-    outlook_at: int
-    coming_at: int
-    coming: IntArray  # (look,) jobs that are looked ahead
-    profile_at: int
-    supply_at: int
-    full_w: float  # watts of the cluster with all units on and at work
-    busy_w: FloatArray  # (resource,) watts that a unit draws at work beyond what it draws when idle
-    idle_w: FloatArray  # (resource,) of a unit that is on
-    forecast_error: float
-    left_over: FloatArray  # (tick,) scratch: share of the full draw that wind and sun leave over
-    fed: FloatArray  # (tick + 1,) scratch
-    job_columns: int
-    price_top: float  # value per tick of a job on the whole cluster with qos 1
-    density_top: float  # highest price
-    capacity_wh: float  # of the battery
-    picture: Picture
-    num_events: int
-    shares: FloatArray  # (resource,) of a unit in those of the cluster
-    log_time: float  # 1 / log2(1 + longest time in ticks)
-    tick_s: float
-    rows: NDArray[np.int32]  # (events,) scratch
-    numbers: Float32Array  # (2 x slots or events, made up to LANES,) scratch
-    number_bits: NDArray[np.int32]  # the same memory as bits
-    mantissas: Float32Array  # scratch
-    mantissa_bits: NDArray[np.int32]  # the same memory as bits
-
-
-@step
-def log2_all(v: View, count: int) -> None:
-    """Replace the first `count` numbers (all >= 1) by their binary logarithm, to 2e-5.
-
-    log2(2^e m) = e + 2 / ln 2 * atanh((m - 1) / (m + 1)), four terms of the series. In whole vectors: what is
-    behind the last number means nothing, and leaving it out takes longer than a few jobs themselves.
-    """
-    count = (count + LANES - 1) // LANES * LANES
-    for k in range(count):
-        v.mantissa_bits[k] = (v.number_bits[k] & 0x7FFFFF) | 0x3F800000
-    for k in range(count):
-        exponent = np.float32((v.number_bits[k] >> 23) - 127)
-        m = v.mantissas[k]
-        z = (m - np.float32(1)) / (m + np.float32(1))
-        zz = z * z
-        series = np.float32(1) + zz * (np.float32(1 / 3) + zz * (np.float32(1 / 5) + zz * np.float32(1 / 7)))
-        v.numbers[k] = exponent + np.float32(2.885390082) * z * series
-
-
-@step
-def log_time(v: View, ticks: float) -> float:
-    """A time in [0, 1]: log-scaled and clipped."""
-    return min(1.0, log2(1.0 + max(0.0, ticks)) * v.log_time)
-
-
-@step
-def log_whole(number: int) -> float:
-    """log2(1 + number) of a whole number >= 0; small ones are looked up, since a logarithm takes its time."""
-    if number < len(LOGS):
-        return LOGS[number]
-    return log2(1.0 + number)
-
-
-@step
-def log_ticks(v: View, ticks: int) -> float:
-    """`log_time` of a whole number of ticks >= 0."""
-    return min(1.0, log_whole(ticks) * v.log_time)
 
 
 @shared
@@ -334,52 +258,6 @@ def observe_profile(s: State, v: View, i: int) -> None:
         for k in range(rows):
             x[k] = (units - on[k]) * share
         at += 3 * rows
-
-
-@step
-def observe_supply(s: State, v: View, i: int) -> None:
-    """The `supply` block: see layout.SUPPLY; and what of it is left over, for the jobs."""
-    e = s.episodes[i]
-    rows = s.used.shape[2]
-    x = v.vector[i, v.supply_at : v.supply_at + 2 * rows]
-    index = power_index(s, i, e.now)
-    for k in range(rows):
-        share = min(1.0, s.supply_w[i, index] / v.full_w) if v.full_w > 0.0 else 1.0
-        share = with_error(share, v.forecast_error, e.noise_seed, e.now, k)
-        drawn = 0.0
-        for r in range(len(s.resources)):
-            drawn += s.on[i, r, k] * v.idle_w[r] + s.used[i, r, k] * v.busy_w[r]
-        v.left_over[k] = max(0.0, share - drawn / v.full_w) if v.full_w > 0.0 else 1.0
-        x[k] = share
-        x[rows + k] = min(1.0, s.carbon[i, index] / 1000.0)
-        index += 1
-        if index == e.power_ticks:
-            index = 0
-
-
-@step
-def observe_green(s: State, o: Outcome, v: View, i: int, slot: int) -> None:
-    """The `green` columns of a job: see layout.job_features."""
-    row = v.shown[i, slot]
-    rows = s.used.shape[2]
-    ticks = min(s.jobs[i, row].requested, rows)
-    own = 0.0
-    for r in range(len(s.resources)):
-        own += s.demand[i, row, r] * v.busy_w[r]
-    own = own / v.full_w if v.full_w > 0.0 else 0.0
-    v.fed[0] = 0.0
-    for k in range(rows):
-        v.fed[k + 1] = v.fed[k] + (min(1.0, v.left_over[k] / own) if own > 0.0 else 1.0)
-    x = v.vector[i, v.jobs_at + (slot + 1) * v.job_columns - len(GREEN_WITHIN) :]
-    first = min(max(0, o.first[i, slot]), rows - ticks)
-    best = 0.0
-    at = first
-    for c in range(len(GREEN_WITHIN)):
-        last = min(first + GREEN_WITHIN[c], rows - ticks)
-        while at <= last:
-            best = max(best, v.fed[at + ticks] - v.fed[at])
-            at += 1
-        x[c] = min(1.0, best / ticks)
 
 
 @step

@@ -17,12 +17,12 @@ from rlsched.sim.energy import ACCOUNTS
 from rlsched.sim.kept import Kept
 from rlsched.sim.layout import COMING, Layout
 from rlsched.sim.metrics import Played, job_metrics
-from rlsched.sim.observe import ABSENT, LANES, View
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture
 from rlsched.sim.rules import TERMS, Plant, Rules
 from rlsched.sim.state import allocate, load, load_lots, load_power, starts
 from rlsched.sim.transition import step_all
+from rlsched.sim.view import ABSENT, LANES, View
 
 
 class Playable(Protocol):

@@ -12,11 +12,9 @@ from torch import Tensor, nn
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, masked
+from rlsched.learn.critic import FAR, SMALL, Critic
 from rlsched.learn.networks import (
-    FAR,
     QUEUE_PRIOR,
-    SMALL,
-    Critic,
     JobHeads,
     JobScorer,
     build_policy,

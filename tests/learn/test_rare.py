@@ -21,9 +21,9 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.actor_critic import WORTHS, RareModule
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import make_config
+from rlsched.learn.critic import Critic
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.networks import Critic
 from rlsched.learn.policy import load_policy
 from rlsched.learn.popart import PopArt
 from rlsched.learn.rare import regression_weights

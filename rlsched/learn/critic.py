@@ -1,0 +1,124 @@
+"""What states are worth: the value network, which may see in training what no policy does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rlsched.learn.blocks import Blocks, context_blocks, context_size
+from rlsched.learn.networks import JobEncoder, mean_job, mlp
+from rlsched.sim.layout import Block, Layout
+
+SMALL = 0.1
+"""On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
+
+FAR = 5.0
+"""Spreads from the mean at which what is coming is cut off."""
+
+
+class Seen(NamedTuple):
+    """What a critic sees of states, whatever it has learned.
+
+    Attributes:
+        around: (batch, n) the context and, where there are jobs, the mean of those in sight.
+        env: (m,) state of each of these jobs.
+        jobs: (m, feature) as they are observed.
+    """
+
+    around: Tensor
+    env: Tensor
+    jobs: Tensor
+
+
+class Critic(nn.Module):
+    """The value of a state: that of what stands around the jobs, and of each job that waits.
+
+    Costs are sums over waiting jobs, and so is their expectation. The critic is apart from the policy
+    [H 5.3] and learns from what the simulator knows and no scheduler does (`outlook`, `coming`), which is
+    fair: it is gone once the policy is trained.
+
+    Args:
+        layout: of what it sees.
+        hidden: units per layer.
+        coming: mean and spread of each entry of the `coming` block, where there is one.
+    """
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(
+        self,
+        layout: Layout,
+        hidden: Sequence[int],
+        coming: tuple[Sequence[float], Sequence[float]] = ((), ()),
+    ) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        # What is coming differs little and says much: in units of what it differs by, it is learned at once.
+        block = layout.block("coming") if coming[0] else None
+        self.coming = None if block is None else (self._place(layout, block), block.size)
+        for name, told in zip(("mean", "spread"), coming, strict=True):
+            self.register_buffer(name, torch.tensor(told), persistent=False)
+        jobs = layout.block("jobs")
+        features = jobs.shape[1] if jobs is not None else 0
+        self.net = mlp([context_size(layout, privileged=True) + features, *hidden, 1], last_gain=0.1)
+        self.encoder, self.of_job = None, None
+        if jobs is not None:
+            width = max(1, hidden[0] // 2)
+            self.encoder = JobEncoder(layout, width, privileged=True)
+            self.of_job = mlp([width, width, 1], last_gain=0.1)
+
+    @staticmethod
+    def _place(layout: Layout, block: Block) -> int:
+        """Where a block begins in the context."""
+        before = [each for each in context_blocks(layout, privileged=True) if each.offset < block.offset]
+        return sum(each.size for each in before)
+
+    def begin_with(self, value: float) -> None:
+        """Expect about this everywhere, before anything is learned."""
+        nn.init.constant_(self.last(self.net).bias, value)
+
+    @torch.no_grad()
+    def rescale(self, factor: float, offset: float) -> None:
+        """Give factor times what it gave, and offset, from now on."""
+        parts = [self.net] if self.of_job is None else [self.net, self.of_job]
+        for part in parts:
+            last = self.last(part)
+            last.weight.mul_(factor)
+            last.bias.mul_(factor)
+        self.last(self.net).bias.add_(offset)
+
+    @staticmethod
+    def last(part: nn.Sequential) -> nn.Linear:
+        """Its last layer."""
+        layer = part[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer
+
+    def look(self, vector: Tensor) -> Seen:
+        """What this critic and all of its kind see, so that twins need only look once."""
+        around, env, jobs = self.blocks.context(vector, privileged=True), vector[:0, 0].long(), vector[:0]
+        if self.encoder is not None:
+            slots = self.blocks(vector, "jobs")
+            env, slot = torch.nonzero(slots[..., 0] > 0.5, as_tuple=True)
+            around, jobs = [*around, mean_job(slots)], slots[env, slot]
+        seen = torch.cat([vector[:, :0], *around], dim=1)
+        if self.coming is not None:
+            seen.narrow(1, *self.coming).sub_(self.mean).div_(self.spread).clamp_(-FAR, FAR)
+        return Seen(seen, env, jobs)
+
+    def judge(self, seen: Seen) -> Tensor:
+        """(batch,) values of what was seen."""
+        value = self.net(seen.around).squeeze(-1)
+        if self.encoder is None or self.of_job is None:
+            return value
+        around = self.encoder.of_state(seen.around).index_select(0, seen.env)
+        each = self.of_job(self.encoder(seen.jobs, around)).squeeze(-1)
+        return value + SMALL * torch.zeros_like(value).index_add(0, seen.env, each)
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """(batch,) values."""
+        return self.judge(self.look(vector))
