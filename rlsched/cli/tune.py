@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -13,6 +13,7 @@ from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
+    from rlsched.cli.bar import Bar
     from rlsched.report.sweeps import SweepResult
     from rlsched.tune.folder import SweepFolder
     from rlsched.tune.launch import Ended, Progress
@@ -77,6 +78,7 @@ def run(
         raise BadInputError("rlsched tune", "nothing to search", "name a sweep, as tune_configs/horizon.yaml")
     if config is None and out is None:
         raise BadInputError("--resume", "goes on with no sweep", "name its FILE or its --out")
+    from rlsched.cli.bar import Bar
     from rlsched.tune.folder import SweepFolder
     from rlsched.tune.launch import run as launch
     from rlsched.tune.sweep import check, read_sweep
@@ -95,8 +97,8 @@ def run(
     else:
         folder.check_free()
     output.announce_compiling()
-    with SweepDisplay() as display:
-        ended = launch(sweep, folder, display.update, resume=resume, address=address)
+    with Bar() as bar:
+        ended = launch(sweep, folder, partial(show_progress, bar), resume=resume, address=address)
     result = write(folder)
     console = output.people(json)
     if json is not None:
@@ -135,43 +137,19 @@ def show(
     tell(found, result, json)
 
 
-class SweepDisplay:
-    """A progress bar on stderr."""
+def show_progress(bar: Bar, progress: Progress) -> None:
+    """Show how far a sweep is."""
+    from rlsched.tune.space import assignments
 
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self.bar = Progress(
-            BarColumn(30),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
-            console=output.console(stderr=True),
-        )
-        self.task = self.bar.add_task("", total=1.0, text="starting")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.bar.live.is_started:
-            self.bar.stop()
-
-    def update(self, progress: Progress) -> None:
-        """Show how far it is."""
-        self.bar.start()
-        text = f"{progress.done} of {progress.trials} trials"
-        if progress.stopped:
-            text += f", {progress.stopped} stopped early"
-        if progress.failed:
-            text += f", {progress.failed} failed"
-        if progress.best is not None:
-            from rlsched.tune.space import assignments
-
-            text += f"; best so far {' '.join(assignments(progress.best[1]))}"
-        self.bar.update(self.task, completed=progress.share, text=text)
+    text = f"{progress.done} of {progress.trials} trials"
+    if progress.stopped:
+        text += f", {progress.stopped} stopped early"
+    if progress.failed:
+        text += f", {progress.failed} failed"
+    if progress.best is not None:
+        text += f"; best so far {' '.join(assignments(progress.best[1]))}"
+    bar.progress.start()
+    bar.progress.update(bar.task, completed=progress.share, text=text)
 
 
 def write(folder: SweepFolder) -> SweepResult:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from rlsched.cli.output import console
+from rlsched.cli.bar import Bar
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
 from rlsched.learn.selection import Validation, limited_name
 
 
-class RichDisplay:
+class RichDisplay(Bar):
     """A progress bar with the metric that matters, and a line per validation, on stderr.
 
     Args:
@@ -22,26 +18,9 @@ class RichDisplay:
     """
 
     def __init__(self, config: TrainConfig) -> None:
+        super().__init__()
         self.config = config
-        self.console = console(stderr=True)
-        self.progress = Progress(
-            BarColumn(30),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
-            console=self.console,
-        )
         self.limits: Mapping[str, float] = {}
-        self.task = self.progress.add_task("", total=1.0, text="starting")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.progress.live.is_started:  # rich ends even a bar that never was with an empty line
-            self.progress.stop()
 
     def prepare(self) -> None:
         """All settings are good; Ray and RLlib are about to start."""
