@@ -151,8 +151,8 @@ def _every_tick(scenario: Scenario) -> Scenario:
 def _chooser(contestant: Contestant, episode: EvaluationEpisode, sim: VectorSimulator) -> Callable[[], int]:
     """Who decides, in the only environment of a simulator."""
     if isinstance(contestant, Learned):
-        policy = contestant.acts
-        return lambda: int(policy.act(sim.obs.copy(), sim.mask.copy())[0])
+        player, alone = contestant.acts.player(1), np.zeros(1, np.int64)
+        return lambda: int(player.act(alone, sim.obs.copy(), sim.mask.copy())[0])
     order = OrderPolicy(sim, contestant.policy, contestant.backfill)
     order.begin(0, episode.jobs, episode.seed)
     return lambda: int(order.act()[0])

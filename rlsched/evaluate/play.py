@@ -15,11 +15,27 @@ from rlsched.sim.playing import play_all
 from rlsched.sim.simulator import Playable, VectorSimulator
 
 
-class Policy(Protocol):
-    """Chooses actions for a batch of states."""
+class Player(Protocol):
+    """A policy at play in several environments, with whatever it remembers of their episodes."""
 
-    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
-        """Legal actions (batch,) for observations (batch, size) and masks (batch, actions)."""
+    def begin(self, env: int) -> None:
+        """Another episode begins in an environment."""
+
+    def act(self, envs: IntArray, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
+        """Legal actions (batch,) of some environments, each of which is asked once at each of its decisions.
+
+        Args:
+            envs: (batch,) that are asked.
+            obs: (batch, size) observation vectors.
+            mask: (batch, actions) 1 where legal.
+        """
+
+
+class Policy(Protocol):
+    """Decides, in as many environments as is asked for."""
+
+    def player(self, num_envs: int) -> Player:
+        """It at play in so many environments."""
 
 
 def play(
@@ -46,13 +62,13 @@ def play(
     """
     longest = max(len(episode.jobs) for episode in episodes)
     sim = VectorSimulator(scenario, units, min(batch, len(episodes)), longest, every_term=True)
-    idle = sim.layout.num_actions - 1
+    player, idle = policy.player(sim.num_envs), sim.layout.num_actions - 1
 
     def act() -> IntArray:
         asked = np.flatnonzero(~(sim.terminated | sim.truncated))
         actions = np.full(sim.num_envs, idle)
         if len(asked):
-            actions[asked] = policy.act(sim.obs[asked], sim.mask[asked])
+            actions[asked] = player.act(asked, sim.obs[asked], sim.mask[asked])
         return actions
 
-    return play_all(sim, episodes, act, progress=progress)
+    return play_all(sim, episodes, act, begin=lambda env, _: player.begin(env), progress=progress)

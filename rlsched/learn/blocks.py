@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -14,16 +15,31 @@ from rlsched.sim.layout import PRIVILEGED, Block, Layout
 ILLEGAL = torch.finfo(torch.float32).min
 
 
+Recall = Callable[[Tensor], Tensor]
+"""(batch, width) what stands for states -> the same, changed by what was seen before them."""
+
+
+def as_seen(state: Tensor) -> Tensor:
+    """Nothing else is known of a state than what is seen."""
+    return state
+
+
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
     """Logits (batch, actions) with illegal actions at the finite minimum."""
     return logits.masked_fill(mask < 0.5, ILLEGAL)
 
 
 class EncodedPolicy(nn.Module, ABC):
-    """A policy in two parts, so that critics may judge by what it encodes."""
+    """A policy in two parts, so that critics may judge by what it encodes.
+
+    Attributes:
+        width: numbers that stand for a state.
+    """
+
+    width: int
 
     @abstractmethod
-    def encode(self, vector: Tensor, mask: Tensor) -> Any:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Any:
         """What states and actions mean: a tensor, or a tuple of them that can be detached."""
 
     @abstractmethod

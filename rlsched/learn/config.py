@@ -34,6 +34,8 @@ Algorithm = Literal[
 ]
 FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
 """Algorithms that nothing can be learned with without a dataset; `rare` may have one."""
+REMEMBERING = ("ppo", "cocorl")
+"""Algorithms that learn policies with a memory."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
 IMPATIENT = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
@@ -189,6 +191,8 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"
             )
+        if self.network.lstm:
+            self._check_memory()
         if self.algo in ("ppo", "cocorl"):
             self._check_ppo()
         if self.algo == "dqn":
@@ -256,6 +260,18 @@ class TrainConfig(Frozen):
                 f"{self.algo}.minibatch",
                 f"value {own.minibatch} is more than rows {rows} a learner",
                 "set less",
+            )
+
+    def _check_memory(self) -> None:
+        if self.algo not in REMEMBERING:
+            raise SettingError(
+                "network.lstm",
+                f"is not learned by {self.algo}",
+                f"leave it out, or set algo to {' or '.join(REMEMBERING)}",
+            )
+        if not self.sampling.batched:
+            raise SettingError(
+                "sampling.batched", "value false does not go with network.lstm", "leave one of them out"
             )
 
     def _check_ppo(self) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
-from rlsched.learn.blocks import Blocks, EncodedPolicy, masked
+from rlsched.learn.blocks import Blocks, EncodedPolicy, Recall, as_seen, masked
 from rlsched.sim.layout import PRIVILEGED, Layout
 
 Size = Literal["small", "medium", "large"]
@@ -82,16 +82,17 @@ class ImagePolicy(EncodedPolicy):
         self.of_rest = nn.Sequential(nn.Linear(rest, JOB_UNITS[size]), nn.ReLU())
         self.norm_rest = nn.LayerNorm(JOB_UNITS[size])
         self.joint = nn.Sequential(nn.Linear(IMAGE_UNITS + JOB_UNITS[size], JOINT_UNITS), nn.ReLU())
+        self.width = JOINT_UNITS
         self.head = nn.Linear(JOINT_UNITS, layout.num_actions)
         nn.init.orthogonal_(self.head.weight, 0.01)
         nn.init.zeros_(self.head.bias)
 
-    def encode(self, vector: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Tensor:
         """(batch, width) image and rest, condensed."""
         image = draw_images(self.blocks(vector, "profile"), self.units).unsqueeze(1)
         rest = torch.cat([self.blocks(vector, name).flatten(1) for name in self.others], dim=1)
         parts = [self.norm_image(self.of_image(image)), self.norm_rest(self.of_rest(rest))]
-        return self.joint(torch.cat(parts, dim=1))
+        return recall(self.joint(torch.cat(parts, dim=1)))
 
     def choose(self, encoded: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""

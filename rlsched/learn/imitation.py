@@ -17,7 +17,7 @@ from torch import nn
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.jobs import IntArray
+from rlsched.jobs import IntArray, JobTable
 from rlsched.learn.policy import load_policy
 from rlsched.learn.sections import WarmStart
 from rlsched.scenario import Scenario
@@ -87,17 +87,16 @@ def _load(
     feed: EpisodeFeed,
     rng: np.random.Generator,
     env: int,
-    begin: Callable[[int, object, int], None] | None,
+    begin: Callable[[int, JobTable, int], None],
 ) -> None:
     episode = feed.training(rng)
     sim.load(env, episode.jobs, episode.scale, episode.power)
-    if begin is not None:
-        begin(env, episode.jobs, int(rng.integers(2**31)))
+    begin(env, episode.jobs, int(rng.integers(2**31)))
 
 
 def _teacher(
     scenario: Scenario, name: str, sim: VectorSimulator
-) -> tuple[Chooser, Callable[..., None] | None]:
+) -> tuple[Chooser, Callable[[int, JobTable, int], None]]:
     """Who decides, and what must be told of new episodes."""
     if name in PRIORITIES:
         order = OrderPolicy(sim, name, scenario.decision.placement)
@@ -107,7 +106,11 @@ def _teacher(
         raise BadInputError(
             "warm_start.teacher", f"{name} sees or does something else", "train it on the same scenario"
         )
-    return (lambda sim, envs: policy.act(sim.obs[envs], sim.mask[envs])), None
+    player = policy.player(sim.num_envs)
+    return (
+        lambda sim, envs: player.act(envs, sim.obs[envs], sim.mask[envs]),
+        lambda env, jobs, seed: player.begin(env),
+    )
 
 
 def imitate(net: nn.Module, shown: Demonstration, warm: WarmStart, seed: int) -> float:

@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Rows that follow each other and stay together, since what is seen of one is remembered in the next.
+
+    Attributes:
+        lengths: (sequence,) rows of each; they stand one after the other.
+        states: name -> (sequence, unit) of the module before the first row of each.
+    """
+
+    lengths: Tensor
+    states: dict[str, Tensor]
+
+    def rows(self, which: Tensor) -> Tensor:
+        """(row,) of some of them, one after the other."""
+        lengths = self.lengths[which]
+        before = self.lengths.cumsum(0)[which] - lengths
+        shift = (before - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths)
+        return shift + torch.arange(len(shift), device=shift.device)
+
+    def picked(self, which: Tensor) -> dict[str, Any]:
+        """Columns that say where each begins, and with what."""
+        states = {name: of_all[which] for name, of_all in self.states.items()}
+        return {Columns.SEQ_LENS: self.lengths[which], Columns.STATE_IN: states}
 
 
 class Minibatches:
@@ -15,22 +43,34 @@ class Minibatches:
 
     Args:
         columns: name -> tensor (row, ...).
-        size: rows of a piece at least; all in one where there are fewer.
+        size: rows of a piece at least, about; all in one where there are fewer.
         epochs: how often every row comes.
         total: pieces, where other learners must come out with as many; 0: what the epochs give.
+        sequences: that rows stay together in; None: every row by itself.
     """
 
-    def __init__(self, columns: dict[str, Tensor], size: int, epochs: int, total: int = 0) -> None:
-        self.columns, self.epochs, self.total = columns, epochs, total
+    def __init__(
+        self,
+        columns: dict[str, Tensor],
+        size: int,
+        epochs: int,
+        total: int = 0,
+        sequences: Sequences | None = None,
+    ) -> None:
+        self.columns, self.epochs, self.total, self.sequences = columns, epochs, total, sequences
         self.rows = len(next(iter(columns.values())))
-        self.parts = max(1, self.rows // size)
+        self.shuffled = self.rows if sequences is None else len(sequences.lengths)
+        self.parts = min(max(1, self.rows // size), self.shuffled)
 
     def __iter__(self) -> Iterator[MultiAgentBatch]:
-        for _, index in zip(range(self.total or self.epochs * self.parts), self._indices(), strict=False):
+        for _, which in zip(range(self.total or self.epochs * self.parts), self._chosen(), strict=False):
+            index, beside = which, {}
+            if self.sequences is not None:
+                index, beside = self.sequences.rows(which), self.sequences.picked(which)
             picked = {name: values[index] for name, values in self.columns.items()}
-            yield MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(picked)}, env_steps=self.rows)
+            yield MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(picked | beside)}, env_steps=self.rows)
 
-    def _indices(self) -> Iterator[Tensor]:
+    def _chosen(self) -> Iterator[Tensor]:
         device = next(iter(self.columns.values())).device
         while True:
-            yield from torch.randperm(self.rows, device=device).tensor_split(self.parts)
+            yield from torch.randperm(self.shuffled, device=device).tensor_split(self.parts)

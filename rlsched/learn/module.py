@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from ray.rllib.algorithms.dqn.dqn_learner import QF_NEXT_PREDS, QF_PREDS, QF_TARGET_NEXT_PREDS
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.utils import make_target_network
@@ -25,6 +27,7 @@ from torch import Tensor, nn
 
 from rlsched.learn.critic import Critic
 from rlsched.learn.networks import build_policy
+from rlsched.learn.recurrent import Memory, RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation
 from rlsched.sim.layout import Layout
@@ -53,7 +56,13 @@ def layout_of(config: dict[str, Any]) -> Layout:
 
 
 class MaskedModule(TorchRLModule, ValueFunctionAPI):
-    """Policy and critic with one mask path, for on-policy algorithms."""
+    """Policy and critic with one mask path, for on-policy algorithms.
+
+    Only the policy may have a memory: the critic sees what the simulator knows.
+
+    Attributes:
+        together: decisions that are learned from as a sequence; 0: the policy remembers nothing.
+    """
 
     def setup(self) -> None:
         """Build the networks from `model_config`, see `module_config`."""
@@ -61,6 +70,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         self.layout = layout_of(self.model_config)
         network = Network.model_validate(self.model_config["network"])
         self.policy = build_policy(self.layout, network)
+        self.together = network.lstm_steps if network.lstm else 0
         self.critic = Critic(self.layout, network.critic_hidden, self.model_config["coming"])
         self.critic.begin_with(self.model_config["mean_return"])
 
@@ -68,9 +78,31 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         flat = batch[Columns.OBS]
         return flat[:, : self.layout.size], flat[:, self.layout.size : -1]
 
+    def get_initial_state(self) -> dict[str, NDArray[np.float32]]:
+        """What is remembered of an episode of which nothing was seen yet, as RLlib keeps it."""
+        if not isinstance(self.policy, RecurrentPolicy):
+            return {}
+        return {name: of[0].cpu().numpy() for name, of in self.policy.begin(1)._asdict().items()}
+
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        if isinstance(self.policy, RecurrentPolicy):
+            return self._recall(self.policy, batch)
         vector, mask = self._split(batch)
         return {Columns.ACTION_DIST_INPUTS: self.policy(vector, mask)}
+
+    def _recall(self, policy: RecurrentPolicy, batch: dict[str, Any]) -> dict[str, Any]:
+        """The same with what is remembered.
+
+        In play RLlib gives one decision of each episode, (episode, 1, size); our learners give sequences one
+        after the other.
+        """
+        memory = Memory(**batch[Columns.STATE_IN])
+        if Columns.SEQ_LENS in batch:
+            logits = policy(*self._split(batch), memory, batch[Columns.SEQ_LENS])
+            return {Columns.ACTION_DIST_INPUTS: logits}
+        vector, mask = self._split({Columns.OBS: batch[Columns.OBS].squeeze(1)})
+        logits, then = policy.step(vector, mask, memory)
+        return {Columns.ACTION_DIST_INPUTS: logits.unsqueeze(1), Columns.STATE_OUT: then._asdict()}
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
         """(batch,) values."""

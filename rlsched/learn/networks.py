@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
-from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, context_size, masked
+from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, Recall, as_seen, context_size, masked
 from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
+from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import PRIVILEGED, Layout
 
@@ -66,13 +67,14 @@ class FlatPolicy(EncodedPolicy):
         self.jobs = "jobs" if jobs is not None else None
         inputs = context_size(layout, privileged=False) + (jobs.size if jobs is not None else 0)
         self.net = mlp([inputs, *hidden, layout.num_actions], last_gain=0.01)
+        self.width = hidden[-1]
 
-    def encode(self, vector: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Tensor:
         """(batch, width) what the last layer is given."""
         inputs = self.blocks.context(vector, privileged=False)
         if self.jobs is not None:
             inputs = [self.blocks(vector, self.jobs).flatten(1), *inputs]
-        return self.net[:-1](torch.cat(inputs, dim=1))
+        return recall(self.net[:-1](torch.cat(inputs, dim=1)))
 
     def choose(self, encoded: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
@@ -211,7 +213,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         self.waiting = waiting
         self.blocks = Blocks(layout)
         names = layout.job_features
-        self.encoder = JobEncoder(layout, hidden[0], privileged=False)
+        self.width = hidden[0]
+        self.encoder = JobEncoder(layout, self.width, privileged=False)
         self.linear = nn.Linear(len(names), 1, bias=False)
         with torch.no_grad():
             self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
@@ -221,11 +224,11 @@ class JobScorer(JobHeads, EncodedPolicy):
             with torch.no_grad():
                 self.deferring.weight.copy_(torch.tensor([[deferring.get(name, 0.0) for name in names]]))
 
-    def encode(self, vector: Tensor, mask: Tensor) -> Encoded:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Encoded:
         """The jobs that may be chosen, and the states around them."""
         jobs = self.blocks(vector, "jobs")
         context = self.blocks.context(vector, privileged=False)
-        state = self.encoder.of_state(torch.cat([*context, mean_job(jobs)], dim=1))
+        state = recall(self.encoder.of_state(torch.cat([*context, mean_job(jobs)], dim=1)))
         legal = mask.narrow(1, 0, jobs.shape[1])
         env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
@@ -262,9 +265,21 @@ class JobScorer(JobHeads, EncodedPolicy):
 def build_policy(layout: Layout, network: Network) -> nn.Module:
     """The policy network that these settings describe: (vector, mask) -> masked logits.
 
+    With `network.lstm` it is a `RecurrentPolicy`, which is also given what it remembers.
+
     Raises:
         BadInputError: it cannot work with what is observed, or its prior is on no feature of a job.
     """
+    policy = _of_state(layout, network)
+    if not network.lstm:
+        return policy
+    if not isinstance(policy, EncodedPolicy):
+        raise BadInputError("network.lstm", f"means nothing to network.kind {network.kind}", "leave it out")
+    return RecurrentPolicy(policy, network.lstm)
+
+
+def _of_state(layout: Layout, network: Network) -> nn.Module:
+    """The policy network that knows nothing but the state."""
     seen = [block.name for block in layout.blocks]
     if PRIVILEGED.issuperset(seen):
         raise BadInputError(

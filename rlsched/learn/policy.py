@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 import rlsched
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
 from rlsched.learn.networks import build_policy
+from rlsched.learn.recurrent import Memory, RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
@@ -71,18 +72,23 @@ class TrainedPolicy:
             digest.update(value.cpu().numpy().tobytes())
         return digest.hexdigest()
 
-    @torch.no_grad()
-    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
-        """Legal actions (batch,) for observations (batch, size) and masks (batch, actions)."""
-        with one_thread():
-            logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
-        if self.sample:
-            actions = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
-        else:
-            actions = logits.argmax(dim=1)
-        return np.asarray(actions.numpy(), dtype=np.int64)
+    @property
+    def remembers(self) -> bool:
+        """Whether what it does depends on what it has seen of the episode before."""
+        return isinstance(self.net, RecurrentPolicy)
 
-    @torch.no_grad()
+    def player(self, num_envs: int) -> Player:
+        """It at play in so many environments."""
+        return Player(self, num_envs)
+
+    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
+        """Legal actions (batch,) for observations (batch, size) and masks (batch, actions), each by itself.
+
+        Raises:
+            TypeError: it remembers, and decides as a `player` only.
+        """
+        return self.actions(self.logits(obs, mask))
+
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
@@ -92,14 +98,32 @@ class TrainedPolicy:
             obs: (batch, size) observation vectors.
             mask: (batch, actions) 1 where legal.
             sample: the distribution that is sampled from; else all for the best action.
+
+        Raises:
+            TypeError: it remembers, and decides as a `player` only.
         """
+        return chances(self.logits(obs, mask), sample=sample)
+
+    @torch.no_grad()
+    def logits(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
+        """(batch, actions) masked, of states by themselves.
+
+        Raises:
+            TypeError: it remembers.
+        """
+        if self.remembers:
+            raise TypeError("what a policy with a memory does depends on what it has seen: ask a player")
         with one_thread():
-            logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
-        if sample:
-            chances = torch.softmax(logits.double(), dim=1)
+            found: Tensor = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        return found
+
+    def actions(self, logits: Tensor) -> IntArray:
+        """(batch,) that it takes by masked logits (batch, actions)."""
+        if self.sample:
+            taken = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
         else:
-            chances = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
-        return np.asarray(chances.numpy())
+            taken = logits.argmax(dim=1)
+        return np.asarray(taken.numpy(), dtype=np.int64)
 
     def save(self, folder: Path) -> None:
         """Write the artefact; a folder of that name is replaced only once the new one is whole."""
@@ -118,6 +142,64 @@ class TrainedPolicy:
         }
         (new / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
         replace_folder(new, folder)
+
+
+class Player:
+    """A policy at play in several environments, with what it remembers of their episodes, if it does.
+
+    Args:
+        policy: who decides.
+        num_envs: environments.
+    """
+
+    def __init__(self, policy: TrainedPolicy, num_envs: int) -> None:
+        self.policy = policy
+        net = policy.net
+        self.recurrent = net if isinstance(net, RecurrentPolicy) else None
+        self.memory = None if self.recurrent is None else self.recurrent.begin(num_envs)
+
+    def begin(self, env: int) -> None:
+        """Another episode begins in an environment: nothing of it was seen yet."""
+        for part in self.memory or ():
+            part[env] = 0.0
+
+    def act(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
+        """Legal actions of some environments, each of which is asked once at each of its decisions.
+
+        Args:
+            envs: (batch,) that are asked.
+            obs: (batch, size) observation vectors.
+            mask: (batch, actions) 1 where legal.
+        """
+        return self.policy.actions(self._logits(envs, obs, mask))
+
+    def probabilities(
+        self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+    ) -> NDArray[np.float64]:
+        """(batch, actions) the same as chances, see `TrainedPolicy.probabilities`."""
+        return chances(self._logits(envs, obs, mask), sample=sample)
+
+    @torch.no_grad()
+    def _logits(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
+        if self.recurrent is None or self.memory is None:
+            return self.policy.logits(obs, mask)
+        rows = torch.from_numpy(envs.astype(np.int64))
+        before = Memory(*(part[rows] for part in self.memory))
+        with one_thread():
+            vector, legal = torch.from_numpy(obs), torch.from_numpy(mask).float()
+            found, then = self.recurrent.step(vector, legal, before)
+        for part, now in zip(self.memory, then, strict=True):
+            part[rows] = now
+        return found
+
+
+def chances(logits: Tensor, *, sample: bool) -> NDArray[np.float64]:
+    """(batch, actions) chances by masked logits: those that are sampled from, or all for the best."""
+    if sample:
+        found = torch.softmax(logits.double(), dim=1)
+    else:
+        found = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
+    return np.asarray(found.numpy())
 
 
 @contextmanager

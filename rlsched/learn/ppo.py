@@ -34,7 +34,7 @@ from torch import Tensor
 from rlsched.learn.gae import advantages
 from rlsched.learn.learner import LeanLearner
 from rlsched.learn.memory import Memory
-from rlsched.learn.minibatches import Minibatches
+from rlsched.learn.minibatches import Minibatches, Sequences
 from rlsched.learn.sampling import COSTS
 
 VALUED_AT_ONCE = 512
@@ -54,6 +54,9 @@ class Transitions:
         ends: (piece,) row of the last transition of each.
         after: (piece, size) observations after that.
         terminated: (piece,) nothing follows.
+        lengths: (sequence,) rows that follow each other and are learned from together; none where nothing
+            is remembered.
+        states: name -> (sequence, unit) what was remembered before the first of them.
     """
 
     obs: NDArray[np.float32]
@@ -64,18 +67,23 @@ class Transitions:
     ends: NDArray[np.int64]
     after: NDArray[np.float32]
     terminated: NDArray[np.bool_]
+    lengths: NDArray[np.int64]
+    states: dict[str, NDArray[np.float32]]
 
     @classmethod
-    def of(cls, episodes: Sequence[SingleAgentEpisode], memory: Memory) -> Transitions:
+    def of(cls, episodes: Sequence[SingleAgentEpisode], memory: Memory, together: int = 0) -> Transitions:
         """Those of finalised episodes, and of what comes before a cut in them nothing.
 
         Args:
             episodes: from a runner.
             memory: for the observations.
+            together: rows of a sequence, where something is remembered; the last of a piece has fewer.
         """
         observed = [episode.get_observations() for episode in episodes]
         lengths = [len(episode) for episode in episodes]
         obs = memory.empty("obs", (sum(lengths), *observed[0].shape[1:]), np.float32)
+        starts = [np.arange(0, length, together) if together else np.arange(0) for length in lengths]
+        before = [remembered(episode, first) for episode, first in zip(episodes, starts, strict=True)]
         return cls(
             obs=np.concatenate([of_one[:-1] for of_one in observed], out=obs),
             actions=np.concatenate([episode.get_actions() for episode in episodes]),
@@ -87,6 +95,12 @@ class Transitions:
             ends=np.cumsum(lengths) - 1,
             after=np.stack([obs[-1] for obs in observed]),
             terminated=np.array([episode.is_terminated for episode in episodes]),
+            lengths=np.concatenate(
+                [np.diff(first, append=length) for first, length in zip(starts, lengths, strict=True)]
+            )
+            if together
+            else np.arange(0),
+            states={name: np.concatenate([of[name] for of in before]) for name in before[0]},
         )
 
     def following(self, of_rows: NDArray[Any], of_ends: NDArray[Any]) -> NDArray[Any]:
@@ -99,6 +113,14 @@ class Transitions:
         found = np.roll(of_rows, -1)
         found[self.ends] = of_ends
         return found
+
+
+def remembered(episode: SingleAgentEpisode, before: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+    """Name -> (decision, unit) what was remembered before decisions of a piece of an episode."""
+    if Columns.STATE_OUT not in episode.extra_model_outputs:
+        return {}
+    kept = episode.extra_model_outputs[Columns.STATE_OUT]  # looks back to before the first, also once cut
+    return {name: values[before + kept.lookback - 1] for name, values in kept.data.items()}
 
 
 def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
@@ -223,9 +245,17 @@ class PlayedLearner(LeanLearner):
         minibatch_size: int | None = None,
         **kwargs: Any,
     ) -> Minibatches:
-        columns = self.columns(Transitions.of(training_data.episodes, self.memory))
+        together = self.module[DEFAULT_MODULE_ID].unwrapped().together
+        played = Transitions.of(training_data.episodes, self.memory, together)
+        columns = self.columns(played)
         rows = len(columns[Columns.OBS])
-        return Minibatches(columns, minibatch_size or rows, num_epochs, num_total_minibatches)
+        sequences = self.sequences(played) if together else None
+        return Minibatches(columns, minibatch_size or rows, num_epochs, num_total_minibatches, sequences)
+
+    def sequences(self, played: Transitions) -> Sequences:
+        """Which rows stay together, on the learner's device."""
+        states = {name: torch.from_numpy(of).to(self.device) for name, of in played.states.items()}
+        return Sequences(torch.from_numpy(played.lengths).to(self.device), states)
 
     def columns(self, played: Transitions) -> dict[str, Tensor]:
         """The batch, on the learner's device, with standardised advantages and the targets of values."""

@@ -18,6 +18,7 @@ from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.recurrent import by_itself
 from rlsched.learn.sampling import REPORTED
 from rlsched.learn.scale import expected_returns
 from rlsched.learn.sections import WarmStart
@@ -60,7 +61,8 @@ class RllibEngine:
         """Let the policy learn from a teacher before anything else."""
         rng = np.random.default_rng([self.config.seed, WARM_STREAM])
         shown = demonstrate(feed, warm, rng)
-        imitate(self.net.train(), shown, warm, self.config.seed)
+        # What is shown are decisions by themselves; a memory adds nothing to them at first.
+        imitate(by_itself(self.net.train()), shown, warm, self.config.seed)
         self.net.eval()
         part = f"learner/rl_module/{MODULE}"
         state = self.algorithm.learner_group.get_state(components=part)

@@ -47,6 +47,13 @@ class Network(Frozen):
         "{green_0: -1, green_6: 1} to wait for wind and sun; null: 0 for all where the supply is observed, "
         "else there are none",
     )
+    lstm: int = Field(
+        0,
+        ge=0,
+        description="units of an LSTM that remembers what the policy has seen of an episode (job_scorer, "
+        "mlp, cnn; ppo, cocorl); 0: none",
+    )
+    lstm_steps: int = Field(32, ge=1, description="decisions in a row that it learns from")
 
 
 class Ppo(Frozen):

@@ -72,6 +72,18 @@ class Chooser(Protocol):
         """(envs, action) with which chance it takes each action, now; 0 where illegal, 1 in sum."""
 
 
+class AtPlay(Protocol):
+    """A trained policy with what it remembers of the episodes that it plays."""
+
+    def begin(self, env: int) -> None:
+        """Another episode begins in an environment."""
+
+    def probabilities(
+        self, envs: NDArray[np.uint64], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+    ) -> NDArray[np.float64]:
+        """(batch, action) chances of some environments, each asked once at each of its decisions."""
+
+
 class Teacher(Protocol):
     """A trained policy, as behaviours need it."""
 
@@ -87,10 +99,20 @@ class Teacher(Protocol):
     def fingerprint(self) -> str:
         """Another one where it would decide otherwise."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether what it does depends on what it has seen of the episode before."""
+
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
-        """(batch, action) with which chance it takes each action; all or nothing unless it samples."""
+        """(batch, action) with which chance it takes each action; all or nothing unless it samples.
+
+        Of one that does not remember.
+        """
+
+    def player(self, num_envs: int) -> AtPlay:
+        """It at play in so many environments."""
 
 
 Loader = Callable[[str], Teacher]
@@ -138,14 +160,17 @@ class TrainedChooser:
     """A trained policy, greedy or drawing."""
 
     def __init__(self, sim: VectorSimulator, policy: Teacher, *, sample: bool) -> None:
-        self._sim, self._policy, self._sample = sim, policy, sample
+        self._sim, self._sample = sim, sample
+        self._player = policy.player(sim.num_envs)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
-        """It needs to know nothing."""
+        """Remember nothing of other episodes."""
+        self._player.begin(env)
 
     def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
         """See `Chooser`."""
-        return self._policy.probabilities(self._sim.obs[envs], self._sim.mask[envs], sample=self._sample)
+        sim = self._sim
+        return self._player.probabilities(envs, sim.obs[envs], sim.mask[envs], sample=self._sample)
 
 
 def certain(actions: IntArray, num_actions: int) -> FloatArray:

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rlsched.errors import BadInputError
 from rlsched.evaluate.bootstrap import Interval
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.offline.behavior import Teacher, draw
@@ -243,8 +244,15 @@ def judge(
         fitted: told of fits, of which every policy takes `FITS`.
 
     Raises:
-        BadInputError: a shard is damaged.
+        BadInputError: a shard is damaged, or a policy remembers.
     """
+    for name, policy in policies.items():
+        if policy.remembers:
+            raise BadInputError(
+                name,
+                "remembers what it has seen (network.lstm), and rows of a dataset are judged by themselves",
+                "play it with rlsched evaluate",
+            )
     layout = Layout.of(
         manifest.scenario.observation, manifest.scenario.decision, len(manifest.scenario.cluster.resources)
     )

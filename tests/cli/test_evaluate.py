@@ -18,6 +18,7 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout, job_features
+from tests.policies import Forgetful
 
 from .conftest import JOBS, Run
 from .contract import check_contract, means
@@ -26,14 +27,14 @@ SMALL = ("decision.window=16", "episode.jobs=40")
 
 
 @dataclass(frozen=True)
-class ByLength:
+class ByLength(Forgetful):
     """A policy that takes the legal job with the shortest requested time, or the longest."""
 
     scenario: Scenario
     num_resources: int
     longest: bool
 
-    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
+    def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         layout = Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
         requested = layout.view(obs, "jobs")[..., job_features(1).index("requested")]
         key = np.where(mask[:, :-1] == 1, -requested if self.longest else requested, np.inf)

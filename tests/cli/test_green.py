@@ -29,6 +29,7 @@ from rlsched.scenario import (
     load,
     names,
 )
+from tests.policies import Forgetful
 from tests.power.files import power_file, rows_of
 
 from .conftest import PROCESSORS, Run
@@ -228,13 +229,13 @@ def test_a_trace_in_a_scenario_for_training(trace: Path) -> None:
 
 
 @dataclass(frozen=True)
-class First:
+class First(Forgetful):
     """A policy that takes the first legal action."""
 
     scenario: Scenario
     num_resources: int = 2
 
-    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
+    def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         return mask.argmax(axis=1)
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from rlsched.learn import policy as artefact
 from rlsched.scenario import Scenario, load
+from tests.policies import Forgetful
 
 from .conftest import Run
 
@@ -61,13 +62,13 @@ def test_without_power_there_are_jobs_only(rlsched: Run, tmp_path: Path) -> None
 
 
 @dataclass(frozen=True)
-class First:
+class First(Forgetful):
     """A policy that takes the first legal action."""
 
     scenario: Scenario
     num_resources: int = 2
 
-    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
+    def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         return mask.argmax(axis=1)
 
 

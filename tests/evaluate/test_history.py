@@ -18,6 +18,7 @@ from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played
 from rlsched.sim.orders import PLACEMENTS
 from rlsched.sim.simulator import VectorSimulator
+from tests.policies import Forgetful
 from tests.sim.test_twin_green import game
 
 ORDERS = ("fcfs", "packing", "hvf", "xfactor", "random")
@@ -34,10 +35,10 @@ WINDY = (
 )
 
 
-class Whim:
+class Whim(Forgetful):
     """A policy that depends on every number it sees, and answers the same whoever else is asked."""
 
-    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
+    def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
         weights = np.random.default_rng(0).random(obs.shape[1])
         draws = (obs.astype(np.float64) * weights).sum(axis=1)[:, None] * (1 + np.arange(mask.shape[1]))
         return np.asarray((mask * (1.0 + 1000.0 * draws % 1.0)).argmax(axis=1))

@@ -14,17 +14,18 @@ from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
+from tests.policies import Forgetful
 
 STEPS = 100_000
 
 
-class Counting:
+class Counting(Forgetful):
     """Passes decisions on, counts them, and looks at them itself."""
 
     def __init__(self, policy: TrainedPolicy) -> None:
         self.policy, self.steps, self.illegal = policy, 0, 0
 
-    def act(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
         actions = self.policy.act(obs, mask)
         self.steps += len(actions)
         self.illegal += int((mask[np.arange(len(mask)), actions] == 0).sum())

@@ -14,7 +14,7 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.evaluate.play import Policy, play
+from rlsched.evaluate.play import play
 from rlsched.jobs import FloatArray
 from rlsched.learn.config import make_config
 from rlsched.learn.networks import build_policy
@@ -23,6 +23,7 @@ from rlsched.learn.search import SearchEngine
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
+from tests.policies import Forgetful
 
 pytestmark = pytest.mark.usefixtures("no_ray")
 
@@ -64,13 +65,13 @@ def record(engine: SearchEngine) -> list[tuple[FloatArray, list[bytes]]]:
     return found
 
 
-class Counting:
+class Counting(Forgetful):
     """A policy that counts its decisions."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: TrainedPolicy) -> None:
         self.policy, self.decisions = policy, 0
 
-    def act(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
         self.decisions += len(obs)
         return self.policy.act(obs, mask)
 

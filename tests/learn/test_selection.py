@@ -16,6 +16,7 @@ from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout, job_features
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
+from tests.policies import Forgetful
 
 HEURISTIC = {
     "bounded_slowdown": 10.0,
@@ -90,10 +91,10 @@ def greedy(jobs: JobTable, name: str, units: list[int]) -> dict[str, float]:
     return job_metrics(Played.of_starts(jobs, replay(jobs, units, name, "greedy")), units)
 
 
-class First:
+class First(Forgetful):
     """Takes the first legal action."""
 
-    def act(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
         return mask.argmax(axis=1)
 
 
@@ -112,13 +113,13 @@ def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None
     assert chosen.score({**first, "schedule_span": 1.0, "wait": 0.0}) == Score(0.0, first["relative"])
 
 
-class Always:
+class Always(Forgetful):
     """Plays a queue order: at every decision the job it would start first."""
 
     def __init__(self, layout: Layout, feature: str) -> None:
         self.layout, self.column = layout, job_features(1).index(feature)
 
-    def act(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
         keys = self.layout.view(obs, "jobs")[..., self.column]
         return np.where(mask[:, :-1] == 1, keys, np.inf).argmin(axis=1)
 

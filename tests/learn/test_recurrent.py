@@ -1,0 +1,277 @@
+"""Policies with a memory: sequences as single steps, in play, in a learner's batch and in whole trainings."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.utils.minibatch_utils import ShardEpisodesIterator
+from torch import Tensor
+
+from rlsched import scenario
+from rlsched.cli.main import main
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.evaluate.play import play
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.config import make_config
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.memory import Memory as Buffers
+from rlsched.learn.minibatches import Minibatches, Sequences
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.ppo import Transitions
+from rlsched.learn.recurrent import Memory, RecurrentPolicy, by_itself
+from rlsched.learn.runner import BatchedEnvRunner
+from rlsched.learn.sections import Network
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
+
+from .conftest import TINY
+from .states import made_up
+
+UNITS, TOGETHER = 12, 10
+REMEMBERS = (f"network.lstm={UNITS}", f"network.lstm_steps={TOGETHER}", "network.hidden=[16]")
+MODULE = "default_policy"
+
+
+@pytest.fixture(scope="module")
+def brief() -> Scenario:
+    """Episodes that end several times in a fragment."""
+    return scenario.load("green-10", ["episode.max_ticks=14", "decision.time_rule=smdp"])
+
+
+def layout_of(simulated: Scenario) -> Layout:
+    return Layout.of(simulated.observation, simulated.decision, len(simulated.cluster.resources))
+
+
+@torch.no_grad()
+def awake(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """The same where what is remembered counts."""
+    assert isinstance(net, RecurrentPolicy)
+    generator = torch.Generator().manual_seed(seed)
+    net.recalled.weight.normal_(0.0, 1.0, generator=generator)
+    return net
+
+
+def recurrent(simulated: Scenario, kind: str = "job_scorer") -> RecurrentPolicy:
+    torch.manual_seed(0)
+    # Logits of the order itself would drown what is remembered.
+    network = Network(kind=kind, hidden=(16,), lstm=UNITS, sharpness=1.0)
+    net = awake(build_policy(layout_of(simulated), network))
+    assert isinstance(net, RecurrentPolicy)
+    return net
+
+
+def policy_of(simulated: Scenario) -> TrainedPolicy:
+    network = Network(hidden=(16,), lstm=UNITS, sharpness=1.0)
+    return TrainedPolicy(simulated, network, recurrent(simulated), len(simulated.cluster.resources), {})
+
+
+@pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
+def test_sequences_are_steps_one_after_the_other(brief: Scenario, kind: str) -> None:
+    net, lengths = recurrent(brief, kind), torch.tensor([5, 1, 9, 3])
+    vector, mask = made_up(layout_of(brief), int(lengths.sum()))
+    before = Memory(torch.randn(4, UNITS), torch.randn(4, UNITS))
+    with torch.no_grad():
+        found = net(vector, mask, before, lengths)
+        row, wanted = 0, []
+        for k, length in enumerate(lengths.tolist()):
+            memory = Memory(*(part[k : k + 1] for part in before))
+            for _ in range(length):
+                logits, memory = net.step(vector[row : row + 1], mask[row : row + 1], memory)
+                wanted.append(logits)
+                row += 1
+    torch.testing.assert_close(found, torch.cat(wanted))
+    assert ((found > torch.finfo(torch.float32).min) == (mask > 0.5)).all()
+    other = net(vector, mask, Memory(before.hidden + 1, before.cell), lengths)
+    assert not torch.equal(other, found)
+
+
+@pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
+def test_at_first_nothing_of_it_counts(brief: Scenario, kind: str) -> None:
+    net = build_policy(layout_of(brief), Network(kind=kind, hidden=(16,), lstm=UNITS))
+    assert isinstance(net, RecurrentPolicy)
+    vector, mask = made_up(layout_of(brief), 6)
+    memory = Memory(torch.randn(6, UNITS), torch.randn(6, UNITS))
+    logits, then = net.step(vector, mask, memory)
+    assert torch.equal(logits, by_itself(net)(vector, mask))
+    assert not torch.equal(then.cell, memory.cell)
+    loss = logits.where(mask > 0.5, 0.0).square().sum()
+    torch.autograd.backward(loss)
+    assert net.recalled.weight.grad is not None
+    assert net.recalled.weight.grad.abs().sum() > 0, "and never will"
+
+
+def test_a_player_remembers_each_episode_by_itself(brief: Scenario) -> None:
+    policy = policy_of(brief)
+    net: Any = policy.net
+    vector, mask = made_up(layout_of(brief), 12)
+    obs, legal = vector.numpy(), mask.numpy().astype(np.int8)
+    player = policy.player(3)
+    asked: dict[int, list[int]] = defaultdict(list)
+    row = 0
+    for envs in ([0, 1, 2], [2, 0], [1], [2, 1, 0], [0, 2]):
+        if len(envs) == 3 and row:
+            player.begin(1)
+            asked[1] = []
+        rows = np.arange(row, row + len(envs))
+        found = player.probabilities(np.array(envs), obs[rows], legal[rows], sample=True)
+        for k, env in enumerate(envs):
+            asked[env].append(row + k)
+            seen = asked[env]
+            lengths = torch.tensor([len(seen)])
+            with torch.no_grad():
+                logits = net(vector[seen], mask[seen], net.begin(1), lengths)[-1]
+            np.testing.assert_allclose(found[k], logits.double().softmax(0).numpy(), atol=1e-5)
+        row += len(envs)
+    fresh = policy.player(1)
+    only = np.zeros(1, np.int64)
+    assert fresh.act(only, obs[:1], legal[:1])[0] == policy.player(5).act(only + 4, obs[:1], legal[:1])[0]
+
+
+def test_episodes_go_the_same_alone_and_side_by_side(brief: Scenario) -> None:
+    policy, feed = policy_of(brief), EpisodeFeed(brief)
+    episodes = [feed.evaluation(k, seed=0) for k in range(12)]
+    together = play(brief, feed.units, episodes, policy, batch=5)
+    for one, episode in zip(together, episodes, strict=True):
+        (alone,) = play(brief, feed.units, [episode], policy)
+        assert (one.start == alone.start).all()
+
+
+def test_decisions_by_themselves_are_refused(brief: Scenario) -> None:
+    vector, mask = made_up(layout_of(brief), 2)
+    with pytest.raises(TypeError, match="ask a player"):
+        policy_of(brief).act(vector.numpy(), mask.numpy().astype(np.int8))
+
+
+def played(simulated: Scenario, *settings: str) -> tuple[BatchedEnvRunner, Any]:
+    """A runner, and a learner with the same weights of which the memory counts."""
+    words = [*TINY, *REMEMBERS, "network.sharpness=1", *settings]
+    config = build_config(simulated, make_config({}, "test", words), len(simulated.cluster.resources))
+    runner = BatchedEnvRunner(config=config)
+    learner = config.build_learner(env=None, spaces=runner.get_spaces())
+    module: Any = learner.module[MODULE]
+    awake(module.policy)
+    runner.module.load_state_dict(module.state_dict())
+    return runner, learner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_a_learner_finds_the_chances_that_were_played(brief: Scenario, shards: int) -> None:
+    """Over fragments, ends of episodes and cuts between learners; only gradients end with a sequence."""
+    runner, learner = played(brief)
+    module: Any = learner.module[MODULE]
+    for _ in range(3):
+        episodes = runner.sample()
+        for shard in ShardEpisodesIterator(list(episodes), shards, len_lookback_buffer=1):
+            batches = learner._create_iterator_if_necessary(
+                training_data=TrainingData(episodes=shard), num_epochs=1, minibatch_size=64
+            )
+            rows = 0
+            for batch in batches:
+                one = batch.policy_batches[MODULE]
+                with torch.no_grad():
+                    logits = module.forward_train(one)[Columns.ACTION_DIST_INPUTS]
+                logp = logits.log_softmax(1).gather(1, one[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
+                torch.testing.assert_close(logp, one[Columns.ACTION_LOGP], atol=2e-4, rtol=1e-4)
+                assert one[Columns.SEQ_LENS].max() <= TOGETHER
+                rows += len(logp)
+            assert rows == sum(map(len, shard))
+
+
+@pytest.mark.slow
+def test_what_is_remembered_is_learned(brief: Scenario) -> None:
+    runner, learner = played(brief)
+    before = {name: value.clone() for name, value in learner.module[MODULE].policy.named_parameters()}
+    episodes = runner.sample()
+    learner.update(
+        training_data=TrainingData(episodes=episodes), timesteps={}, num_epochs=2, minibatch_size=64
+    )
+    after = dict(learner.module[MODULE].policy.named_parameters())
+    assert all(not torch.equal(after[name], value) for name, value in before.items() if "lstm" in name)
+
+
+def test_rows_of_a_sequence_stay_together() -> None:
+    lengths = torch.tensor([3, 1, 4, 4, 2, 5, 1])
+    first = lengths.cumsum(0) - lengths
+    columns = {"row": torch.arange(int(lengths.sum()))}
+    sequences = Sequences(lengths, {"hidden": first.unsqueeze(1).float()})
+    pieces = [one.policy_batches[MODULE] for one in Minibatches(columns, 6, 2, sequences=sequences)]
+    assert len(pieces) == 6
+    for epoch in (pieces[:3], pieces[3:]):
+        assert sorted(torch.cat([one["row"] for one in epoch]).tolist()) == columns["row"].tolist()
+    assert [one["row"].tolist() for one in pieces[:3]] != [one["row"].tolist() for one in pieces[3:]]
+    for one in pieces:
+        parts: tuple[Tensor, ...] = one["row"].split(one[Columns.SEQ_LENS].tolist())
+        for part, state in zip(parts, one[Columns.STATE_IN]["hidden"], strict=True):
+            assert part[0] == state
+            assert (part.diff() == 1).all()
+    few = Minibatches(columns, 1, 1, sequences=Sequences(torch.tensor([20]), {}))
+    assert [len(one.policy_batches[MODULE]["row"]) for one in few] == [20]
+
+
+def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
+    config = build_config(brief, make_config({}, "test", TINY), 2)
+    runner = BatchedEnvRunner(config=config)
+    made = Transitions.of(runner.sample(), Buffers())
+    assert len(made.lengths) == 0
+    assert made.states == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["algo=dqn"], "network.lstm: is not learned by dqn; leave it out, or set algo to ppo or cocorl"),
+        (["algo=priority_search"], "network.lstm: is not learned by priority_search"),
+        (["sampling.batched=false"], "sampling.batched: value false does not go with network.lstm"),
+    ],
+)
+def test_what_cannot_remember_is_said(settings: list[str], said: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        make_config({}, "test", [*REMEMBERS, *settings])
+    assert said in str(caught.value)
+
+
+def test_a_priority_function_cannot_remember(brief: Scenario) -> None:
+    with pytest.raises(BadInputError, match="means nothing to network\\.kind priority"):
+        build_policy(layout_of(brief), Network(kind="priority", lstm=4))
+
+
+SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "workload.load=0.6")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kept_ray")
+def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Trained within limits after a teacher, gone on with, evaluated, and teaching others."""
+    told = [word for setting in (*TINY, *REMEMBERS) for word in ("--set", setting)]
+    cocorl = ["--algo", "cocorl", "--limit", "delayed_jobs=10", "--set", "cocorl.fragment=32"]
+    small = ["--set", "cocorl.minibatch=64", "--set", "warm_start={teacher: sjf, decisions: 1000, epochs: 1}"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    words = ["train", *SITE, *cocorl, *small, *told, "--seed", "3"]
+    assert main([*words, "--steps", "1024", "--out", str(whole)]) == 0
+    latest = RunFolder(whole).latest()
+    assert latest is not None
+    newest = load_policy(latest[0])
+    assert newest.remembers
+    assert newest.net.state_dict()["recalled.weight"].abs().sum() > 0
+    assert main(["train", *SITE, *cocorl, *small, *told, "--steps", "512", "--out", str(parts)]) == 0
+    assert main(["train", "--resume", "--out", str(parts), "--steps", "1024"]) == 0
+    found = tmp_path / "found.json"
+    assert main(["evaluate", str(whole), "--episodes", "3", "--against", "sjf", "--json", str(found)]) == 0
+    assert len(json.loads(found.read_text())["episodes"]) == 6
+    data = tmp_path / "data"
+    assert main(["collect", *SITE, "--policy", str(whole), "--steps", "500", "--out", str(data)]) == 0
+    assert main(["dataset", "check", str(data)]) == 0
+    capsys.readouterr()
+    assert main(["dataset", "judge", str(data), str(whole)]) == 2
+    assert "remembers what it has seen (network.lstm)" in capsys.readouterr().err
