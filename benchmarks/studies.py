@@ -110,7 +110,7 @@ def rlsched(*words: str, log: Path, threads: int) -> None:
     Raises:
         SystemExit: it failed.
     """
-    print("rlsched", *words, flush=True)
+    print(f"rlsched {' '.join(words)}\n", end="", flush=True)  # whole lines, whoever else prints
     with log.open("a", encoding="utf-8") as file:
         done = subprocess.run(
             [sys.executable, "-m", "rlsched", *words],

@@ -1,18 +1,21 @@
 """Costs within limits: what cocorl pays and earns at rising loads, beside policies and orders that keep none.
 
-In every case (green-10 at a load) a policy is trained that keeps no limits, and others that keep job hours of
-delay within shares of what that one pays, under two settings of the controller for one of the shares. All are
-evaluated with every common order on the same 96 episodes, which no training saw. A share counts as possible
-where some order pays no more than that. One more case keeps delay and brown energy at once, at a site with
-wind, sun and a grid, from a policy that waits for wind and sun, under a PID controller and plain Lagrange.
-Half a million decisions a run: about a minute on one quiet core.
+In every case (green-10 at a load; a trace with GPUs and qos, fed by the wind and sun of a file) a policy is
+trained that keeps no limits, and others that keep job hours of delay within shares of what that one pays; at
+loads also with plain Lagrange, and at one with a memory. All are evaluated with every common order on the
+same 96 episodes (24 of a trace), which no training saw. A share counts as possible where some order pays no
+more than that. One more case keeps delay and brown energy at once, at a site with wind, sun and a grid, from
+a policy that waits for wind and sun, under a PID controller and plain Lagrange.
+Half a million decisions a run: about a minute on one quiet core, three with a memory; of traces, which are
+left out where their folder is not there, half as many, from a policy that was shown `qos`: three minutes.
 Run: `make study-cocorl`, or with `--seeds 1 --scale 0.1` for a look; what was done is not done again.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -33,8 +36,10 @@ EPISODES = 96
 COST = "delayed_jobs"
 LOADS = ("0.2", "0.4", "0.6", "0.8", "1.0", "1.2")
 SHARES = ("0.4", "0.6", "0.8")
-LAGRANGE_SHARE = "0.8"
-"""Of which plain Lagrange (no proportional and no derivative part) is tried, too."""
+CONTROLLERS = {"pid": [], "lagrange": ["--set", "cocorl.pid.kp=0", "--set", "cocorl.pid.kd=0"]}
+OTHERWISE = {"lagrange": CONTROLLERS["lagrange"], "lstm": ["--set", "network.lstm=512"]}
+"""How the largest share is tried once more: plain Lagrange, and a memory [Venkataswamy 2023, table A.3]."""
+DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data"))
 
 TWO, TWO_LIMITS = "two-limits", {"delayed_jobs": 1500, "brown_energy": 1250}
 SITE = [
@@ -45,7 +50,6 @@ SITE = [
 """A site whose wind and sun are worth waiting for."""
 
 WAITS = ["--set", "network.deferring={green_0: -1, green_6: 1}"]
-CONTROLLERS = {"pid": [], "lagrange": ["--set", "cocorl.pid.kp=0", "--set", "cocorl.pid.kd=0"]}
 SETTLED = 1.05
 """Share of a limit that counts as on it."""
 
@@ -75,36 +79,75 @@ class Kept(NamedTuple):
     order: str
 
 
-def scenario_of(load: str) -> list[str]:
-    """The words that choose a case's scenario."""
-    return ["--scenario", "green-10", "--set", f"workload.load={load}"]
+class Case(NamedTuple):
+    """Where limits are kept.
 
+    Attributes:
+        scenario: words that choose it.
+        kinds: of what is trained within limits: shares, and what `OTHERWISE` knows.
+        training: words beside these.
+        steps: decisions of a run.
+        episodes: on which all are evaluated.
+    """
 
-def run_of(study: Asked, load: str, kind: str, seed: int) -> Path:
-    """The folder of a run: kind is `free`, `lagrange`, or a share."""
-    return study.folder / f"{load}-{kind}-{seed}"
-
-
-def learn(study: Asked, load: str, seed: int) -> None:
-    """Train without limits, then within shares of what that pays."""
-    steps = ["--steps", str(round(study.scale * STEPS))]
-    free = run_of(study, load, "free", seed)
+    scenario: Sequence[str]
+    kinds: Sequence[str]
     # As `rlsched train --limit auto` would.
-    words = ["--algo", "ppo", "--set", "ppo.learning_rate=0.001", "--set", "validation.episodes=128"]
-    train(free, [*scenario_of(load), *words, *steps], seed=seed, threads=study.threads)
-    for kind in (*SHARES, "lagrange"):
-        share = LAGRANGE_SHARE if kind == "lagrange" else kind
-        limit = ["--limit", f"{COST}=auto:{share}", "--unconstrained", str(free)]
-        words = [*scenario_of(load), "--algo", "cocorl", *limit, *CONTROLLERS.get(kind, []), *steps]
-        train(run_of(study, load, kind, seed), words, seed=seed, threads=study.threads)
+    training: Sequence[str] = ("--set", "validation.episodes=128")
+    steps: int = STEPS
+    episodes: int = EPISODES
 
 
-def results_of(study: Asked, load: str) -> list[EpisodeResult]:
+def at_load(load: str) -> Case:
+    """Green-10 at a load."""
+    scenario = ["--scenario", "green-10", "--set", f"workload.load={load}"]
+    return Case(scenario, (*SHARES, *(OTHERWISE if load == "0.6" else ["lagrange"])))
+
+
+def of_trace(scenario: str, trace: str, power: str) -> Case:
+    """A trace, fed by the wind and sun of another place; the policy was shown an order to begin with."""
+    words = ["--scenario", scenario, "--trace", str(DATA / "swf" / trace)]
+    words += ["--set", f"power.file={DATA / 'power' / power}"]
+    checked = ["--set", "validation.episodes=16", "--set", "warm_start.teacher=qos"]
+    return Case(words, ("0.6", "0.8"), checked, STEPS // 2, EPISODES // 4)
+
+
+TRACES = {
+    "hpc2n": of_trace("green-hpc2n", "HPC2N-2002-2.2-cln.swf.gz", "CISO-2022-hourly.csv"),
+    "ctc": of_trace("green-ctc", "CTC-SP2-1996-3.1-cln.swf.gz", "ERCO-2022-hourly.csv"),
+}
+CASES: Mapping[str, Case] = {load: at_load(load) for load in LOADS} | (TRACES if DATA.is_dir() else {})
+
+
+def share_of(kind: str) -> str:
+    """That is kept."""
+    return SHARES[-1] if kind in OTHERWISE else kind
+
+
+def run_of(study: Asked, case: str, kind: str, seed: int) -> Path:
+    """The folder of a run: kind is `free`, a share, or what `OTHERWISE` knows."""
+    return study.folder / f"{case}-{kind}-{seed}"
+
+
+def learn(study: Asked, name: str, seed: int) -> None:
+    """Train without limits, then within shares of what that pays."""
+    case, free = CASES[name], run_of(study, name, "free", seed)
+    steps = ["--steps", str(round(study.scale * case.steps))]
+    words = [*case.scenario, "--algo", "ppo", "--set", "ppo.learning_rate=0.001", *case.training, *steps]
+    train(free, words, seed=seed, threads=study.threads)
+    for kind in case.kinds:
+        limit = ["--limit", f"{COST}=auto:{share_of(kind)}", "--unconstrained", str(free)]
+        own = [*limit, *OTHERWISE.get(kind, []), *case.training, *steps]
+        words = [*case.scenario, "--algo", "cocorl", *own]
+        train(run_of(study, name, kind, seed), words, seed=seed, threads=study.threads)
+
+
+def results_of(study: Asked, name: str) -> list[EpisodeResult]:
     """All policies and orders of a case on the same episodes."""
-    kinds = ("free", *SHARES, "lagrange")
-    runs = [run_of(study, load, kind, seed) for kind in kinds for seed in range(study.seeds)]
-    words = [*scenario_of(load), "--against", "fcfs,sjf,qos,hvf,packing"]
-    return evaluate(runs, words, study.folder / f"{load}.json", episodes=EPISODES)
+    case = CASES[name]
+    runs = [run_of(study, name, kind, seed) for kind in ("free", *case.kinds) for seed in range(study.seeds)]
+    words = [*case.scenario, "--against", "fcfs,sjf,qos,hvf,packing"]
+    return evaluate(runs, words, study.folder / f"{name}.json", episodes=case.episodes)
 
 
 def values_of(results: Sequence[EpisodeResult], policy: str, metric: str) -> NDArray[np.float64]:
@@ -134,20 +177,20 @@ def kept(results: Sequence[EpisodeResult], run: Path, free: Path, share: float) 
     return Kept(over, float(paid.mean()), float(value.mean()), ahead, best)
 
 
-def table(study: Asked, load: str, results: Sequence[EpisodeResult]) -> str:
+def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
     """All shares of a case, seed by seed."""
     cost = f"cost.{COST}"
     costs = {order: float(values_of(results, order, cost).mean()) for order in orders_of(results)}
     cheapest = min(costs, key=lambda order: costs[order])
-    lines = [f"load {load}: cheapest order {cheapest} {costs[cheapest]:,.0f}"]
+    lines = [f"{name}: cheapest order {cheapest} {costs[cheapest]:,.0f}"]
     for seed in range(study.seeds):
-        free = run_of(study, load, "free", seed)
+        free = run_of(study, name, "free", seed)
         without = float(values_of(results, str(free), cost).mean())
         worth = 100 * float(values_of(results, str(free), "job_value_ratio").mean())
         lines.append(f"  seed {seed}: without limits {without:,.0f} for {worth:.2f} %")
-        for kind in (*SHARES, "lagrange"):
-            share = float(LAGRANGE_SHARE if kind == "lagrange" else kind)
-            one = kept(results, run_of(study, load, kind, seed), free, share)
+        for kind in CASES[name].kinds:
+            share = float(share_of(kind))
+            one = kept(results, run_of(study, name, kind, seed), free, share)
             possible = "possible" if costs[cheapest] <= share * without else "below every order"
             over = f"{one.over.mean:+,.0f} [{one.over.low:+,.0f}, {one.over.high:+,.0f}]"
             ahead = (
@@ -289,17 +332,18 @@ def draw_control(study: Asked) -> Figure:
 
 def main() -> None:
     """Train, evaluate, tell, draw."""
-    study = asked(__doc__, (*LOADS, TWO), "runs/study-cocorl")
-    loads = [case for case in study.cases if case != TWO]
-    tasks = [partial(learn, study, load, seed) for seed in range(study.seeds) for load in loads]
+    study = asked(__doc__, (*CASES, TWO), "runs/study-cocorl")
+    chosen = [case for case in study.cases if case != TWO]
+    tasks = [partial(learn, study, case, seed) for seed in range(study.seeds) for case in chosen]
     if TWO in study.cases:
         tasks += [partial(learn_two, study, seed) for seed in range(study.seeds)]
     at_a_time(tasks, study.parallel)
-    cases = {load: results_of(study, load) for load in loads}
-    for load, results in cases.items():
-        print(table(study, load, results))
-    if len(cases) > 1:
-        write_whole(study.folder / "loads.png", to_png(draw(study, cases)))
+    cases = {case: results_of(study, case) for case in chosen}
+    for case, results in cases.items():
+        print(table(study, case, results))
+    loads = {case: results for case, results in cases.items() if case in LOADS}
+    if len(loads) > 1:
+        write_whole(study.folder / "loads.png", to_png(draw(study, loads)))
         print(f"picture: {study.folder}/loads.png")
     if TWO in study.cases:
         print(two_limits(study))
