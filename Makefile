@@ -52,7 +52,7 @@ study-horizon: setup  ## value by planning horizon and by ready pool on green-10
 study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: 13 cases, three seeds each, some 3 hours (SCALE=1: some 10)
 	$(BIN)/python benchmarks/study_launchpad.py --scale $(SCALE)
 
-study-cocorl: setup  ## costs within limits on green-10: six loads, and two limits at once, three seeds each, some 1.5 hours
+study-cocorl: setup  ## costs within limits: green-10 at six loads, two traces, and two limits at once, three seeds each, some 2 hours
 	$(BIN)/python benchmarks/study_cocorl.py
 
 clean:

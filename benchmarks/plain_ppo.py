@@ -191,7 +191,10 @@ def main() -> None:
     asked = parser.parse_args()
     settings = {"seed": asked.seed, "steps": asked.steps}
     feed = EpisodeFeed(load(asked.scenario))
-    loop = PlainPPO(make_config(settings, "plain_ppo", asked.set), feed)
+    config = make_config(settings, "plain_ppo", asked.set)
+    if config.network.lstm:
+        parser.error("network.lstm is not known here: leave it out")
+    loop = PlainPPO(config, feed)
     while loop.steps < asked.steps:
         began = time.perf_counter()
         done = loop.iterate()

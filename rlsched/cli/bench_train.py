@@ -20,6 +20,7 @@ import torch
 from rlsched.cli import repository
 from rlsched.cli.bench_core import Figure
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
 from rlsched.scenario import Scenario
 
@@ -164,9 +165,14 @@ def measure(
         config: as for `rlsched train`.
         turns: that count, of each.
         told: called with the name of whose turn it is.
+
+    Raises:
+        BadInputError: a policy with a memory, which not all of them know.
     """
     from rlsched.learn.session import session_for
 
+    if config.network.lstm:
+        raise BadInputError("network.lstm", "is not known to all that are measured", "leave it out")
     feed = EpisodeFeed(scenario)
     config = config.settled(feed.scenario)
     taken: dict[str, list[tuple[Turn, float]]] = {}

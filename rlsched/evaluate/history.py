@@ -111,14 +111,16 @@ def record(
     if scenario is None:
         raise ValueError(f"{contestant.policy} plays without a horizon: there are no ticks to write down")
     sim = VectorSimulator(_every_tick(scenario), units, 1, len(episode.jobs), every_term=True)
+    decision = scenario.decision
     sim.load(0, episode.jobs, power=episode.power)
     choose = _chooser(contestant, episode, sim)
     log = _Log(sim)
     idle = sim.layout.num_actions - 1
     while not (sim.terminated[0] or sim.truncated[0] or len(log.value) == ticks):
         legal = np.flatnonzero(sim.mask[0])
-        forced = len(legal) == 1
-        action = int(legal[0]) if forced else choose()
+        # Asked where it is elsewhere: who remembers what it sees would decide otherwise.
+        passed = decision.skip_forced or (decision.time_rule != "tick" and legal[0] == idle)
+        action = int(legal[0]) if len(legal) == 1 and passed else choose()
         if action == idle:
             log.add()
             if look is not None:

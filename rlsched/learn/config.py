@@ -191,8 +191,7 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"
             )
-        if self.network.lstm:
-            self._check_memory()
+        self._check_memory()
         if self.algo in ("ppo", "cocorl"):
             self._check_ppo()
         if self.algo == "dqn":
@@ -263,6 +262,11 @@ class TrainConfig(Frozen):
             )
 
     def _check_memory(self) -> None:
+        together = self.network.lstm_steps
+        if not self.network.lstm:
+            if together != Network.model_fields["lstm_steps"].default:
+                raise SettingError("network.lstm_steps", "means nothing without network.lstm", "leave it out")
+            return
         if self.algo not in REMEMBERING:
             raise SettingError(
                 "network.lstm",
@@ -272,6 +276,16 @@ class TrainConfig(Frozen):
         if not self.sampling.batched:
             raise SettingError(
                 "sampling.batched", "value false does not go with network.lstm", "leave one of them out"
+            )
+        own = self.own
+        assert isinstance(own, Ppo)
+        handed_over = own.fragment if isinstance(own, Cocorl) else self.sampling.fragment
+        if together > min(handed_over, own.minibatch):
+            raise SettingError(
+                "network.lstm_steps",
+                f"value {together} is more than the decisions of a fragment, {handed_over}, or of a "
+                f"minibatch, {own.minibatch}",
+                "set less",
             )
 
     def _check_ppo(self) -> None:

@@ -32,6 +32,17 @@ class Sequences:
         shift = (before - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths)
         return shift + torch.arange(len(shift), device=shift.device)
 
+    def shuffled(self, parts: int) -> tuple[Tensor, ...]:
+        """All of them in any order, in so many parts of about as many rows.
+
+        Args:
+            parts: in each of which the longest fits, so that none is empty.
+        """
+        order = torch.randperm(len(self.lengths), device=self.lengths.device)
+        ends = self.lengths[order].cumsum(0)
+        bounds = torch.arange(1, parts, device=ends.device) * ends[-1] / parts
+        return order.tensor_split((torch.searchsorted(ends, bounds) + 1).cpu())
+
     def picked(self, which: Tensor) -> dict[str, Any]:
         """Columns that say where each begins, and with what."""
         states = {name: of_all[which] for name, of_all in self.states.items()}
@@ -43,7 +54,7 @@ class Minibatches:
 
     Args:
         columns: name -> tensor (row, ...).
-        size: rows of a piece at least, about; all in one where there are fewer.
+        size: rows of a piece at least, less at most a sequence; all in one where there are fewer.
         epochs: how often every row comes.
         total: pieces, where other learners must come out with as many; 0: what the epochs give.
         sequences: that rows stay together in; None: every row by itself.
@@ -59,8 +70,7 @@ class Minibatches:
     ) -> None:
         self.columns, self.epochs, self.total, self.sequences = columns, epochs, total, sequences
         self.rows = len(next(iter(columns.values())))
-        self.shuffled = self.rows if sequences is None else len(sequences.lengths)
-        self.parts = min(max(1, self.rows // size), self.shuffled)
+        self.parts = max(1, self.rows // size)
 
     def __iter__(self) -> Iterator[MultiAgentBatch]:
         for _, which in zip(range(self.total or self.epochs * self.parts), self._chosen(), strict=False):
@@ -73,4 +83,7 @@ class Minibatches:
     def _chosen(self) -> Iterator[Tensor]:
         device = next(iter(self.columns.values())).device
         while True:
-            yield from torch.randperm(self.shuffled, device=device).tensor_split(self.parts)
+            if self.sequences is None:
+                yield from torch.randperm(self.rows, device=device).tensor_split(self.parts)
+            else:
+                yield from self.sequences.shuffled(self.parts)

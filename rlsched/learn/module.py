@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from rlsched.learn.critic import Critic
 from rlsched.learn.networks import build_policy
-from rlsched.learn.recurrent import Memory, RecurrentPolicy
+from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation
 from rlsched.sim.layout import Layout
@@ -96,7 +96,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         In play RLlib gives one decision of each episode, (episode, 1, size); our learners give sequences one
         after the other.
         """
-        memory = Memory(**batch[Columns.STATE_IN])
+        memory = Remembered(**batch[Columns.STATE_IN])
         if Columns.SEQ_LENS in batch:
             logits = policy(*self._split(batch), memory, batch[Columns.SEQ_LENS])
             return {Columns.ACTION_DIST_INPUTS: logits}

@@ -26,7 +26,7 @@ import rlsched
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
 from rlsched.learn.networks import build_policy
-from rlsched.learn.recurrent import Memory, RecurrentPolicy
+from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
@@ -66,7 +66,9 @@ class TrainedPolicy:
         """A checksum of what it sees, does and knows."""
         digest = sha256(self.scenario.observation.model_dump_json().encode())
         digest.update(self.scenario.decision.model_dump_json().encode())
-        digest.update(self.network.model_dump_json().encode())
+        # Of what it remembers where it does, and of how that was learned never.
+        silent = {"lstm_steps"} if self.network.lstm else {"lstm", "lstm_steps"}
+        digest.update(self.network.model_dump_json(exclude=silent).encode())
         for name, value in self.net.state_dict().items():
             digest.update(name.encode())
             digest.update(value.cpu().numpy().tobytes())
@@ -184,7 +186,7 @@ class Player:
         if self.recurrent is None or self.memory is None:
             return self.policy.logits(obs, mask)
         rows = torch.from_numpy(envs.astype(np.int64))
-        before = Memory(*(part[rows] for part in self.memory))
+        before = Remembered(*(part[rows] for part in self.memory))
         with one_thread():
             vector, legal = torch.from_numpy(obs), torch.from_numpy(mask).float()
             found, then = self.recurrent.step(vector, legal, before)

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rlsched.learn.blocks import EncodedPolicy
 
 
-class Memory(NamedTuple):
+class Remembered(NamedTuple):
     """What is remembered of episodes, each (episode, unit); nothing yet where all of it is 0.
 
     Attributes:
@@ -41,41 +42,43 @@ class RecurrentPolicy(nn.Module):
         nn.init.zeros_(self.recalled.weight)
         nn.init.zeros_(self.recalled.bias)
 
-    def begin(self, episodes: int) -> Memory:
+    def begin(self, episodes: int) -> Remembered:
         """Of episodes of which nothing was seen yet."""
         nothing = torch.zeros(episodes, self.units, device=self.recalled.weight.device)
-        return Memory(nothing, nothing.clone())
+        return Remembered(nothing, nothing.clone())
 
-    def step(self, vector: Tensor, mask: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def step(self, vector: Tensor, mask: Tensor, before: Remembered) -> tuple[Tensor, Remembered]:
         """Masked logits (episode, actions) of one decision of each episode, and what is remembered then."""
-        then = memory
+        then = before
 
         def recall(state: Tensor) -> Tensor:
             nonlocal then
-            found, (hidden, cell) = self.lstm(state.unsqueeze(1), (memory.hidden[None], memory.cell[None]))
-            then = Memory(hidden[0], cell[0])
+            found, (hidden, cell) = self.lstm(state.unsqueeze(1), (before.hidden[None], before.cell[None]))
+            then = Remembered(hidden[0], cell[0])
             return state + self.recalled(found.squeeze(1))
 
         return self.policy.choose(self.policy.encode(vector, mask, recall), mask), then
 
-    def forward(self, vector: Tensor, mask: Tensor, memory: Memory, lengths: Tensor) -> Tensor:
+    def forward(self, vector: Tensor, mask: Tensor, before: Remembered, lengths: Tensor) -> Tensor:
         """Masked logits (row, actions) of decisions that follow each other.
 
         Args:
             vector: (row, size) one sequence after the other.
             mask: (row, actions) theirs.
-            memory: (sequence, unit) before the first decision of each.
+            before: (sequence, unit) before the first decision of each.
             lengths: (sequence,) decisions of each.
         """
         steps = torch.arange(int(lengths.max()), device=lengths.device)
         there = steps < lengths.unsqueeze(1)
 
         def recall(state: Tensor) -> Tensor:
-            padded = state.new_zeros((*there.shape, state.shape[1])).masked_scatter(
-                there.unsqueeze(2), state
-            )  # behind each sequence, where nobody looks
-            found, _ = self.lstm(padded, (memory.hidden[None], memory.cell[None]))
-            return state + self.recalled(found[there])
+            padded = state.new_zeros((*there.shape, state.shape[1]))
+            padded = padded.masked_scatter(there.unsqueeze(2), state)
+            # Packed, since episodes of few decisions would be mostly padding.
+            packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            found, _ = self.lstm(packed, (before.hidden[None], before.cell[None]))
+            said, _ = pad_packed_sequence(found, batch_first=True)
+            return state + self.recalled(said[there])
 
         return self.policy.choose(self.policy.encode(vector, mask, recall), mask)
 

@@ -97,7 +97,7 @@ class Fragment:
         obs: (env, size) with which it begins.
         states: of a recurrent module at its beginning.
         length: steps.
-        memory: for the observations.
+        memory: for the observations and states.
     """
 
     def __init__(self, obs: Observations, states: dict[str, Any], length: int, memory: Memory) -> None:
@@ -109,8 +109,11 @@ class Fragment:
         self.actions = np.empty((envs, length), np.int64)
         self.rewards = np.empty((envs, length), np.float32)
         self.columns: dict[str, NDArray[Any]] = {}
-        self.states = tree.map_structure(
-            lambda state: np.empty((envs, length + 1, *state.shape[1:]), state.dtype), states
+        self.states = tree.map_structure_with_path(
+            lambda path, state: memory.empty(
+                f"state {path}", (envs, length + 1, *state.shape[1:]), state.dtype
+            ),
+            states,
         )
         self.write_states(states)
         self.cuts: list[list[Cut]] = [[] for _ in range(envs)]

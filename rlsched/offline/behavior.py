@@ -72,7 +72,7 @@ class Chooser(Protocol):
         """(envs, action) with which chance it takes each action, now; 0 where illegal, 1 in sum."""
 
 
-class AtPlay(Protocol):
+class Player(Protocol):
     """A trained policy with what it remembers of the episodes that it plays."""
 
     def begin(self, env: int) -> None:
@@ -111,7 +111,7 @@ class Teacher(Protocol):
         Of one that does not remember.
         """
 
-    def player(self, num_envs: int) -> AtPlay:
+    def player(self, num_envs: int) -> Player:
         """It at play in so many environments."""
 
 

@@ -17,7 +17,8 @@ def met(scenario: Scenario, *, envs: int = 8, steps: int = 40, seed: int = 0) ->
     feed, rng = EpisodeFeed(scenario), np.random.default_rng(seed)
     sim = VectorSimulator(scenario, feed.units, envs, feed.max_jobs)
     for env in range(envs):
-        sim.load(env, feed.training(rng).jobs)
+        episode = feed.training(rng)
+        sim.load(env, episode.jobs, power=episode.power)
     vectors, masks = [], []
     for _ in range(steps):
         on = ~(sim.terminated | sim.truncated)
