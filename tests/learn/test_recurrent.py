@@ -68,7 +68,9 @@ def awake(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     generator = torch.Generator().manual_seed(seed)
     for name, weights in net.named_parameters():
         if weights.dim() == 2 and "linear" not in name:
-            weights.normal_(0.0, 2.0 / weights.shape[1] ** 0.5, generator=generator)
+            scale = 6.0 if "recalled" in name else 2.0
+            weights.normal_(0.0, scale / weights.shape[1] ** 0.5, generator=generator)
+    net.lstm.bias_hh_l0[net.units : 2 * net.units] = 4.0  # forgets slowly
     return net
 
 
@@ -190,11 +192,12 @@ def test_a_player_remembers_each_episode_by_itself(brief: Scenario) -> None:
 
 
 def test_episodes_go_the_same_alone_and_side_by_side(brief: Scenario) -> None:
-    policy, feed = policy_of(brief), EpisodeFeed(brief)
-    episodes = [feed.evaluation(k, seed=0) for k in range(12)]
-    together = play(brief, feed.units, episodes, policy, batch=5)
+    longer = brief.model_copy(update={"episode": brief.episode.model_copy(update={"max_ticks": 40})})
+    policy, feed = policy_of(longer), EpisodeFeed(longer)
+    episodes = [feed.evaluation(k, seed=0) for k in range(24)]
+    together = play(longer, feed.units, episodes, policy, batch=5)
     for one, episode in zip(together, episodes, strict=True):
-        (alone,) = play(brief, feed.units, [episode], policy)
+        (alone,) = play(longer, feed.units, [episode], policy)
         assert (one.start == alone.start).all()
 
 
@@ -211,7 +214,7 @@ def test_what_is_drawn_is_what_was_played(rules: list[str]) -> None:
     simulated = scenario.load("green-10", ["episode.max_ticks=40", *rules])
     policy, feed = policy_of(simulated), EpisodeFeed(simulated)
     contestant = Learned("it", policy, simulated)
-    for k in range(4):
+    for k in range(12):
         drawn = feed.evaluation(k, seed=0)
         episode = EvaluationEpisode(k, 0, None, drawn.jobs, drawn.jobs, drawn.power)
         (plain,) = contestant.run([episode], feed.units, lambda _: None)
