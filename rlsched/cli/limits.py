@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -45,6 +45,12 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
         named = [name] if equals else [cost for cost in costs if cost not in found]
         if equals:
             check_name("--limit", "cost", name, get_args(CostTerm))
+        elif name in get_args(CostTerm):
+            raise BadInputError(
+                "--limit",
+                f"{text!r} names no amount",
+                f"write {text}=AMOUNT or {text}=auto:SHARE, as in {text}=auto:0.8",
+            )
         elif not text.startswith(f"{AUTO}:") or not costs:
             raise BadInputError(
                 "--limit",
@@ -59,6 +65,8 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
 
 def _limit(text: str, amount: str) -> Limit:
     word, colon, share = amount.partition(":")
+    if word == AUTO and share.endswith("%"):
+        raise BadInputError("--limit", f"{text!r}: {share!r} is no share", "write it as in auto:0.8")
     try:
         number = float(share if word == AUTO and colon else amount)
     except ValueError:
@@ -79,6 +87,7 @@ def settle(
     folder: RunFolder,
     display: Display,
     address: str | None,
+    say: Callable[[str], None],
 ) -> Scenario | None:
     """The scenario with limits in amounts; what is paid without any is trained for where nobody names it.
 
@@ -92,6 +101,7 @@ def settle(
         folder: of the run that is to begin.
         display: shows the training.
         address: of a Ray cluster; None: this machine.
+        say: tells a person what is done.
 
     Returns:
         None where that training was interrupted.
@@ -103,6 +113,7 @@ def settle(
     from rlsched.learn.limits import UNCONSTRAINED, check_fits, costs_of, train_unconstrained, with_limits
     from rlsched.learn.plan import plan
     from rlsched.learn.policy import load_policy
+    from rlsched.report.words import number
 
     if config.algo != "cocorl":
         raise BadInputError("--limit", f"is not kept by {config.algo}", "add --algo cocorl, or leave it out")
@@ -119,11 +130,16 @@ def settle(
     reference = folder.path / UNCONSTRAINED if unconstrained is None else unconstrained
     if unconstrained is None:
         beside = RunFolder(reference)
+        say(f"first a policy that keeps no limits, in {reference}; then the one that does")
         if not train_unconstrained(scenario, config, beside, display, address=address):
             return None
     policy = load_policy(reference)
     check_fits(planned, policy, str(reference))
     paid = costs_of(planned, policy, shares)
-    return with_limits(
-        scenario, {name: share.of_unconstrained * paid[name] for name, share in shares.items()}
-    )
+    found = {name: share.of_unconstrained * paid[name] for name, share in shares.items()}
+    for name, share in shares.items():
+        say(
+            f"{name}: the limit is {number(found[name])}, {share.of_unconstrained:g} of the "
+            f"{number(paid[name])} that {reference} pays in validation"
+        )
+    return with_limits(scenario, found)

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
+from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, headline, order_by
-from rlsched.report.words import Scale, judgement, number, scale_for, verdict, written
+from rlsched.report.words import Scale, cost_of, judgement, number, scale_for, verdict, within, written
 from rlsched.workloads.swf import REPAIRS
 
 WIDE = 125
@@ -64,6 +65,9 @@ def show_result(console: Console, result: Result) -> None:
     if result.hoarding:
         console.print()
         console.print(hoarding(result.hoarding))
+    if result.limits:
+        console.print()
+        console.print(limits(result.limits))
     console.print()
 
 
@@ -183,6 +187,21 @@ def hoarding(findings: Sequence[Breach]) -> Table:
         f"A result counts with a span of at most {SPAN_LIMIT:g} times and a mean wait of at most "
         f"{WAIT_LIMIT:g} times those of greedy sjf: long jobs must not be pushed away."
     )
+    return table
+
+
+def limits(findings: Sequence[Keeping]) -> Table:
+    """What learned policies paid of costs that they had limits of."""
+    columns = ["policy", "cost", "limit", "paid", "verdict"]
+    table = plain_table("Are limits kept?", columns, right=columns[2:4])
+    for found in findings:
+        table.add_row(
+            found.policy,
+            cost_of(found),
+            number(found.limit),
+            f"{number(found.paid)} [{number(found.low)}, {number(found.high)}]",
+            Text(within(found), style=GOOD if found.kept else BAD),
+        )
     return table
 
 

@@ -130,6 +130,7 @@ def train(
                     folder=folder,
                     display=display,
                     address=address,
+                    say=display.console.print,
                 )
                 if found is None:
                     console.print("go on        the same command again")
@@ -149,6 +150,8 @@ def train(
 
 def tell(console: Console, summary: Summary, out: Path) -> None:
     """How a run ended, where it is, and what to do next."""
+    from rlsched.report.words import number
+
     standing, (name, reference) = summary.standing, summary.best_heuristic
     console.print(f"stopped: {summary.reason}; {standing.steps:,} decisions in {standing.seconds:.0f} s")
     kept = "best policy" if summary.plays else "newest policy, which is kept"
@@ -160,14 +163,12 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     for name, limit in summary.limits.items():
         if name in standing.best_paid:
             paid = standing.best_paid[name]
-            console.print(
-                f"{name}: {paid:.4g} in validation, {'within' if paid <= limit else 'above'} its limit of "
-                f"{limit:.4g}"
-            )
+            verdict = "within" if paid <= limit else "above"
+            console.print(f"{name}: {number(paid)} in validation, {verdict} its limit of {number(limit)}")
     if summary.unmoved:
         console.print(
-            f"{', '.join(summary.unmoved)}: no limit was kept yet, for that takes an episode of every "
-            "environment: train longer, or with fewer of them (sampling.envs_per_runner, sampling.runners)",
+            f"{', '.join(summary.unmoved)}: its multiplier has not moved yet, since few environments have "
+            "ended an episode: train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
             style="yellow",
         )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")

@@ -37,7 +37,8 @@ class ConfigFirst(TyperGroup):
 
 app = typer.Typer(
     cls=ConfigFirst,
-    help="Search settings of scenarios and trainings on Ray Tune: rlsched tune FILE.",
+    help="Search settings of scenarios and trainings on Ray Tune: rlsched tune FILE [--out DIR], which is "
+    "short for rlsched tune run (its --help tells all).",
     no_args_is_help=True,
 )
 
@@ -103,8 +104,9 @@ def run(
     console = output.people(json)
     if json is not None:
         output.write_json(json, values(folder, result, ended))
+    at_end = sum(trial.whole for trial in result.trials)
     console.print(
-        f"{ended.reason}: {ended.progress.done} of {ended.progress.trials} trials at their end"
+        f"{ended.reason}: {at_end} of {ended.progress.trials} trials at their end"
         + (f", {ended.progress.stopped} stopped early" if ended.progress.stopped else "")
         + (f", {ended.progress.failed} failed" if ended.progress.failed else "")
     )
@@ -248,31 +250,39 @@ def values(folder: SweepFolder, result: SweepResult, ended: Ended | None) -> dic
 
 def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
     """The best trials, where everything is, and what to do next."""
-    from rlsched.cli.tables import plain_table
+    from rlsched.cli.tables import FAINT, plain_table
     from rlsched.report.sweeps import findings, labelled, scale_of
     from rlsched.report.words import number
 
     console = output.people(json)
     scales = [scale_of(result, k) for k in range(len(result.objectives))]
     headed = [labelled(list(result.objectives)[k], scales[k]) for k in result.reached]
-    limits = ["limits"] if result.limited else []
+    several = len(result.objectives) > 1
+    limits = [*(["limits"] if result.limited else []), *(["front"] if several else [])]
     columns = ["trial", *result.keys, *headed, *limits]
     table = plain_table(None, columns, right=[*result.keys, *headed])
     for trial in result.trials[:SHOWN]:
         told = [value if isinstance(value, str) else number(value) for value in trial.settings.values()]
         for k in result.reached:
             each = trial.values[k]
-            spread = f" [{scales[k](each.min())}, {scales[k](each.max())}]" if each.size else ""
+            spread = f" [{scales[k](each.min())}, {scales[k](each.max())}]" if each.size > 1 else ""
             told.append(scales[k](trial.means[k]) + spread)
         if result.limited:
             told.append("kept" if trial.excess <= 0 else f"broken by {100 * trial.excess:.1f} %")
+        if several:
+            told.append("yes" if trial.front else "")
         table.add_row(trial.name + ("" if trial.whole else " (not at its end)"), *told)
     console.print(table)
+    if any(trial.values.shape[1] > 1 for trial in result.trials):
+        console.print("means of seeds [lowest, highest seed]; episodes differ by more", style=FAINT)
     if len(result.trials) > SHOWN:
         console.print(f"and {len(result.trials) - SHOWN} more in the page")
     for line in findings(result):
         console.print(line, markup=False)
     console.print(f"page         {folder.report}\ntable        {folder.results}", soft_wrap=True)
+    fronts = len(list(folder.path.glob("front-*.yaml")))
+    if fronts:
+        console.print(f"front        {folder.path}/front-1.yaml to front-{fronts}.yaml", soft_wrap=True)
     if folder.best.exists():
         sweep = folder.read()
         if sweep.policy is None:

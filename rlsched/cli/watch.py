@@ -8,6 +8,7 @@ from rlsched.cli.bar import Bar
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
 from rlsched.learn.selection import Validation, limited_name
+from rlsched.report.words import number
 
 
 class RichDisplay(Bar):
@@ -54,12 +55,12 @@ class RichDisplay(Bar):
         found = row.get(f"validation_{metric}")
         if found is not None:
             # Who only reads keeps its newest policy, so that there is nothing to be told.
-            kept = " (kept)" if standing.since_best == 0 and self.config.plays else ""
+            kept = " (the best so far)" if standing.since_best == 0 and self.config.plays else ""
             pushed = ""
             if metric == "bounded_slowdown":  # which hoarding lowers
                 pushed = f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
             paid = "".join(
-                f", {name} {row[f'validation_{limited_name(name)}']:.4g} of {limit:.4g}"
+                f", {name} {number(row[f'validation_{limited_name(name)}'] or 0.0)} of {number(limit)}"
                 for name, limit in self.limits.items()
             )
             self.console.print(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.limits import Keeping, keeping
 from rlsched.evaluate.play import Policy, play
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
@@ -198,9 +199,12 @@ def compare(
     results: list[EpisodeResult] = []
     prices = effective_prices(scenario)
     runs: dict[tuple[str, str], list[Played]] = {}
+    limits: list[Keeping] = []
     for contestant in contestants:
         run = contestant.run(episodes, units, progress)
         runs[contestant.policy, contestant.backfill] = run
+        if isinstance(contestant, Learned):
+            limits += keeping(contestant.policy, contestant.scenario.objective, run, seed)
         for episode, played in zip(episodes, run, strict=True):
             metrics = job_metrics(played, units, tick_s, prices)
             if protocol == COMMITTED:
@@ -216,5 +220,5 @@ def compare(
                     contestant.learned,
                 )
             )
-    result = Result.of(scenario, results, protocol=protocol, repairs=repairs, seed=seed)
+    result = Result.of(scenario, results, protocol=protocol, repairs=repairs, limits=limits, seed=seed)
     return Comparison(result, runs)

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Literal
 
 from rlsched.evaluate.hoarding import Breach, hoarding, judged
+from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
 from rlsched.scenario import Scenario
 
@@ -25,6 +26,7 @@ class Result:
         hoarding: one finding per learned policy, where all jobs are run to their end.
         protocol: the published protocol that was followed, if any.
         repairs: what was dropped or mended while loading jobs, with counts.
+        limits: what learned policies paid of costs that they had limits of.
     """
 
     scenario: Scenario
@@ -33,6 +35,7 @@ class Result:
     hoarding: Sequence[Breach]
     protocol: Protocol | None = None
     repairs: Mapping[str, int] = field(default_factory=dict)
+    limits: Sequence[Keeping] = ()
 
     @classmethod
     def of(
@@ -42,6 +45,7 @@ class Result:
         *,
         protocol: Protocol | None = None,
         repairs: Mapping[str, int] | None = None,
+        limits: Sequence[Keeping] = (),
         seed: int = 0,
     ) -> Result:
         """Compare policies over their episodes.
@@ -51,13 +55,16 @@ class Result:
             episodes: of all policies.
             protocol: the published protocol that was followed, if any.
             repairs: what was dropped or mended while loading jobs, with counts.
+            limits: what learned policies paid of costs that they had limits of.
             seed: of the bootstrap.
 
         Raises:
             ValueError: the episodes are not the same for all policies.
         """
         found = hoarding(episodes) if judged(scenario) else []
-        return cls(scenario, episodes, summarise(episodes, seed), found, protocol, dict(repairs or {}))
+        return cls(
+            scenario, episodes, summarise(episodes, seed), found, protocol, dict(repairs or {}), limits
+        )
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -73,6 +80,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "summary": [asdict(row) for row in result.summary],
         "repairs": dict(result.repairs),
         "hoarding": [asdict(finding) for finding in result.hoarding],
+        "limits": [asdict(one) | {"kept": one.kept} for one in result.limits],
     }
     plain: dict[str, Any] = _finite(values)
     return plain

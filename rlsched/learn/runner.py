@@ -12,6 +12,7 @@ import secrets
 import time
 import traceback
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -195,7 +196,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     def make_env(self) -> None:
         """Make the environments, and draws of actions that no other runner has."""
-        super().make_env()
+        with warnings.catch_warnings():
+            # RLlib registers its environments anew for every algorithm of a process, under one name.
+            warnings.filterwarnings("ignore", "(?s).*Overriding environment rllib-")
+            super().make_env()
         clusters = self.env.unwrapped
         if not isinstance(clusters, TrainingVectorEnv):
             raise TypeError(f"steps a TrainingVectorEnv, not a {type(clusters).__name__}")

@@ -25,7 +25,7 @@ from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
-from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table
+from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table, limits_table
 from rlsched.report.words import Scale, scale_for, verdict
 from rlsched.scenario import Scenario
 
@@ -108,6 +108,8 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
     ]
     if result.hoarding:
         parts.append(section("Does the result count?", hoarding_table(result.hoarding)))
+    if result.limits:
+        parts.append(section("Are limits kept?", limits_table(result.limits)))
     parts += [section(caption, image(caption, png)) for caption, png in list(pictures.values())[1:]]
     parts += [
         section("Repairs", count_table(result.repairs)),

@@ -136,10 +136,8 @@ def findings(result: SweepResult) -> list[str]:
     scale = scale_of(result, 0)
     said = ", ".join(f"{key} {_shown(value)}" for key, value in best.settings.items())
     low, high = np.nanmin(best.values[0]), np.nanmax(best.values[0])
-    lines = [
-        f"Best {_words(name)}: {scale(best.means[0])}{scale.suffix} (seeds {scale(low)} to {scale(high)}) "
-        f"with {said}."
-    ]
+    seeds = f" (seeds {scale(low)} to {scale(high)})" if best.values[0].size > 1 else " (one seed)"
+    lines = [f"Best {_words(name)}: {scale(best.means[0])}{scale.suffix}{seeds} with {said}."]
     if result.limited:
         kept = sum(trial.excess <= 0 for trial in whole)
         lines.append(f"{kept} of {len(whole)} trials keep their limits in validation, with every seed.")
@@ -147,7 +145,8 @@ def findings(result: SweepResult) -> list[str]:
     reach = [(np.nanmin(trial.values[0]), np.nanmax(trial.values[0])) for trial in others]
     close = sum(bool(lowest <= high and highest >= low) for lowest, highest in reach)
     if close:
-        lines.append(f"Seeds of {close} others reach into its range: do not read much into the order.")
+        others_are = "another reach" if close == 1 else f"{close} others reach"
+        lines.append(f"Seeds of {others_are} into its range: do not read much into the order.")
     return lines
 
 

@@ -7,9 +7,10 @@ from html import escape
 from math import isnan
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
+from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
-from rlsched.report.words import Scale, judgement, number, scale_for, verdict, written
+from rlsched.report.words import Scale, cost_of, judgement, number, scale_for, verdict, within, written
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
@@ -99,6 +100,22 @@ def hoarding_table(findings: Sequence[Breach]) -> str:
         for finding in findings
     ]
     return table(("Policy", "Backfill", "Schedule span", "Mean wait", "Verdict"), cells, caption)
+
+
+def limits_table(findings: Sequence[Keeping]) -> str:
+    """What learned policies paid of costs that they had limits of."""
+    cells = [
+        (
+            escape(found.policy),
+            escape(cost_of(found)),
+            number(found.limit),
+            f'{number(found.paid)} <span class="range">[{number(found.low)}, {number(found.high)}]</span>',
+            f'<span class="{"better" if found.kept else "worse"}">{within(found)}</span>',
+        )
+        for found in findings
+    ]
+    caption = "Means over the episodes [95 % interval], against the limits that policies were trained within."
+    return table(("Policy", "Cost", "Limit", "Paid", "Verdict"), cells, caption)
 
 
 def _against(value: str, reference: str, ratio: float) -> str:

@@ -7,6 +7,7 @@ from math import floor, isfinite, isnan, log10
 from typing import NamedTuple
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
+from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.statistics import SummaryRow
 
@@ -86,3 +87,16 @@ def judgement(finding: Breach) -> str:
     if finding.completion < finding.reference_completion:
         reasons.append("it leaves jobs unfinished that sjf finishes")
     return f"does not count: {'; '.join(reasons)}"
+
+
+def cost_of(found: Keeping) -> str:
+    """A cost that has a limit, and of what."""
+    return f"{found.cost.replace('_', ' ')} of {'a job' if found.per == 'job' else 'an episode'}"
+
+
+def within(found: Keeping) -> str:
+    """Whether a limit is kept, in plain words."""
+    if not found.kept:
+        share = f" by {100 * (found.paid / found.limit - 1):.1f} %" if found.limit else ""
+        return f"broken{share}" + (", within the interval" if found.low <= found.limit else "")
+    return "kept" if found.high <= found.limit else "kept on average"

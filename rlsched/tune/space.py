@@ -33,6 +33,17 @@ class Domain(Frozen):
     integers: tuple[int, int] | None = Field(None, description="between these two, both included")
     log_integers: tuple[int, int] | None = Field(None, description="likewise, as log_uniform")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_bare_values(cls, given: object) -> object:
+        if isinstance(given, list | tuple):
+            raise SettingError(
+                "", f"value {list(given)} does not say how", f"write {{values: {list(given)}}}"
+            )
+        if not isinstance(given, dict | Domain):
+            raise SettingError("", f"value {given} is one value", f"write {{values: [{given}]}}, or set it")
+        return given
+
     @model_validator(mode="after")
     def _one_kind(self) -> Domain:
         given = [name for name in KINDS if getattr(self, name) is not None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -15,12 +15,18 @@ from pydantic import Field, field_validator, model_validator
 from rlsched.errors import BadInputError
 from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.evaluate.measures import measure
-from rlsched.learn.config import TrainConfig, parse_config
+from rlsched.learn.config import Algorithm, TrainConfig, parse_config
 from rlsched.learn.plan import check_teachers, fit, in_place
 from rlsched.scenario import Scenario, rooted
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 from rlsched.tune.playing import contest
 from rlsched.tune.space import Domain, Point, assignments
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {algo: (algo,) for algo in get_args(Algorithm)} | {
+    "priority_search": ("search",),
+    "launchpad": ("launchpad", "rare"),
+}
+"""Algorithm -> sections of its own in a training file."""
 
 TRIES = 100
 """Draws for each new point, where most have been drawn."""
@@ -80,6 +86,18 @@ class Sweep(Frozen):
     parallel: int | None = Field(None, ge=1, description="trials at once; null: as many as there is room for")
     failures: int = Field(3, ge=0, description="times that a trial is started again, as where a node is lost")
 
+    @field_validator("space", mode="before")
+    @classmethod
+    def _not_null(cls, given: object) -> object:
+        return {} if given is None else given
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _listed(cls, given: object) -> object:
+        if isinstance(given, int):
+            raise SettingError("", f"value {given} is one number", f"list seeds: [{given}], or [0, 1, 2]")
+        return given
+
     @field_validator("space")
     @classmethod
     def _something(cls, space: dict[str, Domain]) -> dict[str, Domain]:
@@ -120,6 +138,7 @@ class Sweep(Frozen):
         if "seed" in {*self.base, *set_beside}:
             raise SettingError("base", "names a seed, and each point is tried with all seeds", "set seeds")
         for key in self.space:
+            self._check_used(key)
             if key in set_beside:
                 raise SettingError(f"space.{key}", "is set, too", "set it, or search it")
         if self.policy is not None:
@@ -128,6 +147,19 @@ class Sweep(Frozen):
                     raise SettingError(
                         "base", f"{key} means nothing where nothing is trained", "leave it out"
                     )
+
+    def _check_used(self, key: str) -> None:
+        """Settings of an algorithm are searched where it is trained."""
+        section = key.partition(".")[0]
+        known = {name for sections in SECTIONS.values() for name in sections}
+        if self.policy is not None or section not in known or "algo" in self.space:
+            return
+        beside = dict(one.split("=", 1) for one in self.set if "=" in one)
+        algo = beside.get("algo", self.base.get("algo", TrainConfig.model_fields["algo"].default))
+        if algo in SECTIONS and section not in SECTIONS[algo]:
+            raise SettingError(
+                f"space.{key}", f"means nothing to {algo}, which is trained", "leave it out, or set algo"
+            )
 
     def _check_asha(self) -> None:
         """Trials that are compared on the way are of one length."""

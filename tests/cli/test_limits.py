@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -54,11 +55,15 @@ def test_amounts_and_shares() -> None:
     ("texts", "line"),
     [
         (["delayd_jobs=1"], "--limit: unknown cost 'delayd_jobs'; did you mean 'delayed_jobs'?"),
-        (["delayed_jobs"], "--limit: 'delayed_jobs' names no cost, and the scenario has none; write"),
+        (["delayed_jobs"], "--limit: 'delayed_jobs' names no amount; write delayed_jobs=AMOUNT or"),
         (["auto:0.5"], "--limit: 'auto:0.5' names no cost, and the scenario has none; write"),
         (["delayed_jobs=x"], "--limit: 'delayed_jobs=x': 'x' is no amount"),
         (["delayed_jobs=-1"], "--limit: 'delayed_jobs=-1': '-1' is no amount"),
         (["delayed_jobs=nan"], "--limit: 'delayed_jobs=nan': 'nan' is no amount"),
+        (
+            ["delayed_jobs=auto:80%"],
+            "--limit: 'delayed_jobs=auto:80%': '80%' is no share; write it as in auto:0.8",
+        ),
         (["delayed_jobs=auto"], "--limit: 'delayed_jobs=auto': 'auto' is no amount"),
         (["delayed_jobs=1", "delayed_jobs=2"], "--limit: 'delayed_jobs=2' is for what has a limit already"),
     ],
@@ -138,7 +143,21 @@ def test_a_share_is_of_what_is_paid_without_limits(
         said = capsys.readouterr().out
         words = ["--limit", "delayed_jobs=auto:0.25", "--unconstrained", str(reference), "--out", str(other)]
         assert main([*TRAIN, *words, "--set", "episode.max_ticks=400"]) == 0
-        assert "delayed_jobs: no limit was kept yet" in capsys.readouterr().out  # no episode has ended
+        said_then = capsys.readouterr().out
+        assert "delayed_jobs: its multiplier has not moved yet" in said_then  # no episode has ended
+    found = tmp_path / "found.json"
+    asked = ["--against", "sjf", "--episodes", "3", "--json", str(found), "--report", str(tmp_path / "page")]
+    assert main(["evaluate", str(out), str(reference), *asked]) == 0
+    assert "Are limits kept?" in capsys.readouterr().out
+    assert "Are limits kept?" in (tmp_path / "page" / "report.html").read_text()
+    told = json.loads(found.read_text())
+    (kept,) = told["limits"]  # nobody asked the other to keep any
+    mine = [one["metrics"]["cost.delayed_jobs"] for one in told["episodes"] if one["policy"] == str(out)]
+    assert (kept["policy"], kept["cost"], kept["per"]) == (str(out), "delayed_jobs", "episode")
+    assert kept["paid"] == pytest.approx(sum(mine) / 3)
+    assert kept["low"] <= kept["paid"] <= kept["high"]
+    assert kept["limit"] == RunFolder(out).read()[0].objective.limits["delayed_jobs"]
+    assert kept["kept"] == (kept["paid"] <= kept["limit"])
     had, free = RunFolder(reference).read()
     assert free.algo == "ppo"
     assert had.objective.costs == {"delayed_jobs": None}
@@ -153,7 +172,7 @@ def test_a_share_is_of_what_is_paid_without_limits(
     assert not (other / UNCONSTRAINED).exists()
     rows = RunFolder(out).rows()
     assert all(row["validation_limited.delayed_jobs"] for row in rows)
-    assert "no limit was kept yet" not in said
+    assert "multiplier has not moved" not in said
     latest = RunFolder(out).latest()
     assert latest is not None
     best = latest[1].best_paid["delayed_jobs"]

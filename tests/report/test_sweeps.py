@@ -56,7 +56,7 @@ def test_findings_are_of_the_best_and_its_neighbours(result: SweepResult) -> Non
     best, limits, close = findings(result)
     assert best == ("Best job value ratio: 91 % (seeds 90 to 92) with ppo.rate 1, network.hidden [16].")
     assert limits == "2 of 3 trials keep their limits in validation, with every seed."
-    assert close == "Seeds of 1 others reach into its range: do not read much into the order."
+    assert close == "Seeds of another reach into its range: do not read much into the order."
 
 
 def test_the_table_has_ranges_limits_and_what_is_missing(result: SweepResult) -> None:

@@ -37,6 +37,17 @@ def changed(sweep: dict[str, Any], **more: Any) -> dict[str, Any]:
             "space.ppo.learning_rate: is a range, which has no grid; list values, or set search.kind",
         ),
         ({"space": {"ppo.epochs": {"valuse": [2]}}}, "space.ppo.epochs.valuse: unknown key; did you mean"),
+        (
+            {"space": {"ppo.epochs": [2, 3]}},
+            r"ppo.epochs: value \[2, 3\] does not say how; write {values: \[",
+        ),
+        ({"space": {"ppo.epochs": 2}}, r"ppo.epochs: value 2 is one value; write {values: \[2\]}, or set it"),
+        ({"space": None}, "space: is empty: nothing would be searched"),
+        ({"seeds": 3}, r"seeds: value 3 is one number; list seeds: \[3\], or \[0, 1, 2\]"),
+        (
+            {"space": {"dqn.batch": {"values": [64]}}},
+            "space.dqn.batch: means nothing to ppo, which is trained",
+        ),
         ({"space": {"seed": {"values": [1, 2]}}}, "space.seed: cannot be searched; list seeds beside"),
         ({"serach": {}}, "serach: unknown key; did you mean 'search'?"),
         ({"search": {"kind": "random"}}, "search.samples: is missing, which random needs"),
