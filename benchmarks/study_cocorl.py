@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -56,10 +56,13 @@ WAITS = ["--set", "network.deferring={green_0: -1, green_6: 1}"]
 SETTLED = 1.05
 """Share of a limit that counts as on it."""
 
+ORDERS = {"fcfs": "-", "sjf": "--", "qos": "-.", "hvf": ":", "packing": (0, (6, 1, 1, 1, 1, 1))}
+"""Common orders, and how they are drawn."""
+
 METRICS = {
-    "job_value_ratio": ("value of finished jobs, of all (%)", 100.0),
-    "completion_ratio": ("jobs finished (%)", 100.0),
-    "utilization": ("utilization (%)", 100.0),
+    "job_value_ratio": ("value of finished jobs", 100.0),
+    "completion_ratio": ("jobs finished", 100.0),
+    "utilization": ("utilization", 100.0),
     f"cost.{COST}": ("job hours of delay", 1.0),
 }
 
@@ -149,7 +152,7 @@ def results_of(study: Asked, name: str) -> list[EpisodeResult]:
     """All policies and orders of a case on the same episodes."""
     case = CASES[name]
     runs = [run_of(study, name, kind, seed) for kind in ("free", *case.kinds) for seed in range(study.seeds)]
-    words = [*case.scenario, "--against", "fcfs,sjf,qos,hvf,packing"]
+    words = [*case.scenario, "--against", ",".join(ORDERS)]
     return evaluate(runs, words, study.folder / f"{name}.json", episodes=case.episodes)
 
 
@@ -209,19 +212,14 @@ def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
 
 
 def draw(study: Asked, cases: dict[str, list[EpisodeResult]]) -> Figure:
-    """Value, completion, utilization and cost by load [Venkataswamy 2023, figures 6.4 to 6.12]."""
-    loads = [float(load) for load in cases]
+    """Value, completion, utilization and cost by load [Venkataswamy 2023, figures 6.4 to 6.12].
+
+    Against `packing`, since loads differ by more than schedulers do, and costs against ppo.
+    """
     with house_style():
         figure = new_figure(11.0, 7.5)
         for axes, (metric, (label, factor)) in zip(figure.subplots(2, 2).flat, METRICS.items(), strict=True):
-            for order in orders_of(next(iter(cases.values()))):
-                means = [factor * values_of(found, order, metric).mean() for found in cases.values()]
-                axes.plot(loads, means, "-", color=HEURISTIC, linewidth=1, alpha=0.7)
-                axes.annotate(order, (loads[-1], means[-1]), fontsize=7, color=HEURISTIC)
-            for colour, kind in zip(LEARNED, ("free", *reversed(SHARES)), strict=False):
-                _draw_seeds(axes, study, cases, kind, metric, factor, colour)
-            if metric.startswith("cost."):
-                axes.set_yscale("log")
+            _draw_metric(axes, study, cases, metric, factor)
             axes.set_title(label)
             axes.set_xlabel("load")
             quiet_axes(axes, "y")
@@ -230,28 +228,34 @@ def draw(study: Asked, cases: dict[str, list[EpisodeResult]]) -> Figure:
     return figure
 
 
-def _draw_seeds(
-    axes: Axes,
-    study: Asked,
-    cases: dict[str, list[EpisodeResult]],
-    kind: str,
-    metric: str,
-    factor: float,
-    colour: str,
+def _draw_metric(
+    axes: Axes, study: Asked, cases: dict[str, list[EpisodeResult]], metric: str, factor: float
 ) -> None:
-    means = np.array(
-        [
-            [
-                factor * values_of(found, str(run_of(study, load, kind, seed)), metric).mean()
-                for seed in range(study.seeds)
-            ]
-            for load, found in cases.items()
-        ]
-    )
-    loads = [float(load) for load in cases]
-    name = "no limit (ppo)" if kind == "free" else f"within {kind} of its cost (cocorl)"
-    axes.fill_between(loads, means.min(axis=1), means.max(axis=1), color=colour, alpha=0.15, linewidth=0)
-    axes.plot(loads, means.mean(axis=1), "o-", color=colour, markersize=4, label=name)
+    loads, seeds = [float(load) for load in cases], range(study.seeds)
+    cost = metric.startswith("cost.")
+
+    def against(who: Callable[[str], str]) -> NDArray[np.float64]:
+        """(load,) of whoever plays at each."""
+        found = []
+        for load, results in cases.items():
+            mine = values_of(results, who(load), metric).mean()
+            free = [values_of(results, str(run_of(study, load, "free", k)), metric).mean() for k in seeds]
+            other = np.mean(free) if cost else values_of(results, "packing", metric).mean()
+            found.append(100 * mine / other if cost else factor * (mine - other))
+        return np.array(found)
+
+    for order, style in ORDERS.items():
+        axes.plot(loads, against(lambda _, o=order: o), linestyle=style, color=HEURISTIC, label=order)
+    for colour, kind in zip(LEARNED, ("free", *reversed(SHARES)), strict=False):
+        runs = [partial(run_of, study, kind=kind, seed=seed) for seed in seeds]
+        each = np.stack([against(lambda load, run=run: str(run(load))) for run in runs])
+        name = "no limit (ppo)" if kind == "free" else f"within {kind} of its cost (cocorl)"
+        axes.fill_between(loads, each.min(axis=0), each.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        axes.plot(loads, each.mean(axis=0), "o-", color=colour, markersize=4, label=name)
+        if cost and kind != "free":
+            axes.axhline(100 * float(kind), color=colour, linewidth=0.8, linestyle=":")
+    axes.set_ylabel("% of what ppo pays" if cost else "points over packing")
+    axes.set_ylim(*((35, 150) if cost else (-2, 1)))
 
 
 class Settling(NamedTuple):
@@ -294,7 +298,7 @@ def learn_two(study: Asked, seed: int) -> None:
 def two_limits(study: Asked) -> str:
     """What is paid of both, on episodes that nobody saw, and how controllers got there."""
     runs = [run_of(study, TWO, kind, seed) for kind in CONTROLLERS for seed in range(study.seeds)]
-    words = [*SITE, "--against", "fcfs,sjf,qos,hvf,packing"]
+    words = [*SITE, "--against", ",".join(ORDERS)]
     results = evaluate(runs, words, study.folder / f"{TWO}.json", episodes=EPISODES)
     lines = ["two limits: " + ", ".join(f"{name} {limit:,}" for name, limit in TWO_LIMITS.items())]
     for who in (*map(str, runs), *orders_of(results)):

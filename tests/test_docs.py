@@ -96,6 +96,8 @@ class Shell:
         if words[0] == "train":
             words += ["--address", self._address]
             words += shlex.split("--steps 128" if "--resume" in words else SHORTER)
+            if "network.lstm" in command:
+                words += shlex.split("--set network.lstm_steps=8")
             if "warm_start" in command:
                 words += shlex.split("--set warm_start.decisions=500")
             if "priority_search" in words:
