@@ -15,7 +15,17 @@ from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, headline, order_by
-from rlsched.report.words import Scale, cost_of, judgement, number, scale_for, verdict, within, written
+from rlsched.report.words import (
+    Scale,
+    cost_of,
+    judgement,
+    labelled,
+    number,
+    scale_for,
+    verdict,
+    within,
+    written,
+)
 from rlsched.workloads.swf import REPAIRS
 
 WIDE = 125
@@ -77,7 +87,7 @@ def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, w
     if not wide:
         metrics = metrics[:NARROW_METRICS]
     scales = {name: _scale(rows, name) for name in metrics}
-    heads = [f"{name.replace('_', ' ')}{_unit(scales[name])}" for name in metrics]
+    heads = [labelled(name, scales[name]) for name in metrics]
     best = next((row.best_heuristic for row in rows if row.metric == metrics[0]), None)
     several = sum(row.metric == metrics[0] for row in rows) > 1
     extra = [f"against {best}", *(["wins"] if wide else [])] if best and several else []
@@ -106,10 +116,6 @@ def _caption(rows: Sequence[SummaryRow], metrics: Sequence[str]) -> str:
 
 def _scale(rows: Iterable[SummaryRow], metric: str) -> Scale:
     return scale_for(measure(metric).unit, [row.high for row in rows if row.metric == metric])
-
-
-def _unit(scale: Scale) -> str:
-    return f" ({scale.suffix.strip()})" if scale.suffix else ""
 
 
 def _name(row: SummaryRow, hoards: bool) -> Text:
@@ -161,7 +167,7 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
         rival = cells[row.best_heuristic or "", row.metric]
         table.add_row(
             row.policy if row.policy != previous else "",
-            row.metric.replace("_", " ") + _unit(scale),
+            labelled(row.metric, scale),
             interval(row, scale),
             row.best_heuristic,
             scale(rival.mean),

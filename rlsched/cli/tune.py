@@ -251,8 +251,8 @@ def values(folder: SweepFolder, result: SweepResult, ended: Ended | None) -> dic
 def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
     """The best trials, where everything is, and what to do next."""
     from rlsched.cli.tables import FAINT, plain_table
-    from rlsched.report.sweeps import findings, labelled, scale_of
-    from rlsched.report.words import number
+    from rlsched.report.sweeps import findings, scale_of
+    from rlsched.report.words import labelled, number
 
     console = output.people(json)
     scales = [scale_of(result, k) for k in range(len(result.objectives))]

@@ -26,7 +26,7 @@ from rlsched.report.style import (
     shortened,
     value_axis,
 )
-from rlsched.report.words import Scale, number, scale_for
+from rlsched.report.words import Scale, labelled, number, scale_for
 
 HEURISTICS_SHOWN = 6
 """Heuristics beside a learning curve, the best ones."""
@@ -109,8 +109,7 @@ def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = 
         _draw_heuristics(axes, near, scale)
         quiet_axes(axes, "both")
         axes.set_xlabel(_notes(learning, far, scale))
-        unit = scale.suffix.strip()
-        axes.set_title(learning.metric.replace("_", " ") + (f" ({unit})" if unit else ""))
+        axes.set_title(labelled(learning.metric, scale))
         arrow = "lower is better" if meaning.lower_is_better else "higher is better"
         axes.set_title(arrow, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
         figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)

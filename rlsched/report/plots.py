@@ -21,7 +21,7 @@ from rlsched.report.style import (
     shortened,
     value_axis,
 )
-from rlsched.report.words import number, scale_for
+from rlsched.report.words import labelled, number, scale_for
 
 HEURISTICS_SHOWN = 12
 """Heuristics per panel, best first; the report's tables hold all of them."""
@@ -129,8 +129,7 @@ def _draw_metric(
             label.set_color(INK)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     arrow = "lower is better" if meaning.lower_is_better else "higher is better"
-    unit = scale.suffix.strip()
-    axes.set_title(metric.replace("_", " ") + (f" ({unit})" if unit else ""))
+    axes.set_title(labelled(metric, scale))
     axes.set_title(arrow, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
     ends = [value * scale.factor for row in rows for value in (row.low, row.high)]
     value_axis(axes, "x", ends)

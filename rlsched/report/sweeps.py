@@ -24,7 +24,7 @@ from rlsched.report.style import (
     value_axis,
 )
 from rlsched.report.tables import fact_list, table
-from rlsched.report.words import Scale, number, scale_for
+from rlsched.report.words import Scale, in_words, labelled, number, scale_for
 
 COLUMNS = 4
 """Panels beside each other."""
@@ -111,7 +111,7 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
         if len(result.objectives) > 1:
             first, second = list(result.objectives)[:2]
             caption = (
-                f"{_words(first)} against {_words(second)}; blue: what no other trial beats in everything"
+                f"{in_words(first)} against {in_words(second)}; blue: what no other trial beats in everything"
             )
             pictures["front.png"] = (caption, to_png(draw_front(result)))
     parts = [
@@ -137,7 +137,7 @@ def findings(result: SweepResult) -> list[str]:
     said = ", ".join(f"{key} {_shown(value)}" for key, value in best.settings.items())
     low, high = np.nanmin(best.values[0]), np.nanmax(best.values[0])
     seeds = f" (seeds {scale(low)} to {scale(high)})" if best.values[0].size > 1 else " (one seed)"
-    lines = [f"Best {_words(name)}: {scale(best.means[0])}{scale.suffix}{seeds} with {said}."]
+    lines = [f"Best {in_words(name)}: {scale(best.means[0])}{scale.suffix}{seeds} with {said}."]
     if result.limited:
         kept = sum(trial.excess <= 0 for trial in whole)
         lines.append(f"{kept} of {len(whole)} trials keep their limits in validation, with every seed.")
@@ -255,17 +255,6 @@ def scale_of(result: SweepResult, k: int) -> Scale:
     if name in result.keys:
         return Scale(1.0, "")
     return scale_for(measure(name).unit, [float(v) for trial in result.trials for v in trial.values[k]])
-
-
-def labelled(name: str, scale: Scale) -> str:
-    """An objective with its unit, which some have in their name; settings are spelt as they are set."""
-    unit = scale.suffix.strip()
-    said = f" ({unit})" if unit and not name.lower().endswith(f"_{unit.lower()}") else ""
-    return _words(name) + said
-
-
-def _words(name: str) -> str:
-    return name if "." in name and not name.startswith("cost.") else name.replace("_", " ")
 
 
 def _shown(value: float | str) -> str:

@@ -60,6 +60,20 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
     return Scale(1.0, "" if unit in {"ratio", "value", "cost"} else f" {unit}")
 
 
+def in_words(name: str) -> str:
+    """A metric as it is read; settings are spelt as they are set."""
+    return name if "." in name and not name.startswith("cost.") else name.replace("_", " ")
+
+
+def labelled(name: str, scale: Scale) -> str:
+    """A metric with its unit, said once: some have it in their name."""
+    unit = scale.suffix.strip()
+    if not unit:
+        return in_words(name)
+    inside = f"_{unit.lower()}"
+    return f"{in_words(name[: -len(inside)] if name.lower().endswith(inside) else name)} ({unit})"
+
+
 def written(value: float, unit: str) -> str:
     """One value with its unit."""
     scale = scale_for(unit, [value])

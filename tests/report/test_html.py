@@ -17,6 +17,7 @@ from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.report.gantt import Gantt, Schedule
 from rlsched.report.html import findings, render, versions, write_report
+from rlsched.report.words import labelled, scale_for
 
 VOID = {"meta", "img"}
 
@@ -137,3 +138,17 @@ def test_evaluation_needs_no_trainer_and_no_plotting() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "said"),
+    [
+        ("energy_kwh", "kWh", "energy (kWh)"),
+        ("carbon_kg", "kg", "carbon (kg)"),
+        ("wait", "s", "wait (h)"),
+        ("cost.delayed_jobs", "cost", "cost.delayed jobs"),
+        ("power.battery.capacity_kwh", "ratio", "power.battery.capacity_kwh"),
+    ],
+)
+def test_a_unit_is_said_once(name: str, unit: str, said: str) -> None:
+    assert labelled(name, scale_for(unit, [2e4])) == said
