@@ -97,9 +97,7 @@ class Transitions:
             terminated=np.array([episode.is_terminated for episode in episodes]),
             lengths=np.concatenate(
                 [np.diff(first, append=length) for first, length in zip(starts, lengths, strict=True)]
-            )
-            if together
-            else np.arange(0),
+            ),
             states={name: np.concatenate([of[name] for of in before]) for name in before[0]},
         )
 
