@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -32,6 +32,11 @@ from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validat
 Algorithm = Literal[
     "ppo", "appo", "dqn", "cocorl", "priority_search", "bc", "marwil", "cql", "rare", "launchpad"
 ]
+SECTIONS: Mapping[str, tuple[str, ...]] = {algo: (algo,) for algo in get_args(Algorithm)} | {
+    "priority_search": ("search",),
+    "launchpad": ("rare", "launchpad"),
+}
+"""Algorithm -> sections of its own, that of what learns first."""
 FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
 """Algorithms that nothing can be learned with without a dataset; `rare` may have one."""
 REMEMBERING = ("ppo", "cocorl")
@@ -120,18 +125,10 @@ class TrainConfig(Frozen):
     @property
     def own(self) -> Ppo | Appo | Dqn | Bc:
         """The settings of the algorithm of RLlib's that is chosen."""
-        sections: dict[str, Ppo | Appo | Dqn | Bc] = {
-            "ppo": self.ppo,
-            "appo": self.appo,
-            "dqn": self.dqn,
-            "cocorl": self.cocorl,
-            "bc": self.bc,
-            "marwil": self.marwil,
-            "cql": self.cql,
-            "rare": self.rare,
-            "launchpad": self.rare,
-        }
-        return sections[self.algo]
+        if self.engine != "rllib":
+            raise TypeError(f"{self.algo} is none of RLlib's")
+        found: Ppo | Appo | Dqn | Bc = getattr(self, SECTIONS[self.algo][0])
+        return found
 
     @property
     def plays(self) -> bool:

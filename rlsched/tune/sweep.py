@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -15,18 +15,12 @@ from pydantic import Field, field_validator, model_validator
 from rlsched.errors import BadInputError
 from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.evaluate.measures import measure
-from rlsched.learn.config import Algorithm, TrainConfig, parse_config
+from rlsched.learn.config import SECTIONS, TrainConfig, parse_config
 from rlsched.learn.plan import check_teachers, fit, in_place
 from rlsched.scenario import Scenario, rooted
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 from rlsched.tune.playing import contest
 from rlsched.tune.space import Domain, Point, assignments
-
-SECTIONS: Mapping[str, tuple[str, ...]] = {algo: (algo,) for algo in get_args(Algorithm)} | {
-    "priority_search": ("search",),
-    "launchpad": ("launchpad", "rare"),
-}
-"""Algorithm -> sections of its own in a training file."""
 
 TRIES = 100
 """Draws for each new point, where most have been drawn."""
