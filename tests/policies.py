@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -11,7 +12,13 @@ from rlsched.jobs import IntArray
 
 
 class Forgetful:
-    """A policy that remembers nothing: it is its own player, and others fill in `decide`."""
+    """A policy that remembers nothing: it is its own player.
+
+    Attributes:
+        decide: legal actions (batch,) for observations (batch, size) and masks (batch, actions).
+    """
+
+    decide: Callable[[NDArray[np.float32], NDArray[np.int8]], IntArray]
 
     def player(self, num_envs: int) -> Self:
         return self
@@ -21,6 +28,3 @@ class Forgetful:
 
     def act(self, envs: IntArray, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
         return self.decide(obs, mask)
-
-    def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
-        raise NotImplementedError

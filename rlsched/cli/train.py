@@ -167,8 +167,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
             console.print(f"{name}: {number(paid)} in validation, {verdict} its limit of {number(limit)}")
     if summary.unmoved:
         console.print(
-            f"{', '.join(summary.unmoved)}: its multiplier has not moved yet, since few environments have "
-            "ended an episode: train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
+            f"{', '.join(summary.unmoved)}: its multiplier has not moved yet: it takes an episode of every "
+            "environment. Train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
             style="yellow",
         )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
