@@ -15,6 +15,7 @@ from typer.main import get_command
 from rlsched.cli import (
     algorithms,
     bench,
+    cluster,
     collect,
     dataset,
     evaluate,
@@ -55,6 +56,7 @@ app.command("objectives")(objectives.objectives)
 app.command("algorithms")(algorithms.algorithms)
 app.command("settings")(settings.settings)
 app.add_typer(bench.app, name="bench")
+app.add_typer(cluster.app, name="cluster")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,1 @@
+"""Cluster files, checked without a cluster: `ray up`, Kubernetes, Slurm, Docker and compose."""
