@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl clean setup
+.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl clean setup tools
 
 setup: $(VENV)/.ready
 
@@ -23,12 +23,23 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 		env.step(int(env.reset(seed=0)[1]['action_mask'].argmax()))"
 	touch $@
 
+# What some tests use, and are skipped without; it asks nobody, so only where that is allowed.
+tools:
+	@[ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null || exit 0; \
+	missing=; for tool in shellcheck chromium; do command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
+	[ -n "$$missing" ] || exit 0; \
+	apt-get update -qq > /dev/null 2>&1; \
+	for tool in $$missing; do \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$tool > /dev/null 2>&1 \
+			|| echo "$$tool cannot be installed: tests that need it are skipped"; \
+	done
+
 demo: setup  ## train on the shipped sample trace and compare with the heuristics
 	rm -rf runs/demo
 	$(BIN)/rlsched train --trace datasets/sample.swf.gz --set episode.jobs=256 --minutes 1.5 --out runs/demo
 	$(BIN)/rlsched evaluate runs/demo --episodes 18 --report runs/demo/report
 
-test: setup
+test: setup tools
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup

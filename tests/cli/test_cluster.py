@@ -1,0 +1,62 @@
+"""`rlsched cluster check`, as a user calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_files_that_are_right_are_told_of(rlsched: Run) -> None:
+    ran = rlsched("cluster", "check", "clusters/aws.yaml", "clusters/kuberay/rayjob-tune.yaml")
+    assert ran.code == 0, ran
+    assert ran.err == ""
+    head, _, *rows = ran.out.splitlines()
+    assert head.split() == ["file", "kind", "holds", "not", "checked"]
+    assert rows[0].split()[:3] == ["clusters/aws.yaml", "ray", "up"]
+    assert "RayJob rlsched-tune (1 group, 2 to 20 workers)" in rows[1]
+
+
+def test_every_problem_is_a_line(rlsched: Run, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    text = Path("clusters/aws.yaml").read_text()
+    wrong.write_text(text.replace("max_workers: 20", "max_worker: 20").replace("  type: aws", "  typ: aws"))
+    ran = rlsched("cluster", "check", "clusters/gcp.yaml", wrong, tmp_path / "none")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.splitlines() == [
+        f"error: {wrong}: max_worker: unknown key; did you mean 'max_workers'?",
+        f"error: {wrong}: provider.type: is missing; give it a value",
+        f"error: {tmp_path}/none: no such file; name a file of ray up, Kubernetes, Slurm, Docker or compose",
+    ]
+
+
+def test_json_has_all_of_it(rlsched: Run, tmp_path: Path) -> None:
+    ran = rlsched("cluster", "check", "clusters/slurm.sh", tmp_path / "none", "--json", "-")
+    assert ran.code == 2
+    assert ran.json["schema"] == 1
+    right, wrong = ran.json["files"]
+    assert (right["file"], right["kind"], right["problems"]) == ("clusters/slurm.sh", "Slurm", [])
+    assert (wrong["kind"], wrong["problems"][0]["problem"]) == (None, "no such file")
+
+
+def test_json_in_a_file(rlsched: Run, tmp_path: Path) -> None:
+    ran = rlsched("cluster", "check", "clusters/compose.yaml", "--json", tmp_path / "found.json")
+    assert ran.code == 0
+    assert '"kind": "compose"' in (tmp_path / "found.json").read_text()
+    assert "2 services" in ran.out
+
+
+def test_without_files_it_says_what_is_wanted(rlsched: Run) -> None:
+    ran = rlsched("cluster", "check")
+    assert ran.code == 2
+    assert ran.err == "error: Missing argument 'FILE...'; see rlsched cluster check --help\n"
