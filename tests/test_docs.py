@@ -137,7 +137,7 @@ def shell() -> Iterator[Shell]:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, shell: Shell, request: pytest.FixtureRequest) -> None:
-    for shipped in ("datasets", "tune_configs"):
+    for shipped in ("clusters", "datasets", "tune_configs"):
         shutil.copytree(ROOT / shipped, tmp_path / shipped)
     for line in commands(page):
         if ARCHIVE.search(line):

@@ -53,7 +53,7 @@ def test_json_in_a_file(rlsched: Run, tmp_path: Path) -> None:
     ran = rlsched("cluster", "check", "clusters/compose.yaml", "--json", tmp_path / "found.json")
     assert ran.code == 0
     assert '"kind": "compose"' in (tmp_path / "found.json").read_text()
-    assert "2 services" in ran.out
+    assert "3 services" in ran.out
 
 
 def test_without_files_it_says_what_is_wanted(rlsched: Run) -> None:

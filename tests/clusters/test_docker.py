@@ -48,7 +48,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "Dockerfile",
         ["COPY --chown=ray constraints.txt", "COPY --chown=ray constraint.txt"],
-        ["line 23: 'constraint.txt': no such file or folder here; build from the repository's root"],
+        [("line 23: 'constraint.txt': no such file or folder here; build from the repository's root")],
     ),
     (
         "Dockerfile",
@@ -109,7 +109,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             (
                 "services.worker.depends_on.haed: no service 'haed'; did you mean 'head'? use one of "
-                "head, worker"
+                "head, serve, worker"
             )
         ],
     ),
@@ -149,6 +149,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             "services.head.volumes.0: no volume 'share'; did you mean 'shared'? use one of shared",
             "services.worker.volumes.0: no volume 'share'; did you mean 'shared'? use one of shared",
+            "services.serve.volumes.0: no volume 'share'; did you mean 'shared'? use one of shared",
         ],
     ),
     (
@@ -183,6 +184,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             "services.head.image: 'rlsched' is another image every day; name a version",
             "services.worker.image: 'rlsched' is another image every day; name a version",
+            "services.serve.image: 'rlsched' is another image every day; name a version",
         ],
     ),
     (
@@ -202,12 +204,28 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "compose.yaml",
         ["  image: rlsched:0.1.0-ray2.60.0\n", ""],
-        ["services.worker: has no image and is not built; add image or build"],
+        [
+            "services.worker: has no image and is not built; add image or build",
+            "services.serve: has no image and is not built; add image or build",
+        ],
     ),
     (
         "compose.yaml",
         ["      retries: 24", "      retries: many"],
-        ["services.head.healthcheck.retries: value 'many'; use a number"],
+        [
+            "services.head.healthcheck.retries: value 'many'; use a number",
+            "services.serve.healthcheck.retries: value 'many'; use a number",
+        ],
+    ),
+    (
+        "compose.yaml",
+        ["rlsched serve green=", "rlsched sevre green="],
+        [
+            (
+                "services.serve.command: 'rlsched sevre' would refuse this: No such command 'sevre'. Did "
+                "you mean 'serve'?; see rlsched --help"
+            )
+        ],
     ),
 ]
 

@@ -88,7 +88,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/raycluster.yaml",
         ["dashboard-host: 0.0.0.0", "dashbord-host: 0.0.0.0"],
-        ["spec.headGroupSpec.rayStartParams.dashbord-host: unknown key; did you mean 'dashboard-host'?"],
+        [("spec.headGroupSpec.rayStartParams.dashbord-host: unknown key; did you mean 'dashboard-host'?")],
     ),
     (
         "kuberay/raycluster.yaml",
@@ -198,7 +198,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/raycluster.yaml",
         ["mode: token", "mode: tokens"],
-        ["spec.authOptions.mode: value 'tokens'; did you mean 'token'? use one of disabled, token"],
+        [("spec.authOptions.mode: value 'tokens'; did you mean 'token'? use one of disabled, token")],
     ),
     (
         "kuberay/raycluster.yaml",
@@ -255,7 +255,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/rayjob-train.yaml",
         ["--out /shared/runs/green --address auto; fi'", "--out runs/green --address auto; fi'"],
-        ["spec.entrypoint: --out 'runs/green' is lost with the head's pod; put it in one of /shared"],
+        [("spec.entrypoint: --out 'runs/green' is lost with the head's pod; put it in one of /shared")],
     ),
     ("kuberay/rayjob-train.yaml", ["fi'\n", "fi\n"], ["spec.entrypoint: no closing quotation; close it"]),
     (
@@ -378,6 +378,16 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         ["spec.resources.requests.storage: value 'lots'; write it as 16Gi or 500m or 4"],
     ),
     ("kuberay/storage.yaml", ["apiVersion: v1", "apiVersion: v2"], ["apiVersion: value 'v2'; use v1"]),
+    (
+        "kuberay/rayservice.yaml",
+        ["scaling: {replicas: 2, most: 8}", "scaling: {replica: 2, most: 8}"],
+        [
+            (
+                "spec.serveConfigV2.applications.0.args: scaling.replica: unknown key; did you mean "
+                "'replicas'? use one of cpus, most, ongoing, replicas"
+            )
+        ],
+    ),
 ]
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.scripts.scripts import cli as ray_commands
 from ray.serve.schema import ServeDeploySchema
 
 from rlsched.cli.cluster import refusal, served
 from rlsched.clusters.check import check
+from rlsched.clusters.commands import refused
 
 from .conftest import ROOT
 
@@ -68,5 +72,39 @@ def test_what_is_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert held["aws.yaml"] == "aws: a head, 2 kinds of workers, at most 20 of them"
     assert held["on-prem.yaml"] == "local: a head, 3 workers"
     assert held["kuberay/raycluster.yaml"] == "RayCluster rlsched (2 groups, 2 to 12 workers)"
-    assert held["compose.yaml"] == "2 services: head, worker"
+    assert held["compose.yaml"] == "3 services: head, worker, serve"
     assert held["slurm.sh"] == "3 nodes for 08:00:00"
+
+
+def told(page: str) -> list[list[str]]:
+    """Commands of `rlsched` and `ray` that a page tells to type, also those handed to other programs."""
+    found = []
+    for block in re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL):
+        for line in block.splitlines():
+            words = shlex.split(line)
+            for k, word in enumerate(words):
+                if word == "rlsched" or (word == "ray" and k == 0):
+                    found.append(words[k:])
+                elif word.startswith("rlsched "):
+                    found.append(word.split())
+                elif word.endswith("slurm.sh"):
+                    found.append(["rlsched", *words[k + 1 :]])
+    return found
+
+
+def test_what_the_page_tells_to_type_would_be_taken() -> None:
+    commands = told((ROOT / "docs" / "clusters.md").read_text("utf-8"))
+    refusals = {
+        shlex.join([program, *words]): refusal(words)
+        if program == "rlsched"
+        else refused(ray_commands, "ray", words)
+        for program, *words in commands
+    }
+    assert len(refusals) > 15
+    assert {command: why for command, why in refusals.items() if why is not None} == {}
+
+
+def test_the_page_names_files_that_are_there() -> None:
+    page = (ROOT / "docs" / "clusters.md").read_text("utf-8")
+    named = set(re.findall(r"clusters/[\w./-]+\.(?:yaml|sh)|clusters/Dockerfile", page))
+    assert named == {f"clusters/{name}" for name in KINDS}
