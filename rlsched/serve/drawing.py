@@ -1,0 +1,284 @@
+"""Charts as SVG inside a page: they stretch with it, and their words keep their size.
+
+Places along the time axis are percentages, so that a chart is as wide as what it stands in; lines are drawn
+in a picture of 1,000 steps that is stretched to it. Labels hang outside of the picture, in margins that the
+style leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import count
+from math import ceil, floor, log10
+from typing import NamedTuple
+
+from rlsched.report.words import number
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+
+STEPS_S = (
+    *(1, 2, 5, 10, 15, 30),
+    *(MINUTE * k for k in (1, 2, 5, 10, 15, 30)),
+    *(HOUR * k for k in (1, 2, 3, 6, 12)),
+)
+"""Between ticks of a time axis; longer ones are 1, 2 and 5 times powers of ten of days."""
+
+TICKS = 8
+"""At most, on a time axis; every other one is left out where the screen is narrow."""
+
+WIDE_PX, NARROW_PX = 800, 280
+"""Least widths of a chart, on screens and on phones (`BETWEEN`)."""
+
+BETWEEN = "between"
+"""Class of what a phone has no room for."""
+
+LETTER_PX = 7.0
+"""About what a letter of a label takes."""
+
+
+def inert(text: object, length: int = 40) -> str:
+    """What a client sent, as HTML: escaped, without characters that cannot be seen, and not too long.
+
+    Characters that turn the direction of a text, or end a line, would let an id look like another one.
+
+    Args:
+        text: a name, an id, a message.
+        length: letters; of what is longer the middle is left out.
+    """
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in str(text))
+    if len(shown) > length:
+        half = (length - 1) // 2
+        shown = f"{shown[: length - 1 - half]}…{shown[-half:]}"
+    return escape(shown)
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of something."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """Of the width, as short as may be."""
+    return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def compact(value: float) -> str:
+    """A number of an axis, in at most six letters or so."""
+    for factor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e5, "k")):
+        if abs(value) >= factor:
+            size = 1e3 if letter == "k" else factor
+            return f"{value / size:,.4g} {letter}"
+    return number(value)
+
+
+class Tick(NamedTuple):
+    """A mark on a time axis."""
+
+    at: float  # seconds
+    label: str
+    spare: bool  # a phone has no room for it
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Seconds from left to right.
+
+    Attributes:
+        begin: at the left edge.
+        end: at the right edge, later.
+        now: what labels count from.
+    """
+
+    begin: float
+    end: float
+    now: float
+
+    def share(self, moment: float) -> float:
+        """Of the width, 0 to 1; moments beyond the edges are at the edges."""
+        return min(1.0, max(0.0, (moment - self.begin) / (self.end - self.begin)))
+
+    def ticks(self) -> list[Tick]:
+        """Where people expect them, counted from now."""
+        step = time_step(self.end - self.begin)
+        unit, size = next(
+            (pair for pair in (("d", DAY), ("h", HOUR // 2), ("min", MINUTE)) if step >= pair[1]), ("s", 1)
+        )
+        size = HOUR if unit == "h" else size
+        first, last = ceil((self.begin - self.now) / step), floor((self.end - self.now) / step)
+        return [
+            Tick(self.now + k * step, _counted(k * step / size, unit) if k else "now", k % 2 != 0)
+            for k in range(first, last + 1)
+        ]
+
+
+def _counted(value: float, unit: str) -> str:
+    return f"{'+' if value > 0 else ''}{number(value)} {unit}"
+
+
+def time_step(span_s: float) -> int:
+    """Seconds between ticks, at most `TICKS` of them over this span."""
+    for step in STEPS_S:
+        if span_s <= step * TICKS:
+            return step
+    return next(
+        step
+        for power in count()
+        for step in (DAY * k * 10**power for k in (1, 2, 5))
+        if span_s <= step * TICKS
+    )
+
+
+def levels(top: float, *, whole: bool = False) -> list[float]:
+    """Marks of an axis from 0 to what holds `top`: at most five, in steps of 1, 2 or 5 times a power of ten.
+
+    Args:
+        top: the largest value.
+        whole: no step below 1: what is counted has no halves.
+    """
+    if top <= 0:
+        return [0.0, 1.0]
+    rough = top / 4
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough * (1 - 1e-9))
+    if whole:
+        step = max(1.0, step)
+    return [k * step for k in range(ceil(top / step - 1e-9) + 1)]
+
+
+class Line(NamedTuple):
+    """A value over time that stays as it is until the next point.
+
+    A value of None: it was not told, and nothing is drawn until the next one.
+    """
+
+    name: str
+    look: str  # a class of the style
+    points: Sequence[tuple[float, float | None]]  # seconds, rising; value
+    last: str = ""  # what it came to, in words
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a chart is drawn into.
+
+    Attributes:
+        title: what it shows.
+        described: the same in a sentence or two, for who cannot see it.
+        axis: of time.
+        marks: of the other axis, from 0 up.
+        height: pixels.
+        unit: behind the highest mark.
+    """
+
+    title: str
+    described: str
+    axis: TimeAxis
+    marks: Sequence[float]
+    height: int
+    unit: str = ""
+
+    def y(self, value: float) -> float:
+        """Pixels from the upper edge."""
+        return round(self.height * (1 - value / self.marks[-1]), 2)
+
+    def around(self, drawn: str) -> str:
+        """The whole picture around what is drawn in it (SVG)."""
+        grid = "".join(
+            f'<line class="grid" x2="100%" y1="{self.y(mark)}" y2="{self.y(mark)}"/>'
+            f'<text class="mark" x="-8" y="{self.y(mark) + 4:g}">{escape(compact(mark))}</text>'
+            for mark in self.marks
+        )
+        ticks = "".join(
+            f'<text class="tick{f" {BETWEEN}" if tick.spare else ""}{" now" if tick.label == "now" else ""}"'
+            f' x="{percent(self.axis.share(tick.at))}" y="{self.height + 18}">{escape(tick.label)}</text>'
+            for tick in self.axis.ticks()
+        )
+        unit = f'<text class="unit" x="-44" y="-10">{escape(self.unit)}</text>' if self.unit else ""
+        return (
+            f'<svg class="chart" role="img" height="{self.height}">'
+            f"<title>{escape(self.title)}</title><desc>{escape(self.described)}</desc>"
+            f"{grid}{unit}{drawn}{self.now_line()}{ticks}</svg>"
+        )
+
+    def now_line(self) -> str:
+        """At now, where that is inside."""
+        if not self.axis.begin <= self.axis.now < self.axis.end:
+            return ""
+        at = percent(self.axis.share(self.axis.now))
+        return f'<line class="now" x1="{at}" x2="{at}" y1="-4" y2="{self.height + 4}"/>'
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """What looks how.
+
+    Args:
+        entries: SVG of a swatch of 26 x 12 pixels, and HTML beside it.
+    """
+    items = "".join(
+        f'<li><svg class="swatch" width="26" height="12" aria-hidden="true">{swatch}</svg>{name}</li>'
+        for swatch, name in entries
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def figure(picture: str, entries: Iterable[tuple[str, str]], note: str = "") -> str:
+    """A chart with its legend above it, and a note (HTML) below."""
+    below = f"<figcaption>{note}</figcaption>" if note else ""
+    return f'<figure class="drawn">{legend(entries)}{picture}{below}</figure>'
+
+
+def stretched(frame: Frame, paths: str) -> str:
+    """Paths whose places along the time axis go from 0 to 1,000."""
+    return (
+        f'<svg width="100%" height="{frame.height}" viewBox="0 0 1000 {frame.height}"'
+        f' preserveAspectRatio="none">{paths}</svg>'
+    )
+
+
+def step_chart(frame: Frame, lines: Sequence[Line], failed: Sequence[float] = (), note: str = "") -> str:
+    """Values over time.
+
+    Args:
+        frame: what they are drawn into.
+        lines: the values; later ones lie above.
+        failed: seconds at which a mark stands at the lower edge.
+        note: below, as HTML.
+    """
+    paths = "".join(f'<path class="line {line.look}" d="{_path(frame, line)}"/>' for line in lines)
+    marks = "".join(
+        f'<line class="failed" x1="{at}" x2="{at}" y1="{frame.height - 12}" y2="{frame.height}"/>'
+        for at in dict.fromkeys(percent(frame.axis.share(moment)) for moment in failed)
+    )
+    drawn = stretched(frame, paths) + marks
+    entries = [
+        (
+            f'<path class="line {line.look}" d="M1 6H25"/>',
+            escape(line.name) + (f" <b>{escape(line.last)}</b>" if line.last else ""),
+        )
+        for line in lines
+    ]
+    if failed:
+        entries.append(('<line class="failed" x1="13" x2="13" y1="0" y2="12"/>', "the policy failed"))
+    return figure(frame.around(drawn), entries, note)
+
+
+def _path(frame: Frame, line: Line) -> str:
+    """Steps through the points; levels that follow each other are drawn as one."""
+    path: list[str] = []
+    level: float | None = None
+    reached = ""
+    for moment, value in line.points:
+        at = f"{1000 * frame.axis.share(moment):.4g}"
+        y = None if value is None else frame.y(value)
+        if y == level:
+            reached = at
+            continue
+        if level is not None:
+            path.append(f"H{at}")
+        if y is not None:
+            path.append(f"M{at} {y}" if level is None else f"V{y}")
+        level, reached = y, at
+    # a level that was told once is a dot, by the round ends of lines
+    return "".join(path) + (f"H{reached}" if level is not None else "")
