@@ -15,8 +15,8 @@
 #     sbatch clusters/slurm.sh train --scenario green-10 --algo appo --set sampling.runners=40 --out /shared/runs/wide
 #     sbatch --nodes=5 clusters/slurm.sh tune tune_configs/horizon.yaml --out /shared/runs/horizon
 #
-# Five minutes before its time is up, or when it is preempted, the run saves itself and the job queues anew;
-# where --out holds a run already, it goes on with that. --out must be in a folder that all nodes share.
+# Five minutes before its time is up the run saves itself and the job queues anew; where --out holds a run
+# already, it goes on with that. --out must be in a folder that all nodes share.
 # RLSCHED_VENV names the virtual environment, .venv where sbatch was called else.
 # shellcheck disable=SC2317  # functions are called by traps, and by wait_for
 set -euo pipefail
@@ -126,6 +126,7 @@ if [ -n "$stopped" ] && kill -0 "$run" 2> /dev/null; then
 fi
 if [ -n "$stopped" ] && [ "$code" -eq 130 ]; then
     echo "saved; queueing again"
+    clean_up # which Slurm would not wait for
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

@@ -169,7 +169,8 @@ def _check_out(words: list[str], spec: Mapping[str, Any], place: Place) -> Probl
     # What stands in a variable was taken for 1.
     if pod is not None and out != "1" and not any(f"{out}/".startswith(f"{folder}/") for folder in folders):
         where = f"in one of {', '.join(folders)}" if folders else "on a volume that is mounted"
-        yield place.wrong(f"--out {out!r} is lost with the head's pod", f"put it {where}")
+        what = f"--out {out!r}" if out else "a run without --out"
+        yield place.wrong(f"{what} is lost with the head's pod", f"put it {where}")
 
 
 def _check_service(spec: Mapping[str, Any], place: Place, served: Served) -> Problems:

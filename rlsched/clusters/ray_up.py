@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +78,8 @@ def _check_as_ray_does(config: dict[str, Any], place: Place) -> Problems:
     level = logger.level
     logger.setLevel(logging.ERROR)  # it tells which defaults it takes
     try:
-        util.validate_config(util.prepare_config(config))
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # nor is advice asked for
+            util.validate_config(util.prepare_config(config))
     except (ValueError, RuntimeError, AssertionError) as error:
         yield place.wrong(f"Ray refuses it ({error})", "change what it names")
     finally:

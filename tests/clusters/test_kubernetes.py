@@ -88,7 +88,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/raycluster.yaml",
         ["dashboard-host: 0.0.0.0", "dashbord-host: 0.0.0.0"],
-        [("spec.headGroupSpec.rayStartParams.dashbord-host: unknown key; did you mean 'dashboard-host'?")],
+        ["spec.headGroupSpec.rayStartParams.dashbord-host: unknown key; did you mean 'dashboard-host'?"],
     ),
     (
         "kuberay/raycluster.yaml",
@@ -188,7 +188,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/raycluster.yaml",
         ["kind: RayCluster", "kind: RayClusters"],
-        [("kind: value 'RayClusters'; did you mean 'RayCluster'? use one of RayCluster, RayJob, RayService")],
+        ["kind: value 'RayClusters'; did you mean 'RayCluster'? use one of RayCluster, RayJob, RayService"],
     ),
     (
         "kuberay/raycluster.yaml",
@@ -198,7 +198,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/raycluster.yaml",
         ["mode: token", "mode: tokens"],
-        [("spec.authOptions.mode: value 'tokens'; did you mean 'token'? use one of disabled, token")],
+        ["spec.authOptions.mode: value 'tokens'; did you mean 'token'? use one of disabled, token"],
     ),
     (
         "kuberay/raycluster.yaml",
@@ -255,7 +255,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/rayjob-train.yaml",
         ["--out /shared/runs/green --address auto; fi'", "--out runs/green --address auto; fi'"],
-        [("spec.entrypoint: --out 'runs/green' is lost with the head's pod; put it in one of /shared")],
+        ["spec.entrypoint: --out 'runs/green' is lost with the head's pod; put it in one of /shared"],
     ),
     ("kuberay/rayjob-train.yaml", ["fi'\n", "fi\n"], ["spec.entrypoint: no closing quotation; close it"]),
     (
@@ -387,6 +387,11 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
                 "'replicas'? use one of cpus, most, ongoing, replicas"
             )
         ],
+    ),
+    (
+        "kuberay/rayjob-train.yaml",
+        ["--out /shared/runs/green --address auto; fi'", "--address auto; fi'"],
+        ["spec.entrypoint: a run without --out is lost with the head's pod; put it in one of /shared"],
     ),
 ]
 

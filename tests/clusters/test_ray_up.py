@@ -25,7 +25,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "aws.yaml",
         ["      InstanceType: c7i.4xlarge", "      InstanceTyp: c7i.4xlarge"],
-        [("available_node_types.cpu.node_config.InstanceTyp: unknown key; did you mean 'InstanceType'?")],
+        ["available_node_types.cpu.node_config.InstanceTyp: unknown key; did you mean 'InstanceType'?"],
     ),
     (
         "aws.yaml",
@@ -90,7 +90,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     ),
     (
         "aws.yaml",
-        ["    min_workers: 0\n    max_workers: 16", "    min_workers: 18\n    max_workers: 16"],
+        ["    min_workers: 0  # for sweeps", "    min_workers: 18  # for sweeps"],
         ["available_node_types.cpu.min_workers: value 18 is above max_workers (16); lower it"],
     ),
     (
@@ -101,7 +101,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "aws.yaml",
         ['{"CPU": 8, "GPU": 1}', '{"CPU": 8, "gpus": 1}'],
-        [("available_node_types.gpu.resources.gpus: Ray knows no such resource; did you mean 'GPU'?")],
+        ["available_node_types.gpu.resources.gpus: Ray knows no such resource; did you mean 'GPU'?"],
     ),
     (
         "aws.yaml",
@@ -155,8 +155,18 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     ),
     (
         "aws.yaml",
-        ["  ~/rlsched: .", "  ~/rlsched: ./no-such"],
-        [("file_mounts.~/rlsched: './no-such': no such file or folder here; name what is to be copied")],
+        ["  ~/rlsched/datasets: datasets", "  ~/rlsched/datasets: dataset"],
+        [
+            (
+                "file_mounts.~/rlsched/datasets: 'dataset': no such file or folder here; name what is to "
+                "be copied"
+            )
+        ],
+    ),
+    (
+        "aws.yaml",
+        ["  ~/rlsched/datasets: datasets", "  rlsched/datasets: datasets"],
+        ["file_mounts.rlsched/datasets: is relative; begin it with / or ~"],
     ),
     (
         "aws.yaml",
@@ -238,7 +248,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "gcp.yaml",
         ["      machineType: n2-standard-16", "      machinetype: n2-standard-16"],
-        [("available_node_types.cpu.node_config.machinetype: unknown key; did you mean 'machineType'?")],
+        ["available_node_types.cpu.node_config.machinetype: unknown key; did you mean 'machineType'?"],
     ),
     (
         "on-prem.yaml",

@@ -91,7 +91,8 @@ def test_before_the_time_is_up_it_saves_and_queues_again(slurm: Slurm) -> None:
     running.term()
     ended = running.end()
     assert ended.code == 130
-    assert ended.first("saved") < ended.first("scontrol requeue 4711") < ended.first("ended start")
+    assert ended.first("saved") < ended.first("ended start")
+    assert ended.last("ended start") < ended.last("srun") < ended.first("scontrol requeue 4711")
     assert sum(call.startswith("ended start") for call in ended.calls) == 2
 
 
