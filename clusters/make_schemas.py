@@ -34,11 +34,13 @@ QUANTITIES = {"capacity", "default", "defaultRequest", "divisor", "hard", "limit
 # Nor does the client know these words.
 WORDS = {
     "imagePullPolicy": ["Always", "IfNotPresent", "Never"],
+    "effect": ["NoExecute", "NoSchedule", "PreferNoSchedule"],
+    "operator": ["DoesNotExist", "Equal", "Exists", "Gt", "In", "Lt", "NotIn"],
     "restartPolicy": ["Always", "Never", "OnFailure"],
     "accessModes": ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"],
 }
 QUANTITY = {"$ref": "#/$defs/Quantity"}
-QUANTITY_PATTERN = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+QUANTITY_PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 
 
 def plain(schema: Any) -> Any:
@@ -75,6 +77,7 @@ def kubernetes() -> dict[str, Any]:
     client = import_module("kubernetes.client")
     definitions: dict[str, Any] = {
         "Quantity": {
+            "minimum": 0,
             "type": ["integer", "number", "string"],
             "pattern": QUANTITY_PATTERN,
             "examples": ["16Gi", "500m", "4"],

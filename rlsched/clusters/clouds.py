@@ -7,6 +7,7 @@ from typing import Any
 
 from rlsched.clusters.documents import at
 from rlsched.clusters.findings import Place, Problems, missing
+from rlsched.clusters.schema import said
 
 Fields = Mapping[str, "Fields | None"]
 """Known keys, with what may stand in their mapping or list of mappings; None: not looked into."""
@@ -111,6 +112,12 @@ GCP: Fields = dict.fromkeys(
 }
 """Of Compute Engine's instances.insert."""
 
+TEXT = {
+    *("ImageId", "InstanceType", "KeyName", "SubnetId", "UserData", "VolumeType", "machineType"),
+    *("sourceImage", "sourceInstanceTemplate"),
+}
+"""Of these, what is text."""
+
 REQUIRED = {"aws": ("InstanceType",), "gcp": ("machineType", "disks")}
 KNOWN = {"aws": AWS, "gcp": GCP}
 
@@ -141,6 +148,8 @@ def _check_keys(place: Place, values: Any, known: Fields) -> Problems:
         for key, value in values.items():
             if key not in known:
                 yield (place / key).unknown("key", key, known)
+            elif key in TEXT and not isinstance(value, str):
+                yield (place / key).wrong(said(value), "use text")
             elif (inner := known[key]) is not None:
                 yield from _check_keys(place / key, value, inner)
 
@@ -148,12 +157,12 @@ def _check_keys(place: Place, values: Any, known: Fields) -> Problems:
 def _check_aws(place: Place, node: Mapping[str, Any], head: bool) -> Problems:
     market = at(node, "InstanceMarketOptions", "MarketType")
     here = place / "InstanceMarketOptions"
-    if "InstanceMarketOptions" in node and market not in {"spot", "capacity-block"}:
+    if "InstanceMarketOptions" in node and market not in ("spot", "capacity-block"):
         yield (here / "MarketType").wrong(f"value {market!r}", "use one of capacity-block, spot")
     if head and market == "spot":
         yield here.wrong("the head is a spot instance, whose loss ends the cluster", "leave it out")
     behavior = at(node, "InstanceMarketOptions", "SpotOptions", "InstanceInterruptionBehavior")
-    if behavior not in {None, "terminate"}:
+    if behavior not in (None, "terminate"):
         yield (here / "SpotOptions" / "InstanceInterruptionBehavior").wrong(
             f"value {behavior!r}: Ray takes an instance that is only stopped for lost", "use terminate"
         )
@@ -166,7 +175,7 @@ def _check_gcp(place: Place, node: Mapping[str, Any], head: bool) -> Problems:
     merged = {key: value for rule in rules if isinstance(rule, dict) for key, value in rule.items()}
     here = place / "scheduling"
     model = merged.get("provisioningModel")
-    if model not in {None, "SPOT", "STANDARD", "RESERVATION_BOUND", "FLEX_START"}:
+    if model not in (None, "SPOT", "STANDARD", "RESERVATION_BOUND", "FLEX_START"):
         yield (here / "provisioningModel").wrong(f"value {model!r}", "use one of SPOT, STANDARD")
     spot = model == "SPOT" or merged.get("preemptible") is True
     if head and spot:

@@ -20,6 +20,7 @@ BEFORE = {"!", "do", "elif", "else", "env", "exec", "if", "nohup", "srun", "then
 
 _VARIABLE = re.compile(r"\$\(\([^()]*\)\)|\$\{[^}]*\}|\$\([^()]*\)|\$\w+")
 _ALL = re.compile(r"\"?(\$@|\$\{[A-Za-z_]+\[@\]\})\"?")
+_HERE = re.compile(r"<<-?[ \t]*([\"']?)(\w+)\1[^\n]*\n.*?\n[ \t]*\2(?=\n|$)", re.DOTALL)
 _DESCRIPTOR = re.compile(r"(?<=\s)\d(?=[<>])")
 _SEPARATORS = set(";&|()\n")
 
@@ -54,7 +55,8 @@ def commands_in(text: str) -> list[list[str]]:
 
 
 def without_comments(text: str) -> str:
-    """A text of the shell without its comments, in which a quote need not be closed."""
+    """A text of the shell without comments and here-documents, in which a quote need not be closed."""
+    text = _HERE.sub("\n", text)
     kept: list[str] = []
     quote, comment = "", False
     for k, char in enumerate(text):
@@ -62,7 +64,8 @@ def without_comments(text: str) -> str:
         if comment:
             comment = char != "\n"
         elif quote:
-            quote = "" if char == quote and before != "\\" else quote
+            escaped = before == "\\" and quote == '"'
+            quote = "" if char == quote and not escaped else quote
         elif char in "'\"" and before != "\\":
             quote = char
         elif char == "#" and before in " \t\n;&|(":

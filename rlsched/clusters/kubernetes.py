@@ -119,6 +119,9 @@ def _check_pod(pod: Mapping[str, Any], place: Place) -> Problems:
                 if mount["name"] not in volumes:
                     known = one_of(mount["name"], volumes) if volumes else "add it to volumes"
                     yield (here / "volumeMounts" / m / "name").wrong(f"no volume {mount['name']!r}", known)
+                if not mount["mountPath"].startswith("/"):
+                    line = f"value {mount['mountPath']!r}"
+                    yield (here / "volumeMounts" / m / "mountPath").wrong(line, "begin it with /")
             ports = [port["containerPort"] for port in container.get("ports", ())]
             for m, port in enumerate(ports):
                 if not 0 < port < 65536:

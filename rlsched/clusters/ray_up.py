@@ -63,13 +63,32 @@ def describe(config: dict[str, Any]) -> Found:
 
 def check_ray_up(config: dict[str, Any], place: Place, rlsched: Refusal) -> Problems:
     """What is wrong with a file of `ray up`."""
-    schema = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text("utf-8"))
+    schema = _schema()
     if at(config, "provider", "type") == "local":  # which takes a key that Ray removes before it looks
         schema["properties"]["min_workers"] = schema["properties"]["max_workers"]
     found = list(fits(place, config, schema, draft7=True))
     if not found:  # else what follows would trip over it
         found = [*_check_values(config, place, rlsched)] or [*_check_as_ray_does(config, place)]
     yield from found
+
+
+def _schema() -> dict[str, Any]:
+    """Ray's own, and what it leaves open: of what lists are, and that there are no fewer than no workers."""
+    schema: dict[str, Any] = json.loads(
+        (Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text("utf-8")
+    )
+    known = schema["properties"]
+    for words in (
+        known["rsync_exclude"],
+        known["rsync_filter"],
+        known["provider"]["properties"]["worker_ips"],
+    ):
+        words["items"] = {"type": "string"}
+    known["file_mounts"]["additionalProperties"] = {"type": "string"}
+    for kind in known["available_node_types"]["patternProperties"].values():
+        for number in ("min_workers", "max_workers"):
+            kind["properties"][number]["minimum"] = 0
+    return schema
 
 
 def _check_as_ray_does(config: dict[str, Any], place: Place) -> Problems:

@@ -116,22 +116,24 @@ def _lines(place: Place, error: ValidationError, misspelt: list[str]) -> Problem
     elif kind == "type":
         names = [NAMED.get(name, name) for name in ([rule] if isinstance(rule, str) else rule)]
         quote = " (quote it)" if names == ["text"] and isinstance(given, bool | int | float) else ""
-        yield place.wrong(f"value {said(given)}", f"use {' or '.join(names)}{quote}")
+        yield place.wrong(said(given), f"use {' or '.join(names)}{quote}")
     elif kind == "enum":
-        yield place.wrong(f"value {said(given)}", one_of(str(given), map(str, rule)))
+        yield place.wrong(said(given), one_of(str(given), map(str, rule)))
     elif kind in {"anyOf", "oneOf"}:
         names = sorted({NAMED[str(one["type"])] for one in rule if one.get("type") in NAMED})
-        yield place.wrong(f"value {said(given)}", f"use {' or '.join(names)}" if names else "see its schema")
+        yield place.wrong(said(given), f"use {' or '.join(names)}" if names else "see its schema")
     elif kind == "pattern":
         examples = error.schema.get("examples")
         form = f"it as {' or '.join(examples)}" if examples else f"it as {rule}"
-        yield place.wrong(f"value {said(given)}", f"write {form}")
-    else:  # minimum, format, uniqueItems and the like say it themselves
-        yield place.wrong(f"value {said(given)}", f"{kind} {rule}")
+        yield place.wrong(said(given), f"write {form}")
+    elif kind in {"minimum", "maximum"}:
+        yield place.wrong(said(given), f"use at {'least' if kind == 'minimum' else 'most'} {rule}")
+    else:  # format, uniqueItems and the like say it themselves
+        yield place.wrong(said(given), f"{kind} {rule}")
 
 
 def said(value: object) -> str:
     """A value, as far as a line can hold it."""
     if isinstance(value, dict | list):
         return "is a mapping" if isinstance(value, dict) else "is a list"
-    return shown(value)
+    return f"value {shown(value)}"

@@ -92,12 +92,16 @@ def check_slurm(text: str, place: Place, rlsched: Refusal) -> Problems:
 
 
 def _options(text: str) -> list[tuple[int, str, str]]:
-    """Line, name and value of every option that sbatch reads, and of those after the first command."""
+    """Line, name and value of every option that sbatch reads, and of those after the first command.
+
+    A quote that is not closed ends with its line.
+    """
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("#SBATCH"):
             continue
-        words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        given = line.removeprefix("#SBATCH")
+        words = shlex.split(given, comments=True) if given.count('"') % 2 == 0 else given.split()
         for k, word in enumerate(words):
             if word.startswith("--"):
                 name, equals, value = word[2:].partition("=")

@@ -25,6 +25,9 @@ from rlsched.clusters.commands import commands_in, option
         ('rlsched "$@" --address "${ip}:6379"', [["rlsched", "@@", "--address", "1:6379"]]),
         ("rlsched simulate --episodes 1 > out", [["rlsched", "simulate", "--episodes", "1"]]),
         ("# don't rlsched\nrlsched a", [["rlsched", "a"]]),
+        ("cat <<'END' > x\ndon't\nrlsched a\nEND\nrlsched b", [["rlsched", "b"]]),
+        ("A='\\' rlsched a", [["rlsched", "a"]]),
+        ('echo "\\"" \'#\' x#y; rlsched a', [["rlsched", "a"]]),
         ("pip install ray && which ray || echo 'rlsched train'", []),
     ],
 )

@@ -393,6 +393,46 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         ["--out /shared/runs/green --address auto; fi'", "--address auto; fi'"],
         ["spec.entrypoint: a run without --out is lost with the head's pod; put it in one of /shared"],
     ),
+    (
+        "kuberay/raycluster.yaml",
+        ["mountPath: /shared}\n        volumes", "mountPath: /shared}\n        volume"],
+        ["spec.headGroupSpec.template.spec.volume: unknown key; did you mean 'volumes'?"],
+    ),
+    (
+        "kuberay/rayservice.yaml",
+        ["mountPath: /shared", "mountPath: shared"],
+        [
+            (
+                "spec.rayClusterConfig.headGroupSpec.template.spec.containers.0.volumeMounts.0."
+                "mountPath: value 'shared'; begin it with /"
+            ),
+            (
+                "spec.rayClusterConfig.workerGroupSpecs.0.template.spec.containers.0.volumeMounts.0."
+                "mountPath: value 'shared'; begin it with /"
+            ),
+        ],
+    ),
+    (
+        "kuberay/rayjob-tune.yaml",
+        ["effect: NoSchedule", "effect: NoShedule"],
+        [
+            (
+                "spec.rayClusterSpec.workerGroupSpecs.0.template.spec.tolerations.0.effect: "
+                "value 'NoShedule'; "
+                "did you mean 'NoSchedule'? use one of NoExecute, NoSchedule, PreferNoSchedule"
+            )
+        ],
+    ),
+    (
+        "kuberay/rayjob-tune.yaml",
+        ["requests: {cpu: 8, memory: 16Gi}", "requests: {cpu: -8, memory: 16Gi}"],
+        [
+            (
+                "spec.rayClusterSpec.workerGroupSpecs.0.template.spec.containers.0.resources.requests.cpu: "
+                "value -8; use at least 0"
+            )
+        ],
+    ),
 ]
 
 

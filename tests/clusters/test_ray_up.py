@@ -273,6 +273,21 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
             )
         ],
     ),
+    (
+        "aws.yaml",
+        ["    min_workers: 0  # for sweeps", "    min_workers: -1  # for sweeps"],
+        ["available_node_types.cpu.min_workers: value -1; use at least 0"],
+    ),
+    (
+        "gcp.yaml",
+        ["machineType: n2-standard-8", "machineType: [n2-standard-8]"],
+        ["available_node_types.head.node_config.machineType: is a list; use text"],
+    ),
+    (
+        "on-prem.yaml",
+        ["[192.0.2.11, 192.0.2.12, 192.0.2.13]", "[192.0.2.11, 12, 192.0.2.13]"],
+        ["provider.worker_ips.1: value 12; use text (quote it)"],
+    ),
 ]
 
 
