@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import floor, sqrt
 from typing import NamedTuple
 
-from rlsched.sim.compiled import shared, step
+from rlsched.sim.compiled import kernel, shared, step
 from rlsched.sim.noise import QUANTILES, quantile_of
 from rlsched.sim.rules import Plant, Rules
 from rlsched.sim.state import State
@@ -96,6 +96,12 @@ def with_error(share: float, error: float, seed: int, now: int, lead: int) -> fl
         return share
     z = QUANTILES[quantile_of(seed, now, lead)]
     return min(1.0, max(0.0, share + error * sqrt(float(lead)) * z))
+
+
+@kernel
+def foreseen(share: float, error: float, seed: int, now: int, lead: int) -> float:
+    """`with_error`, for Python."""
+    return with_error(share, error, seed, now, lead)
 
 
 @shared

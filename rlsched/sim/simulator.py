@@ -133,13 +133,21 @@ class VectorSimulator:
         if self.scenario.power is not None:
             if power is None:
                 raise ValueError("a scenario with power needs the power series of the episode")
-            state = load_power(self.state, env, power)
-            if state is not self.state:
-                told = self.kept.type
-                self.state = state
-                self.kept = self._keep()
-                assert self.kept.type == told  # or `_step_all` would take it for something else
+            self.make_room(len(power.supply_w))
+            load_power(self.state, env, power)
         self._step_all(self.kept, self._envs[env : env + 1], self._no_actions, True)
+
+    def make_room(self, ticks: int) -> None:
+        """Have room for power series of so many ticks."""
+        missing = ticks - self.state.supply_w.shape[1]
+        if missing > 0:
+            told = self.kept.type
+            pad = ((0, 0), (0, missing))
+            self.state = self.state._replace(
+                supply_w=np.pad(self.state.supply_w, pad), carbon=np.pad(self.state.carbon, pad)
+            )
+            self.kept = self._keep()
+            assert self.kept.type == told  # or `_step_all` would take it for something else
 
     def step(self, actions: IntArray) -> None:
         """One transition of every environment; where an episode is over, nothing happens.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.jobs import DemandArray, FloatArray, IntArray, JobTable
 from rlsched.power.series import PowerSeries
-from rlsched.sim.compiled import kernel
+from rlsched.sim.compiled import kernel, step
 from rlsched.sim.metrics import BOUND_S
 
 JOB_BITS = 20
@@ -247,26 +247,65 @@ def load_lots(state: State, env: int, jobs: JobTable, prices: FloatArray) -> Non
     np.cumsum(jobs.demand.sum(axis=1, dtype=np.int64) * jobs.runtime, out=sums[:, 1])
 
 
-def load_power(state: State, env: int, power: PowerSeries) -> State:
-    """Put an episode's power into one environment; the state, which may have grown.
+def load_power(state: State, env: int, power: PowerSeries) -> None:
+    """Put an episode's power into one environment.
 
     Args:
-        state: where to.
+        state: where to, with room for as many ticks.
         env: which environment.
         power: tick 0 is the episode's first.
     """
     ticks = len(power.supply_w)
-    missing = ticks - state.supply_w.shape[1]
-    if missing > 0:
-        state = state._replace(
-            supply_w=np.pad(state.supply_w, ((0, 0), (0, missing))),
-            carbon=np.pad(state.carbon, ((0, 0), (0, missing))),
-        )
     state.supply_w[env, :ticks] = power.supply_w
     state.carbon[env, :ticks] = power.carbon_g_per_kwh
     state.episodes["power_ticks"][env] = ticks
     state.episodes["noise_seed"][env] = power.seed
-    return state
+
+
+@step
+def reset(s: State, i: int, num_jobs: int, tick: int) -> None:
+    """Begin an episode of so many jobs at this tick, before anything of it has happened."""
+    e = s.episodes[i]
+    for r in range(len(s.resources)):
+        s.free[i, r] = s.units[r]
+        s.extra[i, r] = 0
+    e.now = tick
+    e.first_submit = tick
+    e.num_jobs = num_jobs
+    e.next_arrival = 0
+    e.queue_lo = 0
+    e.queue_hi = 0
+    e.num_running = 0
+    e.num_finished = 0
+    e.num_blocks = 0
+    e.reserved = -1
+    e.shadow = 0
+    e.actions_now = 0
+    e.asked_at = tick
+    e.over = 0
+    e.queued_work = 0
+    e.queued_area = 0
+    e.arriving_area = 0
+    e.promised = 0
+    e.ending = 0
+    e.num_waiting = 0
+    e.num_started = 0
+    e.num_ready = 0
+    e.num_planned = 0
+    e.num_suspended = 0
+    e.num_rejected = 0
+    e.freed = 0
+    e.reshow = 0
+    e.noise_seed = 0
+    e.power_ticks = 0
+    e.discount = 1.0
+    e.battery_wh = 0.0
+    e.running_price = 0.0
+    e.waiting_value = 0.0
+    e.running_rate = 0.0
+    e.slowdown_rate = 0.0
+    e.bounded_rate = 0.0
+    e.scale = 1.0
 
 
 @kernel
@@ -307,45 +346,8 @@ def _load(
         job.slowdown_rate = 1.0 / runtime[j]
         job.bounded_rate = 1.0 / max(float(runtime[j]), bound)
         area += demand[j, 0] * runtime[j]
-    for r in range(len(s.resources)):
-        s.free[i, r] = s.units[r]
-        s.extra[i, r] = 0
-    e.now = submit[0]
-    e.first_submit = submit[0]
-    e.num_jobs = n
-    e.next_arrival = 0
-    e.queue_lo = 0
-    e.queue_hi = 0
-    e.num_running = 0
-    e.num_finished = 0
-    e.num_blocks = 0
-    e.reserved = -1
-    e.shadow = 0
-    e.actions_now = 0
-    e.asked_at = submit[0]
-    e.over = 0
-    e.queued_work = 0
-    e.queued_area = 0
+    reset(s, i, n, submit[0])
     e.arriving_area = area
-    e.promised = 0
-    e.ending = 0
-    e.num_waiting = 0
-    e.num_started = 0
-    e.num_ready = 0
-    e.num_planned = 0
-    e.num_suspended = 0
-    e.num_rejected = 0
-    e.freed = 0
-    e.reshow = 0
-    e.noise_seed = 0
-    e.power_ticks = 0
-    e.discount = 1.0
-    e.battery_wh = 0.0
-    e.running_price = 0.0
-    e.waiting_value = 0.0
-    e.running_rate = 0.0
-    e.slowdown_rate = 0.0
-    e.bounded_rate = 0.0
     e.scale = scale
     return -1
 
