@@ -1,7 +1,7 @@
 """A trained policy as a small artefact: plain weights and settings, loaded without RLlib.
 
-A folder with `policy.json` (scenario, network, versions, what it reached) and `weights.npz` (one array per
-parameter of the policy network; no pickle, no critic).
+A folder with `policy.json` (scenario, network, versions, what it reached) and `weights.safetensors`
+(one array per parameter of the policy network; no critic, and nothing that could run).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 from torch import Tensor, nn
 
 import rlsched
 from rlsched.errors import BadInputError
+from rlsched.files import checksum
 from rlsched.jobs import IntArray
 from rlsched.learn.networks import build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
@@ -32,8 +34,8 @@ from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
 from rlsched.sim.layout import Layout
 
-WEIGHTS, SETTINGS = "weights.npz", "policy.json"
-DAMAGED = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, zipfile.BadZipFile)
+WEIGHTS, SETTINGS = "weights.safetensors", "policy.json"
+DAMAGED = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,29 @@ class TrainedPolicy:
             digest.update(name.encode())
             digest.update(value.cpu().numpy().tobytes())
         return digest.hexdigest()
+
+    @property
+    def spaces(self) -> dict[str, Any]:
+        """What it sees and does, for readers: all of it follows from the scenario."""
+        layout, observation = self.layout, self.scenario.observation
+        features = {"jobs": layout.job_features} if layout.block("jobs") is not None else {}
+        return {
+            "observation": {
+                "dtype": "float32",
+                "size": layout.size,
+                "blocks": {
+                    block.name: {"offset": block.offset, "shape": list(block.shape)}
+                    for block in layout.blocks
+                },
+                "features": {name: list(columns) for name, columns in features.items()},
+            },
+            "actions": {"count": layout.num_actions, "slots": layout.window, "wait": layout.num_actions - 1},
+            "normaliser": {
+                "times": "log2(1 + ticks) / log2(1 + ticks_at_1)",
+                "ticks_at_1": observation.time_scale_s / self.scenario.cluster.tick_s,
+                "units": [resource.units for resource in self.scenario.cluster.resources],
+            },
+        }
 
     @property
     def remembers(self) -> bool:
@@ -133,13 +158,15 @@ class TrainedPolicy:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         weights = {name: value.detach().cpu().numpy() for name, value in self.net.state_dict().items()}
-        np.savez(new / WEIGHTS, allow_pickle=False, **weights)
+        (new / WEIGHTS).write_bytes(save(weights))
         settings = {
             "schema": 1,
             "version": rlsched.__version__,
+            "weights": checksum(new / WEIGHTS),
             "scenario": self.scenario.model_dump(mode="json"),
             "network": self.network.model_dump(mode="json"),
             "num_resources": self.num_resources,
+            "spaces": self.spaces,
             "about": self.about,
         }
         (new / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
@@ -173,16 +200,17 @@ class Player:
             obs: (batch, size) observation vectors.
             mask: (batch, actions) 1 where legal.
         """
-        return self.policy.actions(self._logits(envs, obs, mask))
+        return self.policy.actions(self.logits(envs, obs, mask))
 
     def probabilities(
         self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
         """(batch, actions) the same as chances, see `TrainedPolicy.probabilities`."""
-        return chances(self._logits(envs, obs, mask), sample=sample)
+        return chances(self.logits(envs, obs, mask), sample=sample)
 
     @torch.no_grad()
-    def _logits(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
+    def logits(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
+        """(batch, actions) the same masked logits, before anything is chosen."""
         if self.recurrent is None or self.memory is None:
             return self.policy.logits(obs, mask)
         rows = torch.from_numpy(envs.astype(np.int64))
@@ -276,8 +304,10 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         resources = int(settings["num_resources"])
         layout = Layout.of(scenario.observation, scenario.decision, resources)
         net = build_policy(layout, network)
-        with np.load(folder / WEIGHTS, allow_pickle=False) as arrays:
-            net.load_state_dict({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+        if checksum(folder / WEIGHTS) != settings["weights"]:
+            raise ValueError(f"{WEIGHTS} is not what it was")
+        weights = load_file(folder / WEIGHTS)
+        net.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     except DAMAGED as error:
         if isinstance(error, BadInputError):
             raise

@@ -159,7 +159,7 @@ def test_a_network_and_sampling_from_it(rlsched: Run, tmp_path: Path) -> None:
     ("prepare", "parts"),
     [
         (lambda folder: save_policy(folder, resources=2), ["was trained on 2 resource types", "has 1"]),
-        (lambda folder: (save_network(folder) / "weights.npz").unlink(), ["is damaged"]),
+        (lambda folder: (save_network(folder) / "weights.safetensors").unlink(), ["is damaged"]),
         (lambda folder: (save_network(folder) / "policy.json").write_text("{"), ["is damaged"]),
         (lambda folder: folder.mkdir(), ["holds no trained policy"]),
     ],

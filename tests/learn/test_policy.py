@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
+import rlsched.learn.policy
 from rlsched.errors import BadInputError
+from rlsched.files import checksum
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
 from rlsched.learn.sections import Network
@@ -37,7 +40,7 @@ def test_it_decides_the_same_after_a_round_trip(small: Scenario, tmp_path: Path,
     assert again.about == {"algo": "ppo", "seed": 0}
     obs, mask = (part.numpy() for part in met(small))
     assert (again.act(obs, mask.astype(np.int8)) == policy.act(obs, mask.astype(np.int8))).all()
-    assert sorted(path.name for path in (tmp_path / "p").iterdir()) == ["policy.json", "weights.npz"]
+    assert sorted(path.name for path in (tmp_path / "p").iterdir()) == ["policy.json", "weights.safetensors"]
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
 
 
@@ -97,23 +100,24 @@ def text(content: str) -> Callable[[Path], None]:
 
 def weights(keep: float, flip: bool = False) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        content = bytearray((folder / "weights.npz").read_bytes())
+        content = bytearray((folder / "weights.safetensors").read_bytes())
         if flip:
             content[len(content) // 2] ^= 0xFF
-        (folder / "weights.npz").write_bytes(bytes(content[: int(len(content) * keep)]))
+        (folder / "weights.safetensors").write_bytes(bytes(content[: int(len(content) * keep)]))
 
     return edit
 
 
 def other_weights(folder: Path) -> None:
-    with np.load(folder / "weights.npz") as arrays:
-        kept = {name: arrays[name] for name in arrays.files[1:]}
-    np.savez(folder / "weights.npz", **kept)
+    kept = load_file(folder / "weights.safetensors")
+    kept.popitem()
+    save_file(kept, folder / "weights.safetensors")
+    edited(weights=checksum(folder / "weights.safetensors"))(folder)
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "no settings": lambda folder: (folder / "policy.json").unlink(),
-    "no weights": lambda folder: (folder / "weights.npz").unlink(),
+    "no weights": lambda folder: (folder / "weights.safetensors").unlink(),
     "empty settings": text(""),
     "half the settings": text('{"schema": 1, "scen'),
     "a list": text("[1, 2]"),
@@ -131,6 +135,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "nearly all weights": weights(0.99),
     "a bit of the weights": weights(1.0, flip=True),
     "other weights": other_weights,
+    "no checksum": without("weights"),
 }
 
 
@@ -148,10 +153,10 @@ def test_damage_is_said_in_one_line(small: Scenario, tmp_path: Path, damage: str
 
 def test_weights_are_never_unpickled(small: Scenario, tmp_path: Path) -> None:
     folder = tmp_path / "p"
-    policy_of(small).save(folder)
-    with np.load(folder / "weights.npz") as arrays:
-        names = arrays.files
-    np.savez(folder / "weights.npz", allow_pickle=True, **{name: np.array([{}]) for name in names})
+    policy = policy_of(small)
+    policy.save(folder)
+    torch.save(policy.net.state_dict(), folder / "weights.safetensors")
+    edited(weights=checksum(folder / "weights.safetensors"))(folder)
     with pytest.raises(BadInputError, match="damaged"):
         load_policy(folder)
 
@@ -162,8 +167,8 @@ def test_an_interrupted_save_leaves_the_old_one(
 ) -> None:
     folder = tmp_path / "best"
     policy_of(small, seed=1).save(folder)
-    before = (folder / "weights.npz").read_bytes()
-    calls = {"weights": (np, "savez", 0), "settings": (json, "dumps", 0)}
+    before = (folder / "weights.safetensors").read_bytes()
+    calls = {"weights": (rlsched.learn.policy, "save", 0), "settings": (json, "dumps", 0)}
     module, name, fails_at = calls.get(step, (os, "replace", 0 if step == "put aside" else 1))
     original, called = getattr(module, name), 0
 
@@ -178,7 +183,7 @@ def test_an_interrupted_save_leaves_the_old_one(
         patched.setattr(module, name, fail)
         with pytest.raises(OSError, match="disk full"):
             policy_of(small, seed=2).save(folder)
-    assert (folder / "weights.npz").read_bytes() == before
+    assert (folder / "weights.safetensors").read_bytes() == before
     assert load_policy(tmp_path).about["seed"] == 1
     policy_of(small, seed=3).save(folder)
     assert load_policy(folder).about["seed"] == 3
