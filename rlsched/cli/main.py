@@ -13,6 +13,7 @@ import typer
 from typer.main import get_command
 
 from rlsched.cli import (
+    advise,
     algorithms,
     bench,
     cluster,
@@ -20,9 +21,11 @@ from rlsched.cli import (
     dataset,
     evaluate,
     exchange,
+    export,
     objectives,
     policies,
     scenarios,
+    serve,
     settings,
     simulate,
     train,
@@ -51,6 +54,9 @@ dataset.app.command("export")(exchange.export)
 dataset.app.command("import")(exchange.import_dataset)
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(tune.app, name="tune")
+app.command("export")(export.export)
+app.command("serve")(serve.serve)
+app.add_typer(advise.app, name="advise")
 app.command("policies")(policies.policies)
 app.command("objectives")(objectives.objectives)
 app.command("algorithms")(algorithms.algorithms)

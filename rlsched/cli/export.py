@@ -1,0 +1,58 @@
+"""`rlsched export`: a trained policy as a small folder that is served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rlsched.cli import options, output
+
+
+def export(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(metavar="CHECKPOINT", help="A run folder (its best policy) or a checkpoint."),
+    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; an artefact there is replaced.")],
+    json: options.JsonOption = None,
+) -> None:
+    """Write a trained policy as a small folder: weights, spaces, scenario, versions, a card, a first request.
+
+    Nothing in it can run when it is read, and what reads it needs neither RLlib nor the trace. It is read again
+    and asked once before it is told of.
+
+    Example: rlsched export runs/first runs/policy
+    """
+    output.Targets(json=json).check()
+    output.check_folder("DIR", folder)
+
+    from rlsched.cli.checkpoints import check_exists
+
+    check_exists(checkpoint, "is served as a fallback: rlsched serve DIR --fallback ORDER:RULE")
+    output.announce_compiling()
+    with output.busy("exporting"):
+        from rlsched.serve.artefact import export_policy
+        from rlsched.serve.engine import load_served
+        from rlsched.serve.settings import ServeConfig
+
+        policy = export_policy(Path(checkpoint), folder)
+        clock = output.Clock()
+        served = load_served("default", folder, ServeConfig(policies={"default": folder}))
+        seconds = clock.seconds
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    console = output.people(json)
+    console.print(f"exported     {checkpoint} to {folder}: {size / 1e3:,.0f} kB, version {served.version}")
+    console.print(f"read again   and asked once in {seconds:.2f} s")
+    console.print(f"card         {folder / 'README.md'}")
+    console.print(f"serve it     rlsched serve {folder}")
+    if json is not None:
+        told = {
+            "schema": 1,
+            "folder": str(folder),
+            "version": served.version,
+            "bytes": size,
+            "read_s": seconds,
+        }
+        output.write_json(json, {**told, "units": served.decider.units.tolist(), "about": policy.about})

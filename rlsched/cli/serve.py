@@ -1,0 +1,149 @@
+"""`rlsched serve`: answer over HTTP what a trained policy would do now."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlsched.cli import options, output
+from rlsched.errors import BadInputError
+
+if TYPE_CHECKING:
+    from rlsched.serve.settings import ServeConfig
+
+
+def serve(
+    folder: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=]DIR...",
+            help="Folders that rlsched export wrote; without a name: default. The first is asked by default.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A YAML file with the settings of the service.")
+    ] = None,
+    port: Annotated[str, typer.Option(metavar="N", parser=options.whole_number(1), help="Port.")] = "8000",
+    host: Annotated[
+        str, typer.Option(metavar="H", help="Address to listen at; 0.0.0.0: also for other machines.")
+    ] = "127.0.0.1",
+    mode: Annotated[
+        str | None, typer.Option(metavar="MODE", help="policy: it decides; shadow: the heuristic does.")
+    ] = None,
+    fallback: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ORDER:RULE", help="Heuristic beside the policy, as in sjf:easy; left out: fcfs:easy."
+        ),
+    ] = None,
+    replicas: Annotated[
+        str | None, typer.Option(metavar="N", parser=options.whole_number(1), help="Replicas; left out: 1.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Tokens, one per line, one of which requests must bear."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write every decision there, as a dataset to learn from."),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="A", help="Ray cluster to run on; left out: this machine."),
+    ] = None,
+    set_: options.SetOption = None,
+    json: options.JsonOption = None,
+) -> None:
+    """Answer over HTTP what a trained policy would do now; a new version in DIR is taken up by itself.
+
+    Ends on Ctrl-C, once what was asked is answered.
+
+    Example: rlsched serve runs/policy --port 8000
+    """
+    output.Targets(json=json).check()
+    values = _values(folder or [], config)
+    for name, given in (("mode", mode), ("fallback", fallback), ("token_file", token_file), ("log", log)):
+        if given is not None:
+            values[name] = str(given)
+    if replicas is not None:
+        values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
+
+    from rlsched.serve.settings import ServeConfig
+    from rlsched.settings import validate
+
+    chosen = validate(ServeConfig, values, str(config or "serve"), set_ or [])
+    _check(chosen, host, int(port))
+    _serve(chosen, host, int(port), address, json)
+
+
+def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
+    """What a file and the folders named say, as plain values."""
+    from rlsched.settings import read_text, read_yaml
+
+    values = read_yaml(read_text(file), str(file)) if file is not None else {}
+    named: dict[str, str] = {}
+    for text in folders:
+        name, equals, path = text.partition("=")
+        if not equals:
+            name, path = "default", text
+        if name in named:
+            raise BadInputError("DIR", f"two policies are called {name!r}", "name them, as in fast=runs/fast")
+        named[name] = path
+    if named:
+        values["policies"] = named
+    if not values.get("policies"):
+        raise BadInputError("DIR", "names no policy", "name a folder that rlsched export wrote")
+    return values
+
+
+def _check(config: ServeConfig, host: str, port: int) -> None:
+    """What can be found out before anything starts.
+
+    Raises:
+        BadInputError: a policy is not there, or a port or a folder is not ours.
+    """
+    from rlsched.serve.launch import check_port
+    from rlsched.serve.tokens import read_tokens
+
+    for name, folder in config.policies.items():
+        if not (folder / "policy.json").is_file():
+            remedy = f"name a folder that rlsched export wrote, as in: rlsched export {folder} runs/policy"
+            raise BadInputError(f"policies.{name}", f"{str(folder)!r} holds no exported policy", remedy)
+    read_tokens(config.token_file)
+    if config.log is not None:
+        output.check_folder("--log", config.log)
+    check_port(host, port)
+
+
+def _serve(config: ServeConfig, host: str, port: int, address: str | None, json: str | None) -> None:
+    """Serve until somebody says that it is enough."""
+    from rlsched.serve.launch import serving
+
+    console, clock = output.people(json), output.Clock()
+    enough = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: enough.set())
+    with output.busy("starting"):
+        started = serving(config, host, port, address)
+        url = started.__enter__()
+    try:
+        first = next(iter(config.policies.values()))
+        console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
+        console.print(f"ask it       curl -s {url}/v1/decisions -d @{first}/example.json")
+        console.print(f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)")
+        if config.log is not None:
+            console.print(f"log          {config.log}")
+        console.print("end it       Ctrl-C")
+        if json is not None:
+            policies = {name: str(path) for name, path in config.policies.items()}
+            output.write_json(
+                json, {"schema": 1, "url": url, "policies": policies, "started_s": clock.seconds}
+            )
+        enough.wait()
+        console.print("ending, once what was asked is answered")
+    finally:
+        started.__exit__(None, None, None)

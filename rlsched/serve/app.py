@@ -1,0 +1,211 @@
+"""The service on Ray Serve: replicas that decide, and one actor in which their accounts come together.
+
+`build` is what `serve run`, `serve deploy` and a RayService name as import path: `rlsched.serve.app:build`,
+with the fields of `ServeConfig` as arguments. What decides is imported where it does, by replicas: whoever
+starts them has no use for torch, which takes a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+from ray.serve.schema import LoggingConfig
+
+from rlsched.serve.recorder import Accounts, Book, Lately, News, Noted, Shown
+from rlsched.serve.settings import ServeConfig
+from rlsched.serve.tokens import read_tokens
+from rlsched.settings import validate
+
+if TYPE_CHECKING:
+    from rlsched.serve.http import Application
+
+LOG = logging.getLogger("ray.serve")
+
+NAME = "rlsched"
+"""Of the application."""
+
+SWITCH_S = 0.001
+"""For which a thread may keep the interpreter while another one wants it: who decides is not to hold up who
+reads and writes, as Python's own 5 ms do at every turn."""
+
+TELL_S = 0.25
+"""Between a replica's telling the ledger."""
+
+LOGGED_AT_MOST = 20_000
+"""States that a replica keeps for a log that does not keep up."""
+
+PATIENCE_S = 5.0
+"""That a page waits for the ledger."""
+
+
+class BookKeeper:
+    """The ledger as a deployment of its own, of one replica."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._book = Book()
+
+    async def take(self, replica: str, samples: list[Any], news: dict[str, Lately]) -> None:
+        """See `Book.take`."""
+        self._book.take(replica, samples, news)
+
+    async def metrics(self) -> bytes:
+        """See `Book.metrics`."""
+        return self._book.metrics()
+
+    async def shown(self, cluster: str | None) -> Shown:
+        """See `Book.shown`."""
+        return self._book.shown(cluster)
+
+
+class Teller:
+    """The ledger as a replica knows it.
+
+    Args:
+        keeper: who keeps it.
+        replica: that tells.
+        accounts: of this replica.
+        logged: whether every state is wanted, not only the newest.
+    """
+
+    def __init__(self, keeper: DeploymentHandle, replica: str, accounts: Accounts, *, logged: bool) -> None:
+        self._keeper, self._replica, self._accounts = keeper, replica, accounts
+        self._most = LOGGED_AT_MOST if logged else None
+        self._news = News(self._most)
+        self._telling: asyncio.Task[None] | None = None
+
+    def note(self, noted: list[Noted]) -> None:
+        """See `Ledger.note`."""
+        self._accounts.dropped(self._news.note(noted))
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell_later())
+
+    async def _tell_later(self) -> None:
+        await asyncio.sleep(TELL_S)
+        try:
+            await self.tell()
+        finally:
+            self._telling = None
+
+    async def tell(self) -> None:
+        """Tell what is new."""
+        news, self._news = self._news, News(self._most)
+        try:
+            await asyncio.wait_for(
+                self._keeper.take.remote(self._replica, self._accounts.samples(), news.clusters), PATIENCE_S
+            )
+        except Exception as error:
+            self._accounts.dropped(news.kept)
+            LOG.warning("the ledger could not be told: %s", error)
+
+    async def metrics(self) -> bytes:
+        """See `Ledger.metrics`."""
+        await self.tell()
+        found: bytes = await asyncio.wait_for(self._keeper.metrics.remote(), PATIENCE_S)
+        return found
+
+    async def shown(self, cluster: str | None) -> Shown:
+        """See `Ledger.shown`."""
+        await self.tell()
+        found: Shown = await asyncio.wait_for(self._keeper.shown.remote(cluster), PATIENCE_S)
+        return found
+
+
+class DecisionService:
+    """A replica.
+
+    Args:
+        config: the fields of `ServeConfig`.
+        keeper: of the ledger.
+    """
+
+    def __init__(self, config: Mapping[str, Any], keeper: DeploymentHandle) -> None:
+        from rlsched.serve.desk import Desk
+        from rlsched.serve.engine import Engine
+        from rlsched.serve.http import Application
+
+        sys.setswitchinterval(SWITCH_S)
+        self._config = validate(ServeConfig, config, "serve")
+        self._desk = Desk(Engine(self._config))
+        accounts = Accounts()
+        replica = serve.get_replica_context().replica_id.unique_id
+        self._teller = Teller(keeper, replica, accounts, logged=self._config.log is not None)
+        tokens = read_tokens(self._config.token_file)
+        self._app = Application(self._desk, accounts, self._teller, tokens)
+        self._closing = threading.Event()
+        threading.Thread(target=self._watch, name="rlsched-reload", daemon=True).start()
+
+    def __serve_build_asgi_app__(self) -> Application:
+        """What Ray Serve asks a deployment for."""
+        return self._app
+
+    def _watch(self) -> None:
+        """Look for new versions of policies."""
+        while not self._closing.wait(self._config.reload_s):
+            for line in self._desk.engine.reload():
+                LOG.info("%s", line)
+
+    def check_health(self) -> None:
+        """Asked by Ray Serve, which replaces a replica that says no.
+
+        Raises:
+            RuntimeError: policies hang.
+        """
+        if not self._desk.well:
+            raise RuntimeError("policies hang")
+
+    async def __del__(self) -> None:
+        """Asked by Ray Serve once no request is left."""
+        self._closing.set()
+        await self._teller.tell()
+        self._desk.close()
+
+
+def build(args: Mapping[str, Any]) -> serve.Application:
+    """The application, for Ray Serve.
+
+    Args:
+        args: the fields of `ServeConfig`.
+
+    Raises:
+        BadInputError: one does not fit.
+    """
+    config = validate(ServeConfig, args, "args")
+    fields = config.rooted().model_dump(mode="json")
+    scaling, limits = config.scaling, config.limits
+    quiet = LoggingConfig(enable_access_log=False, log_level="WARNING")
+    common = {
+        "logging_config": quiet,
+        "health_check_period_s": 5.0,
+        "graceful_shutdown_timeout_s": 10.0,
+        "graceful_shutdown_wait_loop_s": 0.5,
+    }
+    keeper = serve.deployment(
+        BookKeeper, name="ledger", max_ongoing_requests=1000, ray_actor_options={"num_cpus": 0}, **common
+    )
+    replicas: dict[str, Any] = {"num_replicas": scaling.replicas}
+    if scaling.most is not None:
+        replicas = {
+            "autoscaling_config": {
+                "min_replicas": scaling.replicas,
+                "max_replicas": scaling.most,
+                "target_ongoing_requests": scaling.ongoing,
+            }
+        }
+    service = serve.deployment(
+        serve.ingress()(DecisionService),
+        name="decisions",
+        # One more than are taken, so that who refuses is the replica, which says why.
+        max_ongoing_requests=limits.concurrency + 16,
+        ray_actor_options={"num_cpus": scaling.cpus},
+        **replicas,
+        **common,
+    )
+    found: serve.Application = service.bind(fields, keeper.bind(fields))
+    return found

@@ -1,0 +1,176 @@
+"""The artefact that is served: a policy's folder with a card for people and a request to begin with."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from rlsched.errors import BadInputError
+from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy, replace_folder
+from rlsched.scenario import Scenario
+from rlsched.serve.schema import DecisionRequest, RunningJob, WaitingJob
+from rlsched.settings import as_json
+from rlsched.versions import versions
+
+CARD, EXAMPLE = "README.md", "example.json"
+PACKAGES = ("rlsched", "torch", "numpy", "numba", "safetensors")
+
+NOON = 1_767_268_800
+"""Some time, for the example."""
+
+
+def export_policy(checkpoint: Path, folder: Path) -> TrainedPolicy:
+    """Write the artefact of a trained policy; one that is there is replaced once the new one is whole.
+
+    Args:
+        checkpoint: a run folder (its best policy), a checkpoint or a policy.
+        folder: of the artefact.
+
+    Returns:
+        The policy as it was written.
+
+    Raises:
+        BadInputError: there is no policy, or something else is in the folder.
+        OSError: it cannot be written; what was there is untouched.
+    """
+    policy = load_policy(checkpoint)
+    check_replaceable(folder)
+    about = policy.about | {"exported_from": str(checkpoint), "versions": versions(PACKAGES)}
+    policy = replace(policy, about=about)
+    new = folder.with_name(f".{folder.name}.export")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        policy.save(new)
+        example = msgspec.json.encode(example_request(policy))
+        (new / EXAMPLE).write_bytes(msgspec.json.format(example) + b"\n")
+        (new / CARD).write_text(card(policy, folder), "utf-8")
+        (new / "scenario.json").write_bytes(as_json(policy.scenario.model_dump(mode="json")))
+        replace_folder(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return policy
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder with anything but an artefact in it.
+
+    Raises:
+        BadInputError: something else is there.
+    """
+    if folder.is_file():
+        raise BadInputError(str(folder), "is a file", "name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / SETTINGS).is_file():
+        raise BadInputError(str(folder), "holds other files", "name a folder that is new or empty")
+    if folder.is_dir() and (folder / "train.yaml").exists():
+        raise BadInputError(str(folder), "holds a run", "name a folder that is new or empty")
+
+
+def units_of(scenario: Scenario) -> list[int]:
+    """(resource,) units of the cluster that a policy was trained for; empty where it does not say."""
+    units = [resource.units for resource in scenario.cluster.resources]
+    return [] if None in units else [int(number or 0) for number in units]
+
+
+def example_request(policy: TrainedPolicy) -> DecisionRequest:
+    """A small cluster to ask about: three jobs run, four wait, not all of which fit."""
+    scenario = policy.scenario
+    tick_s, horizon = scenario.cluster.tick_s, scenario.decision.horizon
+    units = units_of(scenario) or [64] * policy.num_resources
+    now = NOON // tick_s * tick_s
+    longest = 12 * tick_s if horizon is None else max(1, min(12, horizon // 2)) * tick_s
+    step = max(tick_s, 1800 // tick_s * tick_s) if horizon is None else tick_s
+
+    def part(share: float) -> list[int]:
+        return [max(1 if r == 0 else 0, int(count * share)) for r, count in enumerate(units)]
+
+    power = scenario.power
+    full_kw = sum(
+        count * resource.full_w / 1000.0
+        for count, resource in zip(units, scenario.cluster.resources, strict=True)
+    )
+    return DecisionRequest(
+        now=now,
+        running=[
+            RunningJob(
+                id=k,
+                demand=part(0.25),
+                start=now - k * step,
+                expected_end=now + (4 - k) * step,
+                submit=now - (k + 1) * step,
+            )
+            for k in (1, 2, 3)
+        ],
+        waiting=[
+            WaitingJob(id=10 + k, submit=now - (5 - k) * step, requested=requested, demand=part(share))
+            for k, (requested, share) in enumerate(
+                ((longest, 0.6), (step, 0.125), (2 * step, 0.25), (max(tick_s, step // 2), 0.1))
+            )
+        ],
+        units=units,
+        supply_kw=None if power is None else [round(full_kw, 3)] * 3,
+    )
+
+
+def card(policy: TrainedPolicy, folder: Path) -> str:
+    """What people read before they use it, in Markdown."""
+    scenario, about = policy.scenario, policy.about
+    decision, objective = scenario.decision, scenario.objective
+    units = ", ".join(
+        f"{'?' if resource.units is None else f'{resource.units:,}'} {resource.name}"
+        for resource in scenario.cluster.resources
+    )
+    reward = ", ".join(f"{name} x {weight:g}" for name, weight in objective.reward.items())
+    limits = ", ".join(f"{name} <= {limit:g}" for name, limit in objective.limits.items()) or "none"
+    reached = about.get("validation") or {}
+    figures = "\n".join(f"| {name} | {value:.6g} |" for name, value in sorted(reached.items()))
+    learned = f"{about.get('algo', 'unknown')}, seed {about.get('seed', 'unknown')}"
+    if about.get("steps"):
+        learned += f", {about['steps']:,} decisions"
+    packages = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    placed = (
+        "event by event; a job that does not fit may get a reservation"
+        if decision.horizon is None
+        else f"tick by tick, {decision.horizon} ticks of {scenario.cluster.tick_s} s ahead, "
+        f"placed {decision.placement}"
+    )
+    return f"""# A scheduling policy for {scenario.name}
+
+{scenario.description or "No description."}
+
+| | |
+| --- | --- |
+| learned by | {learned} |
+| cluster | {units} |
+| looks at | the first {decision.window} waiting jobs; {", ".join(scenario.observation.blocks)} |
+| decides | {placed} |
+| rewarded for | {reward} |
+| limits | {limits} |
+| network | {policy.network.kind}{f", with a memory of {policy.network.lstm}" if policy.remembers else ""} |
+| checksum | {policy.fingerprint[:16]} |
+| made with | {packages} |
+
+What it came to in validation, on episodes that it was not trained on:
+
+| metric | mean |
+| --- | --- |
+{figures or "| not validated | |"}
+
+## Use
+
+    rlsched serve {folder}
+    curl -s localhost:8000/v1/decisions -d @{folder}/{EXAMPLE}
+
+It takes the best action it knows, and was held against heuristics on its own workload only: hold it against
+them on yours before it decides anything (`rlsched evaluate {folder} --trace YOURS.swf.gz`), and let it
+run as a shadow beside them first (`rlsched serve {folder} --mode shadow`). What it has not seen, such as
+jobs of another kind or a cluster of another size, it does not know.
+
+## Files
+
+`policy.json`: network, spaces, normaliser, versions; `weights.safetensors`: one array per parameter,
+checked against the checksum in `policy.json`; `scenario.json`: what it was trained on; `example.json`:
+a request.
+"""

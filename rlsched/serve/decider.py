@@ -1,0 +1,373 @@
+"""What a policy would do about clusters as they stand, and what a heuristic would do beside it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.policy import Player, TrainedPolicy
+from rlsched.scenario import Scenario
+from rlsched.serve.reading import Id, Read, Site, read_states
+from rlsched.serve.schema import ClusterState, Decision, Reason
+from rlsched.sim.orders import PLACEMENTS, placed_by
+from rlsched.sim.snapshot import (
+    BEYOND_WINDOW,
+    DELAYS_RESERVATION,
+    ENOUGH_DECIDED,
+    HOLDS_RESERVATION,
+    MAY_START,
+    NOT_ENOUGH_FREE,
+    NOT_LONG_ENOUGH,
+    RUNNING,
+)
+from rlsched.sim.standstill import Standstill
+
+ACTIONS = ("start", "reserve", "plan", "suspend")
+"""By the numbers of the core."""
+
+REASONS = {
+    MAY_START: ("may_start", "it could start, and was not chosen"),
+    BEYOND_WINDOW: ("beyond_window", "too many jobs stand before it"),
+    NOT_ENOUGH_FREE: ("not_enough_free", "needs units that are not free"),
+    DELAYS_RESERVATION: ("delays_reservation", "would delay the job that units are kept for"),
+    HOLDS_RESERVATION: ("reserved", "units are kept for it"),
+    NOT_LONG_ENOUGH: ("not_long_enough", "its units are not free until its expected end, as forecast"),
+    ENOUGH_DECIDED: ("enough_decided", "too many decisions at one time"),
+}
+TOO_LARGE = ("too_large", "asks for more than the cluster has")
+
+BATCH = 256
+"""Clusters that are decided about side by side."""
+
+JOBS_AT_ONCE = 1 << 18
+"""In all environments of a room: where clusters have more jobs, fewer of them are."""
+
+LEAST_ROOM = 64
+ROOMS = 8
+"""Rooms that are kept, by units of the cluster and jobs."""
+
+SEEN_BY_ORDERS = 1024
+"""Waiting jobs that a heuristic looks at, where there is no ready pool."""
+
+EASY, GREEDY = "easy", "greedy"
+RULES = (EASY, GREEDY)
+"""Rules of heuristics without a horizon."""
+
+
+class NotFiniteError(ArithmeticError):
+    """A policy gave scores that are no numbers."""
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """An order of the queue and its rule.
+
+    Attributes:
+        order: a name in `PRIORITIES`.
+        rule: easy or greedy; with a horizon a name in `PLACEMENTS`.
+    """
+
+    order: str
+    rule: str
+
+    @classmethod
+    def named(cls, text: str | None, scenario: Scenario) -> Heuristic:
+        """By `order:rule`; left out, fcfs with what the scenario has of EASY backfilling.
+
+        Raises:
+            BadInputError: the scenario knows no such rule.
+        """
+        rules = RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
+        order, _, rule = (text or "fcfs").partition(":")
+        if rule and rule not in rules:
+            raise BadInputError("--fallback", f"unknown rule {rule!r}", f"use one of {', '.join(rules)}")
+        return cls(order, rule or rules[0])
+
+    def __str__(self) -> str:
+        return f"{self.order}:{self.rule}"
+
+    def scenario(self, scenario: Scenario) -> Scenario:
+        """The scenario under the rules that this heuristic plays by."""
+        if scenario.decision.horizon is not None:
+            return placed_by(scenario, self.rule)
+        decision = scenario.decision.model_copy(
+            update={
+                "action_rule": "commit" if self.rule == EASY else "fit",
+                "window": max(scenario.decision.window, SEEN_BY_ORDERS),
+            }
+        )
+        return scenario.model_copy(update={"decision": decision})
+
+    @property
+    def core(self) -> tuple[str, str]:
+        """As the core knows it: without a horizon the scenario's action rule says what the rule means."""
+        return self.order, self.rule if self.rule in PLACEMENTS else "now"
+
+
+class Rooms:
+    """Room for clusters that stand still, of several sizes, made as it is needed.
+
+    Args:
+        scenario: decision rules and observations.
+        order: that decides; None: whoever calls.
+    """
+
+    def __init__(self, scenario: Scenario, order: tuple[str, str] | None) -> None:
+        self._scenario, self._order = scenario, order
+        self._kept: OrderedDict[tuple[tuple[int, ...], int], Standstill] = OrderedDict()
+
+    def of(self, units: IntArray, jobs: int) -> Standstill:
+        """Room for clusters of these units with so many jobs, as it is kept."""
+        size = max(LEAST_ROOM, 1 << max(0, jobs - 1).bit_length())
+        key = (tuple(units.tolist()), size)
+        found = self._kept.get(key)
+        if found is None:
+            envs = envs_of(jobs)
+            found = Standstill(self._scenario, key[0], envs, size, order=self._order)
+            self._kept[key] = found
+            if len(self._kept) > ROOMS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return found
+
+
+def envs_of(jobs: int) -> int:
+    """Clusters of so many jobs that are decided about side by side."""
+    return max(1, min(BATCH, JOBS_AT_ONCE // max(LEAST_ROOM, 1 << max(0, jobs - 1).bit_length())))
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What was decided about one cluster.
+
+    Attributes:
+        decisions: in order.
+        reasons: (job,) numbers of the core, by rank, of jobs that still wait.
+        memory: what the policy remembers of it now.
+    """
+
+    decisions: list[Decision]
+    reasons: list[int]
+    memory: str | None = None
+
+    @property
+    def moved(self) -> set[tuple[Id, str]]:
+        """What happens to jobs; a reservation is none."""
+        return {
+            (decision.job, decision.action) for decision in self.decisions if decision.action != "reserve"
+        }
+
+
+class Decider:
+    """Decides about clusters by a policy, with a heuristic beside it.
+
+    Args:
+        policy: who decides.
+        units: (resource,) of clusters that do not say theirs.
+        heuristic: beside it.
+        max_jobs: of a cluster, running and waiting.
+    """
+
+    def __init__(
+        self, policy: TrainedPolicy, units: Sequence[int], heuristic: Heuristic, max_jobs: int
+    ) -> None:
+        self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
+        self.units = np.array(units, np.int64)
+        self.site = Site.of(policy.scenario, policy.num_resources, max_jobs, heuristic.order)
+        self._idle = policy.layout.num_actions - 1
+        self._by_policy = Rooms(policy.scenario, None)
+        self._by_order = Rooms(heuristic.scenario(policy.scenario), heuristic.core)
+
+    def again(self) -> Decider:
+        """Another one like this one."""
+        return Decider(self.policy, self.units.tolist(), self.heuristic, self.max_jobs)
+
+    def read(self, states: Sequence[ClusterState], where: Sequence[str]) -> list[Batch]:
+        """Check states, and put those together that can be decided about side by side.
+
+        Args:
+            states: in any order.
+            where: (state,) what stands before its fields in messages.
+
+        Raises:
+            BadInputError: one means nothing.
+        """
+        found: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
+        for k, state in enumerate(states):
+            jobs = len(state.running) + len(state.waiting) + len(state.planned) + len(state.suspended)
+            size = max(LEAST_ROOM, 1 << jobs.bit_length())
+            found.setdefault((None if state.units is None else tuple(state.units), size), []).append(k)
+        return [
+            batch
+            for (units, size), rows in found.items()
+            for batch in self._batches(units, size, rows, states, where)
+        ]
+
+    def _batches(
+        self,
+        given: tuple[int, ...] | None,
+        size: int,
+        rows: list[int],
+        states: Sequence[ClusterState],
+        where: Sequence[str],
+    ) -> Iterator[Batch]:
+        units = self.units
+        if given is not None:
+            at = f"{where[rows[0]]}units"
+            if len(given) != len(units):
+                raise BadInputError(
+                    at, f"{len(given)} entries for {len(units)} resources", "send one for each"
+                )
+            if min(given) < 1:
+                raise BadInputError(at, f"value {list(given)}", "send at least one unit of each")
+            units = np.array(given, np.int64)
+        if len(units) == 0:
+            raise BadInputError(
+                f"{where[rows[0]]}units", "is missing: the policy knows no cluster", "send it"
+            )
+        envs = envs_of(size)
+        for begin in range(0, len(rows), envs):
+            part = rows[begin : begin + envs]
+            chosen = [states[k] for k in part]
+            yield Batch(part, chosen, units, read_states(self.site, chosen, units, [where[k] for k in part]))
+
+    def by_policy(self, batch: Batch) -> list[Course]:
+        """What the policy does.
+
+        Raises:
+            NotFiniteError: a score is no number.
+            BadInputError: what it is to remember is not its own.
+        """
+        still = self._by_policy.of(batch.units, batch.most_jobs)
+        player = self._player(batch)
+        still.load(batch.read.shot)
+        scores = np.ones(still.course.row.shape)
+        clusters = len(batch.states)
+        while len(asked := np.flatnonzero(still.course.asked[:clusters])):
+            logits = player.logits(asked, still.obs[asked], still.mask[asked])
+            if not torch.isfinite(logits).all():
+                raise NotFiniteError("the policy gave scores that are no numbers")
+            actions = self.policy.actions(logits)
+            chance = torch.softmax(logits, dim=1)[torch.arange(len(asked)), torch.from_numpy(actions)]
+            scores[asked, still.course.decided[asked]] = chance.numpy()
+            still.answer(asked, actions)
+        memories = [None] * clusters if player.memory is None else [_pack(player, k) for k in range(clusters)]
+        return _courses(still, batch, self.site.tick_s, scores, memories)
+
+    def by_heuristic(self, batch: Batch) -> list[Course]:
+        """What the heuristic does."""
+        still = self._by_order.of(batch.units, batch.most_jobs)
+        still.load(batch.read.shot)
+        return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.states))
+
+    def _player(self, batch: Batch) -> Player:
+        player = self.policy.player(len(batch.states))
+        for k, state in enumerate(batch.states):
+            if state.memory is not None:
+                _unpack(player, k, state.memory)
+        return player
+
+    def waiting(self, batch: Batch, k: int, course: Course) -> list[Reason]:
+        """Why the jobs of a cluster that go on waiting do."""
+        shot, ids = batch.read.shot, batch.read.ids[k]
+        decided = {decision.job: decision for decision in course.decisions}
+        begin, end = int(shot.first[k]), int(shot.first[k + 1])
+        found = []
+        for j in np.flatnonzero(shot.place[begin:end] != RUNNING).tolist():
+            rank = int(shot.rank[begin + j])
+            job = ids[rank]
+            if job in decided and decided[job].action in {"start", "plan"}:
+                continue
+            if course.reasons[rank] in REASONS:
+                found.append(Reason(job, *REASONS[course.reasons[rank]]))
+        return found + [Reason(job, *TOO_LARGE) for job in batch.read.too_large[k]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Clusters of the same units and about as many jobs.
+
+    Attributes:
+        rows: of the states that were sent.
+        states: these.
+        units: (resource,)
+        read: as the core takes them.
+    """
+
+    rows: list[int]
+    states: list[ClusterState]
+    units: IntArray
+    read: Read
+
+    @property
+    def most_jobs(self) -> int:
+        """Of a cluster."""
+        return int(np.diff(self.read.shot.first).max())
+
+
+def _courses(
+    still: Standstill,
+    batch: Batch,
+    tick_s: int,
+    scores: FloatArray | None,
+    memories: Sequence[str | None],
+) -> list[Course]:
+    """What was decided, in the names of the client."""
+    course = still.course
+    clusters = len(batch.states)
+    counts = course.decided[:clusters].tolist()
+    most = max(counts)
+    rows, kinds = course.row[:clusters, :most].tolist(), course.kind[:clusters, :most].tolist()
+    moments, forced = course.moment[:clusters, :most].tolist(), course.forced[:clusters, :most].tolist()
+    chances = None if scores is None else scores[:clusters, :most].tolist()
+    nows = batch.read.shot.now.tolist()
+    found = []
+    for k, ids in enumerate(batch.read.ids):
+        decisions = [
+            Decision(
+                ids[rows[k][n]],
+                ACTIONS[kinds[k][n]],
+                batch.states[k].now if moments[k][n] == nows[k] else moments[k][n] * tick_s,
+                None if chances is None or forced[k][n] else chances[k][n],
+            )
+            for n in range(counts[k])
+        ]
+        found.append(Course(decisions, course.reason[k, : len(ids)].tolist(), memories[k]))
+    return found
+
+
+def _pack(player: Player, env: int) -> str:
+    """What is remembered of a cluster, as text."""
+    assert player.memory is not None
+    whole = torch.cat([part[env].flatten() for part in player.memory])
+    return base64.b64encode(whole.numpy().astype("<f4").tobytes()).decode()
+
+
+def _unpack(player: Player, env: int, text: str) -> None:
+    """Remember what a client sends back.
+
+    Raises:
+        BadInputError: it is not this policy's.
+    """
+    remedy = "send back what it said last about this cluster, or leave it out"
+    if player.memory is None:
+        raise BadInputError("memory", "means nothing to a policy that remembers nothing", "leave it out")
+    try:
+        values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except (binascii.Error, ValueError):
+        raise BadInputError("memory", "is no text of this service", remedy) from None
+    sizes = [part[env].numel() for part in player.memory]
+    if len(values) != sum(sizes) or not np.isfinite(values).all():
+        raise BadInputError("memory", "is of another policy", remedy)
+    parts: Sequence[Tensor] = torch.split(torch.from_numpy(values.copy()), sizes)
+    for part, given in zip(player.memory, parts, strict=True):
+        part[env] = given.reshape(part[env].shape)

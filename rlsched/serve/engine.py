@@ -1,0 +1,249 @@
+"""Deciding for requests: policies by name, a heuristic where one fails, and new versions as they come."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rlsched.errors import BadInputError
+from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
+from rlsched.serve.artefact import example_request, units_of
+from rlsched.serve.decider import Batch, Course, Decider, Heuristic
+from rlsched.serve.schema import Answer, ClusterState, Fallback, PolicyName
+from rlsched.serve.settings import ServeConfig
+
+LOG = logging.getLogger("rlsched.serve")
+
+VERSION_DIGITS = 16
+"""Of the checksum of a policy, which are enough to tell versions apart."""
+
+SHADOW = "shadow"
+"""Why a policy did not decide where it is only to be told of."""
+
+
+class Stamp(NamedTuple):
+    """Of the files of an artefact: another one, another version."""
+
+    inode: int
+    modified_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, folder: Path) -> Stamp | None:
+        """None while there is none, as for a moment where it is replaced."""
+        try:
+            found = (folder / SETTINGS).stat()
+        except OSError:
+            return None
+        return cls(found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A version of a policy, ready to decide.
+
+    Attributes:
+        name: by which it is asked.
+        folder: it was loaded from.
+        stamp: of that folder then.
+        policy: as loaded.
+        decider: of one thread.
+        beside: of another, for the heuristic while `decider` hangs.
+        since: seconds since the epoch at which it was loaded.
+        called: as answers name it.
+    """
+
+    name: str
+    folder: Path
+    stamp: Stamp | None
+    policy: TrainedPolicy
+    decider: Decider
+    beside: Decider
+    since: float
+    called: PolicyName
+
+    @property
+    def version(self) -> str:
+        """The beginning of its checksum."""
+        return self.called.version
+
+
+def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
+    """Load a policy and let it decide once, which compiles what it needs.
+
+    Raises:
+        BadInputError: there is none, it is damaged, or the heuristic means nothing to it.
+    """
+    stamp = Stamp.of(folder)
+    policy = load_policy(folder)
+    heuristic = Heuristic.named(config.fallback, policy.scenario)
+    units = units_of(policy.scenario)
+    decider = Decider(policy, units, heuristic, config.limits.jobs)
+    beside = decider.again()
+    (batch,) = decider.read([example_request(policy)], [""])
+    decider.by_policy(batch)
+    for one in (decider, beside):
+        one.by_heuristic(batch)
+    called = PolicyName(name, policy.fingerprint[:VERSION_DIGITS])
+    return Served(name, folder, stamp, policy, decider, beside, time.time(), called)
+
+
+class Engine:
+    """All policies of a replica. One thread at a time may ask policies, and another one heuristics.
+
+    Args:
+        config: what is served.
+
+    Attributes:
+        served: by name, as they are now.
+        reloads: new versions that were loaded since.
+        refused: that could not be.
+
+    Raises:
+        BadInputError: a policy cannot be served.
+    """
+
+    def __init__(self, config: ServeConfig) -> None:
+        self.config = config
+        self.served = {name: load_served(name, path, config) for name, path in config.policies.items()}
+        self.first = next(iter(self.served))
+        self.reloads, self.refused = 0, 0
+
+    def find(self, name: str | None) -> Served:
+        """The policy of that name, or the first one.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self.served[self.first if name is None else name]
+
+    def answer(
+        self, served: Served, states: Sequence[ClusterState], where: Sequence[str], *, explain: bool
+    ) -> list[Answer]:
+        """Decide about clusters; where the policy fails, the heuristic does.
+
+        Args:
+            served: by which policy.
+            states: clusters.
+            where: (state,) what stands before its fields in messages.
+            explain: also why jobs wait, and what the heuristic would do.
+
+        Raises:
+            BadInputError: a state means nothing.
+        """
+        decider = served.decider
+        found: dict[int, Answer] = {}
+        for batch in decider.read(states, where):
+            courses: list[Course] | None = None
+            failed = ""
+            try:
+                courses = decider.by_policy(batch)
+            except BadInputError:
+                raise
+            except Exception as error:  # whatever it is, the cluster is not to stand still for it
+                LOG.exception("policy %s failed", served.name)
+                failed = f"{type(error).__name__}: {error}"
+            found |= self._answers(decider, batch, courses, failed, explain)
+        return [found[k] for k in range(len(states))]
+
+    def fall_back(
+        self,
+        served: Served,
+        states: Sequence[ClusterState],
+        where: Sequence[str],
+        *,
+        because: str,
+        explain: bool,
+    ) -> list[Answer]:
+        """What the heuristic does, while the policy may hang.
+
+        Args:
+            served: which policy is not asked.
+            states: clusters.
+            where: (state,) what stands before its fields in messages.
+            because: why it is not.
+            explain: as for `answer`.
+
+        Raises:
+            BadInputError: a state means nothing.
+        """
+        found: dict[int, Answer] = {}
+        for batch in served.beside.read(states, where):
+            found |= self._answers(served.beside, batch, None, because, explain)
+        return [found[k] for k in range(len(states))]
+
+    def _answers(
+        self, decider: Decider, batch: Batch, courses: list[Course] | None, failed: str, explain: bool
+    ) -> dict[int, Answer]:
+        others = decider.by_heuristic(batch)
+        shadow = self.config.mode == SHADOW
+        found = {}
+        for k, row in enumerate(batch.rows):
+            course, other = None if courses is None else courses[k], others[k]
+            decided = other if course is None or shadow else course
+            found[row] = Answer(
+                decisions=decided.decisions,
+                decided_by="fallback" if decided is other else "policy",
+                because=failed or (SHADOW if shadow else None),
+                agrees=None if course is None else course.moved == other.moved,
+                waiting=decider.waiting(batch, k, decided) if explain else None,
+                fallback=Fallback(str(decider.heuristic), other.decisions) if explain else None,
+                memory=None if course is None else course.memory,
+            )
+        return found
+
+    def renew(self, served: Served) -> None:
+        """Give a policy another decider: the one it had may be in use for ever."""
+        if self.served.get(served.name) is served:
+            self.served[served.name] = replace(served, decider=served.decider.again())
+
+    def reload(self) -> list[str]:
+        """Load what has a new version in its folder; requests go on with the old one until it is ready.
+
+        Returns:
+            What was loaded, and what could not be, in words.
+        """
+        told = []
+        for name, served in list(self.served.items()):
+            stamp = Stamp.of(served.folder)
+            if stamp is None or stamp == served.stamp:
+                continue
+            try:
+                new = load_served(name, served.folder, self.config)
+            except BadInputError as error:
+                self.refused += 1
+                told.append(f"{name} stays {served.version}: {error}")
+                new = replace(served, stamp=stamp)  # not again before the files change again
+            else:
+                self.reloads += 1
+                told.append(f"{name} is {new.version} now, was {served.version}")
+            self.served[name] = new
+        return told
+
+
+def by_name(policies: Mapping[str, Served]) -> list[dict[str, object]]:
+    """What is served, for people and machines."""
+    return [
+        {
+            "name": name,
+            "version": served.version,
+            "folder": str(served.folder),
+            "loaded": served.since,
+            "scenario": served.policy.scenario.name,
+            "units": served.decider.units.tolist(),
+            "resources": [resource.name for resource in served.policy.scenario.cluster.resources],
+            "window": served.policy.scenario.decision.window,
+            "horizon": served.policy.scenario.decision.horizon,
+            "tick_s": served.policy.scenario.cluster.tick_s,
+            "remembers": served.policy.remembers,
+            "fallback": str(served.decider.heuristic),
+            "about": msgspec.to_builtins(served.policy.about),
+        }
+        for name, served in policies.items()
+    ]

@@ -1,0 +1,313 @@
+"""The service over HTTP: what is asked, what is answered, and what is refused, in one line each.
+
+Decisions are asked past FastAPI's middlewares and routes, which take as long as a decision itself, and bodies
+are decoded by msgspec: FastAPI's own way would take five times as long, and answers a NaN with 500. The rest
+is FastAPI's.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+import rlsched
+from rlsched.errors import BadInputError
+from rlsched.serve.desk import BusyError, Desk
+from rlsched.serve.engine import Served, by_name
+from rlsched.serve.page import page
+from rlsched.serve.recorder import Accounts, Ledger, Noted
+from rlsched.serve.schema import (
+    Answer,
+    BatchRequest,
+    BatchResponse,
+    ClusterState,
+    DecisionRequest,
+    Problem,
+)
+
+JSON = "application/json"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = ("/healthz", "/readyz")
+"""Asked by whoever watches over processes, which has no token."""
+
+HEADERS = {
+    HTTPStatus.UNAUTHORIZED: ((b"www-authenticate", b"Bearer"),),
+    HTTPStatus.TOO_MANY_REQUESTS: ((b"retry-after", b"1"),),
+    HTTPStatus.METHOD_NOT_ALLOWED: ((b"allow", b"POST"),),
+}
+"""That go with some refusals."""
+
+Body = TypeVar("Body")
+encode = msgspec.json.Encoder().encode
+
+
+class RefusedError(Exception):
+    """A request that is not answered.
+
+    Args:
+        status: of the response.
+        problem: in one line.
+    """
+
+    def __init__(self, status: HTTPStatus, problem: str) -> None:
+        self.status, self.problem = status, problem
+        super().__init__(problem)
+
+
+class GoneError(Exception):
+    """Who asked has gone."""
+
+
+class Application:
+    """The ASGI application of a replica.
+
+    Args:
+        desk: that decides.
+        accounts: of this replica.
+        ledger: of all replicas.
+        tokens: one of which a request must bear; none: anyone may ask.
+
+    Attributes:
+        pages: all that is not asked often.
+    """
+
+    def __init__(self, desk: Desk, accounts: Accounts, ledger: Ledger, tokens: Sequence[str] = ()) -> None:
+        self._desk, self._accounts, self._ledger = desk, accounts, ledger
+        self._limits = desk.engine.config.limits
+        self._tokens = [b"Bearer " + token.encode() for token in tokens]
+        self._asked: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+            "/v1/decisions": self._decide,
+            "/v1/decisions:batch": self._decide_many,
+        }
+        self._one = msgspec.json.Decoder(DecisionRequest)
+        self._many = msgspec.json.Decoder(BatchRequest)
+        self.pages = make_pages(desk, ledger)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] != "http":
+            await self.pages(scope, receive, send)
+            return
+        path, method = scope["path"], scope["method"]
+        try:
+            headers = dict(scope["headers"])
+            self._check_token(path, headers)
+            asked = self._asked.get(path)
+            if asked is None or method != "POST":
+                if asked is not None:
+                    raise RefusedError(
+                        HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:20]}: is not answered; send a POST"
+                    )
+                await self.pages(scope, receive, send)
+                return
+            content = await asked(await read_body(headers, receive, self._limits.body_bytes))
+        except RefusedError as error:
+            self._accounts.refused(error.status)
+            await respond(send, error.status, encode(Problem(error.problem)), HEADERS.get(error.status, ()))
+        except GoneError:
+            pass  # nobody waits for an answer
+        else:
+            await respond(send, HTTPStatus.OK, content)
+
+    def _check_token(self, path: str, headers: Mapping[bytes, bytes]) -> None:
+        if not self._tokens or path in OPEN:
+            return
+        given = headers.get(b"authorization", b"")
+        # All are looked at, however early one matches: how long it takes tells nothing.
+        if not any([hmac.compare_digest(given, token) for token in self._tokens]):
+            problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
+
+    def _find(self, name: str | None) -> Served:
+        try:
+            return self._desk.engine.find(name)
+        except KeyError:
+            names = ", ".join(self._desk.engine.served)
+            raise RefusedError(
+                HTTPStatus.NOT_FOUND, f"policy: unknown policy {name!r}; ask one of {names}"
+            ) from None
+
+    async def _decide(self, content: bytes) -> bytes:
+        asked = decoded(content, self._one)
+        served = self._find(asked.policy)
+        (answer,) = await self._ask(served, [asked], ("",), explain=asked.explain)
+        return encode(msgspec.structs.replace(answer, policy=served.called))
+
+    async def _decide_many(self, content: bytes) -> bytes:
+        asked = decoded(content, self._many)
+        served = self._find(asked.policy)
+        if len(asked.states) > self._limits.states:
+            problem = f"states: {len(asked.states)} of them; send at most {self._limits.states}"
+            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem)
+        places = _places(len(asked.states))
+        answers = await self._ask(served, asked.states, places, explain=asked.explain)
+        return encode(BatchResponse(served.called, answers))
+
+    async def _ask(
+        self, served: Served, states: Sequence[ClusterState], where: Sequence[str], *, explain: bool
+    ) -> list[Answer]:
+        with self._accounts.timed(served.name):
+            try:
+                answers = await self._desk.ask(served, states, where, explain=explain)
+            except BusyError as error:
+                problem = f"too many requests at once: {error}; ask again later, or run more replicas"
+                raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem) from None
+            except BadInputError as error:
+                raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+        self._accounts.answered(served.name, answers)
+        self._ledger.note(Noted.of(served, states, answers))
+        return answers
+
+
+def make_pages(desk: Desk, ledger: Ledger) -> FastAPI:
+    """What is not asked often: pages, figures, health, the description of all."""
+    app = FastAPI(title="rlsched", version=rlsched.__version__, docs_url=None, redoc_url=None)
+
+    @app.exception_handler(HTTPException)
+    async def not_there(request: Request, error: HTTPException) -> Response:
+        words = HTTPStatus(error.status_code).phrase.lower()
+        problem = Problem(f"{request.method} {request.url.path[:200]}: {words}; see /openapi.json")
+        return Response(encode(problem), error.status_code, error.headers, JSON)
+
+    @app.get("/v1/policy")
+    async def policy() -> Response:
+        told = {"schema": 1, "mode": desk.engine.config.mode, "policies": by_name(desk.engine.served)}
+        return Response(encode(told), media_type=JSON)
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        if not desk.well:
+            return Response("policies hang\n", HTTPStatus.SERVICE_UNAVAILABLE, media_type="text/plain")
+        return Response("ok\n", media_type="text/plain")
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        return Response("ready\n", media_type="text/plain")
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(await ledger.metrics(), media_type=TEXT)
+
+    @app.get("/")
+    async def shown(cluster: str | None = None) -> Response:
+        told = by_name(desk.engine.served)
+        return Response(page(told, await ledger.shown(cluster)), media_type="text/html; charset=utf-8")
+
+    @cache
+    def described() -> dict[str, Any]:
+        return describe(app)
+
+    app.openapi = described  # type: ignore[method-assign]
+    return app
+
+
+async def respond(
+    send: Send, status: HTTPStatus, content: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Answer with JSON."""
+    told = [(b"content-type", JSON.encode()), (b"content-length", str(len(content)).encode()), *headers]
+    await send({"type": "http.response.start", "status": int(status), "headers": told})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> bytes:
+    """The body of a request.
+
+    Raises:
+        RefusedError: it is too long, or written in a way that is not read here.
+        GoneError: who asked has gone.
+    """
+    coding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
+    if coding != "identity":
+        problem = f"content-encoding: {coding[:40]!r} is not read here; send plain JSON"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
+    too_long = RefusedError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body: more than {most} bytes; send fewer states or jobs"
+    )
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length) > most:
+        raise too_long
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise too_long
+        parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
+    """What a body says.
+
+    Raises:
+        RefusedError: it is no JSON, or means nothing.
+    """
+    try:
+        return decoder.decode(content)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        where = place.rstrip("`").lstrip(".") or "body"
+        raise RefusedError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; see /openapi.json"
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = f"body: {str(error) or 'nested too deeply'}; send JSON in UTF-8"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from None
+
+
+@cache
+def _places(count: int) -> tuple[str, ...]:
+    return tuple(f"states[{k}]." for k in range(count))
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description; bodies are those of `schema`."""
+    told = get_openapi(
+        title="rlsched",
+        version=rlsched.__version__,
+        description="What a trained policy would do now about a cluster and its queue as they stand.",
+        routes=app.routes,
+    )
+    models = (DecisionRequest, BatchRequest, Answer, BatchResponse, Problem)
+    references, components = msgspec.json.schema_components(
+        models, ref_template="#/components/schemas/{name}"
+    )
+    told.setdefault("components", {}).setdefault("schemas", {}).update(components)
+    asked, asked_many, answer, answers, problem = references
+    refusals = {
+        str(int(status)): {"description": words, "content": {JSON: {"schema": problem}}}
+        for status, words in (
+            (HTTPStatus.BAD_REQUEST, "no JSON"),
+            (HTTPStatus.UNAUTHORIZED, "no token"),
+            (HTTPStatus.NOT_FOUND, "no such policy"),
+            (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too long"),
+            (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed"),
+            (HTTPStatus.UNPROCESSABLE_ENTITY, "a field means nothing"),
+            (HTTPStatus.TOO_MANY_REQUESTS, "too many requests at once"),
+        )
+    }
+    for path, given, found, words in (
+        ("/v1/decisions", asked, answer, "Decide about one cluster"),
+        ("/v1/decisions:batch", asked_many, answers, "Decide about many clusters, each by itself"),
+    ):
+        told["paths"].setdefault(path, {})["post"] = {
+            "summary": words,
+            "operationId": words.split(",")[0].lower().replace(" ", "_"),
+            "requestBody": {"required": True, "content": {JSON: {"schema": given}}},
+            "responses": {"200": {"description": "decided", "content": {JSON: {"schema": found}}}} | refusals,
+        }
+    return told

@@ -1,0 +1,80 @@
+"""Settings of the service, from the command line or a YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from rlsched.settings import Frozen, SettingError
+
+
+class ServeLimits(Frozen):
+    """What one request, and one replica, may ask for."""
+
+    body_bytes: int = Field(32 << 20, ge=1024, description="of a request; more is answered by 413")
+    jobs: int = Field(20_000, ge=16, le=100_000, description="of a cluster, running and waiting; more: 422")
+    states: int = Field(4096, ge=1, le=10_000, description="clusters in a batch; more: 422")
+    concurrency: int = Field(
+        64, ge=1, description="requests that a replica works at or keeps waiting; more: 429"
+    )
+    timeout_s: float = Field(
+        1.0, gt=0, description="that a policy may take over a cluster; then the heuristic answers"
+    )
+
+
+class Scaling(Frozen):
+    """How many replicas there are; more of them where each has more requests than `ongoing`."""
+
+    replicas: int = Field(1, ge=1, description="at first and at least")
+    most: int | None = Field(None, ge=1, description="by autoscaling; null: as many as at first")
+    ongoing: float = Field(4.0, gt=0, description="requests that a replica shall have at a time")
+    cpus: float = Field(1.0, ge=0, description="of the Ray cluster that a replica takes")
+
+    @model_validator(mode="after")
+    def _together(self) -> Scaling:
+        if self.most is not None and self.most < self.replicas:
+            raise SettingError("most", f"value {self.most} is less than replicas {self.replicas}", "set more")
+        return self
+
+
+class ServeConfig(Frozen):
+    """What is served, and how."""
+
+    policies: dict[str, Path] = Field(
+        min_length=1,
+        description="name -> folder of an exported policy; the first is asked where none is named",
+    )
+    mode: Literal["policy", "shadow"] = Field(
+        "policy",
+        description="policy: it decides; shadow: the heuristic decides, and the policy is only told of",
+    )
+    fallback: str | None = Field(
+        None,
+        description="order:rule of the heuristic beside the policy; null: fcfs with EASY backfilling, or "
+        "what a horizon has of it",
+    )
+    limits: ServeLimits = ServeLimits()
+    scaling: Scaling = Scaling()
+    token_file: Path | None = Field(
+        None, description="a token per line, one of which requests must bear; null: anyone may ask"
+    )
+    log: Path | None = Field(None, description="folder to which every decision is written; null: none")
+    reload_s: float = Field(2.0, gt=0, description="between looks for a new version in the folders")
+
+    @field_validator("policies", mode="before")
+    @classmethod
+    def _rooted(cls, value: Any) -> Any:
+        """One folder is a policy called default."""
+        return {"default": value} if isinstance(value, str | Path) else value
+
+    def rooted(self) -> ServeConfig:
+        """With folders named from the root: replicas run elsewhere."""
+        return self.model_copy(
+            update={
+                "policies": {name: path.resolve() for name, path in self.policies.items()},
+                "token_file": None if self.token_file is None else self.token_file.resolve(),
+                "log": None if self.log is None else self.log.resolve(),
+            }
+        )

@@ -1,0 +1,31 @@
+"""Tokens that requests must bear, from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlsched.errors import BadInputError
+from rlsched.settings import read_text
+
+LEAST = 16
+"""Characters of a token: shorter ones are found by trying."""
+
+
+def read_tokens(path: Path | None) -> list[str]:
+    """The tokens of a file, one per line; empty lines and those that begin with # do not count.
+
+    Raises:
+        BadInputError: there is no such file, no token in it, or one that is too short or not plain.
+    """
+    if path is None:
+        return []
+    lines = [line.strip() for line in read_text(path).splitlines()]
+    tokens = [line for line in lines if line and not line.startswith("#")]
+    if not tokens:
+        raise BadInputError(str(path), "holds no token", "write one per line")
+    for number, token in enumerate(tokens, start=1):
+        if len(token) < LEAST or not token.isascii() or not token.isprintable() or " " in token:
+            problem = f"token {number} is too short, or not of plain characters"
+            remedy = f"use {LEAST} ASCII characters or more, as of 'openssl rand -hex 32'"
+            raise BadInputError(str(path), problem, remedy)
+    return tokens

@@ -1,0 +1,136 @@
+"""The service in this process, asked as a server would: no sockets, no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlsched.serve.desk import Desk
+from rlsched.serve.engine import Engine
+from rlsched.serve.http import Application
+from rlsched.serve.recorder import Accounts, Book, News, Noted, Shown
+from rlsched.serve.settings import ServeConfig
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(eq=False)
+class OwnLedger:
+    """A ledger in this process."""
+
+    accounts: Accounts
+    book: Book = field(default_factory=Book)
+    news: News = field(default_factory=lambda: News(None))
+
+    def note(self, noted: list[Noted]) -> None:
+        self.accounts.dropped(self.news.note(noted))
+
+    def tell(self) -> None:
+        news, self.news = self.news, News(None)
+        self.book.take("replica", self.accounts.samples(), news.clusters)
+
+    async def metrics(self) -> bytes:
+        self.tell()
+        return self.book.metrics()
+
+    async def shown(self, cluster: str | None) -> Shown:
+        self.tell()
+        return self.book.shown(cluster)
+
+
+class Service:
+    """An application to ask.
+
+    Args:
+        policies: name -> folder, or one folder.
+        tokens: one of which requests must bear.
+        settings: further fields of `ServeConfig`.
+    """
+
+    def __init__(self, policies: Any, tokens: Iterable[str] = (), **settings: Any) -> None:
+        config = ServeConfig.model_validate({"policies": policies, **settings})
+        self.engine = Engine(config)
+        self.desk = Desk(self.engine)
+        self.accounts = Accounts()
+        self.ledger = OwnLedger(self.accounts)
+        self.app = Application(self.desk, self.accounts, self.ledger, list(tokens))
+        self.loop = asyncio.new_event_loop()
+
+    def close(self) -> None:
+        self.desk.close()
+        self.loop.close()
+
+    def ask(self, path: str, body: bytes | dict[str, Any] | None = None, **headers: str) -> Reply:
+        """One request, by POST where there is a body."""
+        return self.loop.run_until_complete(self.request(path, body, **headers))
+
+    def ask_together(self, requests: Iterable[tuple[str, bytes | dict[str, Any]]]) -> list[Reply]:
+        """Some at once."""
+
+        async def all_of_them() -> list[Reply]:
+            return await asyncio.gather(*(self.request(path, body) for path, body in requests))
+
+        return self.loop.run_until_complete(all_of_them())
+
+    async def request(
+        self, path: str, body: bytes | dict[str, Any] | None = None, method: str | None = None, **headers: str
+    ) -> Reply:
+        content = json.dumps(body).encode() if isinstance(body, dict) else body
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if content is not None:
+            given.setdefault("content-length", str(len(content)))
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method or ("GET" if body is None else "POST"),
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "scheme": "http",
+            "server": ("127.0.0.1", 8000),
+            "client": ("127.0.0.1", 1),
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
+        }
+        parts = [content[k : k + 65536] for k in range(0, len(content), 65536)] if content else [b""]
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            if not parts:
+                await asyncio.sleep(3600)
+            part = parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        start = next(message for message in sent if message["type"] == "http.response.start")
+        whole = b"".join(message.get("body", b"") for message in sent)
+        told = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
+        return Reply(start["status"], told, whole)
+
+
+def example(folder: Path) -> dict[str, Any]:
+    """The request that comes with a policy."""
+    found: dict[str, Any] = json.loads((folder / "example.json").read_text("utf-8"))
+    return found

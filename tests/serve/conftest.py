@@ -1,0 +1,75 @@
+"""Small policies, exported, and the service in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network
+from rlsched.scenario import Scenario
+from rlsched.serve.artefact import export_policy
+from rlsched.sim.layout import Layout
+
+HPC = ("lublin-256", "episode.jobs=96", "decision.window=32")
+GREEN = ("green-10",)
+
+
+def untrained(settled: Scenario, network: Network | None = None, seed: int = 0) -> TrainedPolicy:
+    """A policy with some noise in its weights, so that it does not follow its prior."""
+    torch.manual_seed(seed)
+    network = network or Network(hidden=(16,))
+    resources = len(settled.cluster.resources)
+    net = build_policy(Layout.of(settled.observation, settled.decision, resources), network)
+    with torch.no_grad():
+        for weights in net.parameters():
+            weights += 0.05 * torch.randn_like(weights)
+    return TrainedPolicy(settled, network, net.eval(), resources, {"algo": "ppo", "seed": seed})
+
+
+def feed_of(name: str, *overrides: str) -> EpisodeFeed:
+    """Episodes of a scenario."""
+    return EpisodeFeed(scenario.load(name, overrides))
+
+
+Export = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """`exported("lublin-256", "decision.window=32", seed=1)`: the folder of a policy."""
+
+    def export(name: str, *overrides: str, seed: int = 0, network: Network | None = None) -> Path:
+        folder = tmp_path_factory.mktemp("policies")
+        untrained(feed_of(name, *overrides).scenario, network, seed).save(folder / "run")
+        export_policy(folder / "run", folder / "policy")
+        return folder / "policy"
+
+    return export
+
+
+@pytest.fixture(scope="session")
+def hpc(exported: Export) -> Path:
+    """A policy for a cluster without a horizon."""
+    return exported(*HPC)
+
+
+@pytest.fixture(scope="session")
+def green(exported: Export) -> Path:
+    """A policy for a datacenter with power."""
+    return exported(*GREEN)
+
+
+@pytest.fixture
+def one_torch_thread() -> Iterator[None]:
+    """As replicas compute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

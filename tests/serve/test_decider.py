@@ -1,0 +1,208 @@
+"""What is served is what the environment would see and the policy would do there, state by state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.evaluate.compare import Learned
+from rlsched.evaluate.play import play
+from rlsched.evaluate.session import Choice, open_session
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network
+from rlsched.serve.decider import Course, Decider, Heuristic
+from rlsched.serve.describing import describe
+from rlsched.serve.schema import ClusterState, RunningJob, WaitingJob
+from rlsched.sim.layout import PRIVILEGED
+from rlsched.sim.playing import play_all
+from rlsched.sim.replay import replay
+from rlsched.sim.simulator import VectorSimulator
+
+from .conftest import HPC, feed_of, untrained
+
+CASES = {
+    "hpc": HPC,
+    "hpc without reservations": (*HPC, "decision.action_rule=fit", "decision.time_rule=tick"),
+    "hpc where all is asked": (*HPC, "decision.skip_forced=false"),
+    "green": ("green-10",),
+    "green with errors": ("green-10", "power.forecast_error=0.1", "cluster.tick_s=1800"),
+    "green with battery": (
+        "green-10",
+        "power={kind: series, grid_kw: 1, battery: {capacity_kwh: 3, charge_kw: 1, discharge_kw: 1}}",
+        "observation.blocks=[jobs, queue, profile, supply]",
+    ),
+    "green with plans": (
+        "green-10",
+        "decision.placement=horizon",
+        "decision.suspend=true",
+        "decision.admission=qos",
+        "decision.window=8",
+    ),
+    "deeprm": ("deeprm",),
+}
+
+
+def decider(policy: TrainedPolicy, units: Sequence[int], max_jobs: int = 4096) -> Decider:
+    return Decider(policy, units, Heuristic.named(None, policy.scenario), max_jobs)
+
+
+def decide(chosen: Decider, states: Sequence[ClusterState]) -> list[Course]:
+    found: dict[int, Course] = {}
+    for batch in chosen.read(states, [f"states[{k}]." for k in range(len(states))]):
+        found |= dict(zip(batch.rows, chosen.by_policy(batch), strict=True))
+    return [found[k] for k in range(len(states))]
+
+
+def done(
+    sim: VectorSimulator, env: int, action: int, feed: EpisodeFeed, ids: np.ndarray
+) -> tuple[object, ...]:
+    """What an action is called by the service: job and whether it is suspended; () for waiting."""
+    if action == sim.layout.num_actions - 1:
+        return ()
+    if feed.scenario.decision.horizon is not None and action == feed.scenario.decision.window:
+        return ("suspend",)
+    return (int(ids[sim.queue(env)[action]]),)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
+    feed = feed_of(*CASES[case])
+    policy = untrained(feed.scenario)
+    rng = np.random.default_rng(1)
+    sim = VectorSimulator(feed.scenario, feed.units, 8, feed.max_jobs)
+    chosen = decider(policy, feed.units)
+    seen = np.ones(sim.layout.size, np.bool_)
+    for block in sim.layout.blocks:
+        if block.name in PRIVILEGED:
+            seen[block.offset : block.offset + block.size] = False
+    episodes = [feed.training(rng) for _ in range(8)]
+    for env, episode in enumerate(episodes):
+        sim.load(env, episode.jobs, episode.scale, episode.power)
+    states = 0
+    while states < 1000:
+        for env in np.flatnonzero(sim.terminated | sim.truncated):
+            episodes[env] = feed.training(rng)
+            sim.load(env, episodes[env].jobs, episodes[env].scale, episodes[env].power)
+        live = np.flatnonzero(~(sim.terminated | sim.truncated))
+        told = [describe(sim, env, episodes[env].jobs) for env in live]
+        for batch in chosen.read(told, [""] * len(told)):
+            still = chosen._by_policy.of(batch.units, batch.most_jobs)
+            still.load(batch.read.shot)
+            for k, row in enumerate(batch.rows):
+                assert (still.obs[k][seen] == sim.obs[live[row]][seen]).all()
+                assert (still.mask[k] == sim.mask[live[row]]).all()
+        greedy = np.full(8, sim.layout.num_actions - 1)
+        greedy[live] = policy.act(sim.obs[live], sim.mask[live])
+        for env, course in zip(live, decide(chosen, told), strict=True):
+            first = course.decisions[0] if course.decisions else None
+            ids = episodes[env].jobs.id
+            named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
+            assert named == done(sim, env, greedy[env], feed, ids)
+        states += len(live)
+        # Off the beaten track now and then, so that other states are met, too.
+        for env in live[rng.random(len(live)) < 0.3]:
+            greedy[env] = rng.choice(np.flatnonzero(sim.mask[env]))
+        sim.step(greedy)
+
+
+@pytest.mark.parametrize("case", ["hpc", "green", "green with plans", "deeprm"])
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers: bool) -> None:
+    name, *overrides = CASES[case]
+    session = open_session(scenario.load(name, overrides), Choice(episodes=4))
+    network = Network(hidden=(16,), lstm=8 if remembers else 0)
+    policy = untrained(session.scenario, network)
+    told = Learned("policy", policy, session.scenario)
+    expected = play(told.scenario, session.units, session.episodes, policy)
+    chosen = decider(policy, session.units)
+    longest = max(len(episode.jobs) for episode in session.episodes)
+    sim = VectorSimulator(session.scenario, session.units, 4, longest, every_term=True)
+    loop = ClosedLoop(sim, chosen)
+    found = play_all(
+        sim, session.episodes, loop.act, begin=lambda env, k: loop.begin(env, session.episodes[k].jobs)
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert (one.start == other.start).all()
+        assert one.totals == other.totals
+        assert one.accounts == other.accounts
+    assert loop.asked > 100
+
+
+@pytest.mark.parametrize("rule", ["easy", "greedy"])
+def test_without_the_policy_the_heuristic_does_what_it_does_anywhere(rule: str) -> None:
+    feed = feed_of(*HPC)
+    policy = untrained(feed.scenario)
+    jobs = feed.training(np.random.default_rng(5)).jobs
+    heuristic = Heuristic.named(f"sjf:{rule}", feed.scenario)
+    chosen = Decider(policy, feed.units, heuristic, 4096)
+    start = np.full(len(jobs), -1)
+    end = np.full(len(jobs), -1)
+    now = int(jobs.submit[0])
+    while (start < 0).any():
+        rows = np.flatnonzero(jobs.submit <= now)
+        state = ClusterState(
+            now=now,
+            running=[
+                RunningJob(int(r), jobs.demand[r].tolist(), int(start[r]), int(start[r] + jobs.requested[r]))
+                for r in rows[(start[rows] >= 0) & (end[rows] > now)]
+            ],
+            waiting=[
+                WaitingJob(int(r), int(jobs.submit[r]), int(jobs.requested[r]), jobs.demand[r].tolist())
+                for r in rows[start[rows] < 0]
+            ],
+        )
+        (batch,) = chosen.read([state], [""])
+        for decision in chosen.by_heuristic(batch)[0].decisions:
+            if decision.action == "start":
+                start[decision.job], end[decision.job] = now, now + jobs.runtime[decision.job]
+        coming = [*jobs.submit[jobs.submit > now], *end[end > now]]
+        now = int(min(coming, default=now))
+    assert (start == replay(jobs, feed.units, "sjf", rule)).all()
+
+
+class ClosedLoop:
+    """Asks the service once at every tick and does what it says, job by job."""
+
+    def __init__(self, sim: VectorSimulator, chosen: Decider) -> None:
+        self.sim, self.chosen, self.asked = sim, chosen, 0
+        self.jobs = {}
+        self.left: dict[int, tuple[int, list]] = {}
+        self.memory: dict[int, str | None] = {}
+
+    def begin(self, env: int, jobs: object) -> None:
+        self.jobs[env] = jobs
+        self.left.pop(env, None)
+        self.memory[env] = None
+
+    def act(self) -> np.ndarray:
+        sim = self.sim
+        actions = np.full(sim.num_envs, sim.layout.num_actions - 1)
+        for env in np.flatnonzero(~(sim.terminated | sim.truncated)):
+            actions[env] = self._one(int(env))
+        return actions
+
+    def _one(self, env: int) -> int:
+        sim, now = self.sim, int(self.sim.now[env])
+        if self.left.get(env, (None,))[0] != now:
+            state = describe(sim, env, self.jobs[env])
+            if self.memory[env] is not None:
+                state = msgspec.structs.replace(state, memory=self.memory[env])
+            (course,) = decide(self.chosen, [state])
+            self.memory[env] = course.memory
+            self.left[env] = (now, list(course.decisions))
+            self.asked += 1
+        decisions = self.left[env][1]
+        while decisions:
+            decision = decisions.pop(0)
+            if decision.score is None:  # it could not be otherwise: the simulator has done it already
+                continue
+            if decision.action == "suspend":
+                return sim.layout.window
+            (slot,) = np.flatnonzero(self.jobs[env].id[sim.queue(env)] == decision.job)
+            return int(slot)
+        return sim.layout.num_actions - 1
