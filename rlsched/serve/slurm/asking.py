@@ -1,0 +1,77 @@
+"""Who is asked: an exported policy in this process, or a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlsched.serve.engine import Engine
+from rlsched.serve.schema import Answer, DecisionRequest
+from rlsched.serve.settings import ServeConfig
+from rlsched.serve.slurm.asked import Asked
+from rlsched.serve.slurm.remote import Service
+
+
+class Local:
+    """An exported policy, asked in this process.
+
+    Args:
+        folder: that rlsched export wrote.
+        fallback: order:rule of the heuristic beside it; None: the usual one.
+
+    Attributes:
+        about: what it may be asked.
+        remembers: whether it would remember what it is asked.
+
+    Raises:
+        BadInputError: it cannot be loaded.
+    """
+
+    def __init__(self, folder: Path, fallback: str | None) -> None:
+        self._engine = Engine(ServeConfig(policies={"default": folder}, fallback=fallback))
+        self._served = self._engine.find(None)
+        scenario = self._served.policy.scenario
+        self.remembers = self._served.policy.remembers
+        self.about = Asked(
+            resources=tuple(resource.name for resource in scenario.cluster.resources),
+            units=tuple(self._served.decider.units.tolist()),
+            horizon=scenario.decision.horizon,
+            most=self._engine.config.limits.jobs,
+        )
+
+    def decide(self, request: DecisionRequest) -> Answer:
+        """What is to be done about a cluster.
+
+        Raises:
+            BadInputError: it means nothing to the policy.
+        """
+        (answer,) = self._engine.answer(self._served, [request], ("",), explain=True)
+        return answer
+
+
+class Remote:
+    """A policy of a running service.
+
+    Args:
+        url: of the service.
+        token_file: with the token that it wants; None: none.
+        policy: by name; None: the first one.
+
+    Attributes:
+        about: what it may be asked.
+        remembers: whether it would remember what it is asked.
+
+    Raises:
+        BadInputError: it cannot be asked.
+    """
+
+    def __init__(self, url: str, token_file: Path | None, policy: str | None) -> None:
+        self._service = Service.at(url, token_file)
+        self.about, self.remembers = self._service.policy(policy)
+
+    def decide(self, request: DecisionRequest) -> Answer:
+        """What is to be done about a cluster.
+
+        Raises:
+            BadInputError: the service cannot be asked, or refuses.
+        """
+        return self._service.decide(request)

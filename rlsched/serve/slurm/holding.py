@@ -1,0 +1,86 @@
+"""What running jobs hold of the units that are asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rlsched.serve.schema import RunningJob
+from rlsched.serve.slurm.asked import CPUS, NODES, UNITS
+from rlsched.serve.slurm.hostlist import expand
+from rlsched.serve.slurm.queue import Held
+
+
+@dataclass(eq=False)
+class Holding:
+    """Counts units job by job.
+
+    What several jobs hold together (a node that they share, CPUs that are oversubscribed) is free when the
+    last of them ends, and counts as its own; so jobs are counted from the last end to the first.
+
+    Args:
+        names: of the nodes that are asked about.
+        partition: that is; None: all.
+        kinds: (resource,) what is counted.
+        left: (resource,) units of the cluster; none of them are held yet.
+
+    Attributes:
+        outside: jobs of which some nodes, or all, are not asked about.
+        cut: times that a job holds more than the others leave.
+        unread: jobs whose nodes are told in a way that is not read here.
+    """
+
+    names: set[str]
+    partition: str | None
+    kinds: tuple[str, ...]
+    left: list[int]
+    outside: int = 0
+    cut: int = 0
+    unread: int = 0
+    _taken: set[str] = field(default_factory=set)
+
+    def count(self, jobs: list[Held]) -> list[RunningJob]:
+        """Those that hold some of these units, with what they hold."""
+        found = []
+        for job in sorted(jobs, key=lambda job: -job.end):
+            demand = self._demand(job)
+            if any(demand):
+                found.append(
+                    RunningJob(job.label, demand, start=job.start, expected_end=job.end, submit=job.submit)
+                )
+        return found
+
+    def _demand(self, job: Held) -> list[int]:
+        hosts = self._hosts(job)
+        here = None if hosts is None else self.names.intersection(hosts)
+        if not here and self.partition not in (None, job.partition):
+            return []  # it has nothing to do with the nodes that are asked about
+        if hosts is not None and here is not None:
+            self.outside += len(here) < len(hosts)
+        inside = job.node_count if here is None else len(here)
+        many = job.node_count if hosts is None else len(hosts)
+        found = []
+        for r, kind in enumerate(self.kinds):
+            if kind == NODES and here is not None:
+                wanted = len(here - self._taken) if job.cpus else 0
+            else:
+                wanted = -(-self._whole(job, kind) * inside // many)
+            self.cut += wanted > self.left[r]
+            found.append(min(wanted, self.left[r]))
+            self.left[r] -= found[-1]
+        if here and job.cpus:
+            self._taken |= here
+        return found
+
+    @staticmethod
+    def _whole(job: Held, kind: str) -> int:
+        if kind in UNITS:
+            return job.cpus if kind == CPUS else job.node_count * (job.cpus > 0)
+        return job.gres.get(kind, 0)
+
+    def _hosts(self, job: Held) -> set[str] | None:
+        """Names of a job's nodes; None: not told, or not to be read."""
+        try:
+            return set(expand(job.nodes)) or None
+        except ValueError:
+            self.unread += 1
+            return None

@@ -1,0 +1,284 @@
+"""What squeue and sinfo say, as a cluster that a policy decides about.
+
+A policy counts units: CPUs or nodes, and generic resources (gres/gpu), by the names of its resources. Free
+are those that are idle on usable nodes and held by no job; what is neither free nor held is out of service.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from rlsched.errors import BadInputError
+from rlsched.serve.schema import MANY, DecisionRequest, RunningJob, WaitingJob
+from rlsched.serve.slurm.answers import Answer
+from rlsched.serve.slurm.asked import CPUS, NODES, UNITS, Asked
+from rlsched.serve.slurm.holding import Holding
+from rlsched.serve.slurm.jobs import read_queue
+from rlsched.serve.slurm.nodes import Partition, Site, read_site
+from rlsched.serve.slurm.queue import LeftOut, Pending, Queue
+from rlsched.serve.slurm.values import many, plain
+
+STALE_S = 600
+"""Age from which on answers are called old."""
+
+AT_ONE_TIME = "take squeue and sinfo at one time, both with --all"
+
+
+class Row(NamedTuple):
+    """A job that may start, for people."""
+
+    job: Pending
+    requested_s: int
+    demand: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """A cluster to decide about, and what is to be known of it.
+
+    Attributes:
+        request: as the service takes it.
+        rows: jobs that may start, by label.
+        kinds: (resource,) what is counted.
+        out: (resource,) units out of service.
+        left_out: jobs that are not decided about, by reason.
+        notes: what to know before anything is done, in lines.
+    """
+
+    request: DecisionRequest
+    rows: dict[int | str, Row]
+    kinds: tuple[str, ...]
+    out: list[int]
+    left_out: dict[str, LeftOut]
+    notes: list[str]
+
+
+def map_cluster(squeue: Answer, sinfo: Answer, asked: Asked, now: int) -> Mapped:
+    """Make a request of two answers.
+
+    Args:
+        squeue: what squeue said.
+        sinfo: what sinfo said.
+        asked: what is to be decided about.
+        now: Unix seconds.
+
+    Raises:
+        BadInputError: a record means nothing, or there is nothing to decide about.
+    """
+    kinds = asked.kinds()
+    site = read_site(sinfo, asked.partition)
+    queue = read_queue(squeue, now, asked.partition, asked.most)
+    return _Mapping(squeue, site, queue, asked, kinds, now).mapped()
+
+
+@dataclass(eq=False)
+class _Mapping:
+    squeue: Answer
+    site: Site
+    queue: Queue
+    asked: Asked
+    kinds: tuple[str, ...]
+    clock: int
+    notes: list[str] = field(default_factory=list)
+
+    def mapped(self) -> Mapped:
+        units = [self._total(kind) for kind in self.kinds]
+        self._say_what_is_shared()
+        running = self._running(units)
+        held = [sum(job.demand[r] for job in running) for r in range(len(units))]
+        free = [self._free(*known) for known in zip(self.kinds, units, held, strict=True)]
+        out = [there - taken - idle for there, taken, idle in zip(units, held, free, strict=True)]
+        rows = self._rows(self.asked.most - len(running))
+        self._say_what_differs(units)
+        self._say_what_is_unknown(rows)
+        waiting = [
+            WaitingJob(row.job.label, submit=row.job.since, requested=row.requested_s, demand=row.demand)
+            for row in rows
+        ]
+        request = DecisionRequest(
+            now=self.queue.now,
+            running=running,
+            waiting=waiting,
+            units=units,
+            free=free,
+            cluster=self._cluster(),
+            policy=self.asked.policy,
+            explain=True,
+        )
+        by_label = {row.job.label: row for row in rows}
+        return Mapped(request, by_label, self.kinds, out, self.queue.left_out, self.notes)
+
+    def _cluster(self) -> str:
+        name = self.squeue.cluster or "slurm"
+        return name if self.asked.partition is None else f"{name}/{plain(self.asked.partition)}"[:200]
+
+    def _total(self, kind: str) -> int:
+        if kind == NODES:
+            return sum(len(group.names) for group in self.site.groups)
+        if kind == CPUS:
+            total = sum(group.cpus for group in self.site.groups)
+        else:
+            total = sum(group.gres.get(kind, 0) * len(group.names) for group in self.site.groups)
+            if any(len(group.names) > 1 and group.gres.get(kind) for group in self.site.groups):
+                self.notes.append(
+                    f"{kind}: sinfo tells of one node of several in a record, and the others are taken to "
+                    "have as many; sinfo --all --Node --json tells of each"
+                )
+        if not 1 <= total <= MANY:
+            what = "CPU" if kind == CPUS else f"gres/{kind}"
+            problem = f"its nodes have {total} {what} in all"
+            raise BadInputError("--sinfo", problem, f"choose a policy that counts what there is, not {kind}")
+        return total
+
+    def _idle(self, kind: str) -> int | None:
+        """Units that no job holds on usable nodes, as sinfo tells; None: it does not."""
+        usable = [group for group in self.site.groups if group.usable]
+        if kind == NODES:
+            return sum(group.idle for group in usable)
+        if kind == CPUS:
+            return sum(group.cpus - group.allocated for group in usable)
+        return None
+
+    def _free(self, kind: str, there: int, held: int) -> int:
+        idle = self._idle(kind)
+        if idle is None:
+            broken = (group for group in self.site.groups if not group.usable)
+            return max(0, there - held - sum(group.gres.get(kind, 0) * len(group.names) for group in broken))
+        if idle > there - held:
+            self.notes.append(
+                f"{kind}: {idle} are idle beside {held} that jobs hold of {there}: {AT_ONE_TIME}; "
+                f"{there - held} are taken to be free"
+            )
+        return min(idle, there - held)
+
+    def _running(self, units: list[int]) -> list[RunningJob]:
+        holding = Holding(self.site.names, self.asked.partition, self.kinds, list(units))
+        found = holding.count(self.queue.held)
+        if holding.outside:
+            self.notes.append(
+                f"{many(holding.outside, 'job')} on other nodes, too, or only: their share here counts"
+            )
+        if holding.cut:
+            self.notes.append(
+                f"{many(holding.cut, 'time')} a job holds more than others leave, as where CPUs are shared "
+                f"(OverSubscribe): what is shared counts once; else {AT_ONE_TIME}"
+            )
+        if holding.unread:
+            told = many(holding.unread, "job")
+            self.notes.append(
+                f"the nodes of {told} are told in a way that is not read here: they are counted"
+            )
+        if len(found) > self.asked.most:
+            problem = f"{len(found)} jobs hold units, and a policy is asked about {self.asked.most} at most"
+            raise BadInputError(self.squeue.file, problem, "name a partition with --partition")
+        return found
+
+    def _rows(self, room: int) -> list[Row]:
+        """Jobs that may start, those that wait longest first, as many as there is room for."""
+        pending = self.queue.pending[: max(0, room)]
+        newest = self.queue.too_many + len(self.queue.pending) - len(pending)
+        if newest:
+            self.notes.append(
+                f"{many(newest, 'job')} that wait, the newest ones, are not shown to the policy: it is asked "
+                f"about {self.asked.most} at most, running and waiting"
+            )
+        return [Row(job, self._requested(job), self._demand(job)) for job in pending]
+
+    def _requested(self, job: Pending) -> int:
+        if job.limit_s:
+            return job.limit_s
+        partitions = [self.site.partitions.get(name, Partition()) for name in job.partitions]
+        limits = [
+            limit
+            for found in partitions
+            if (limit := found.longest_s if job.unlimited else found.default_s or found.longest_s)
+        ]
+        limit = max(limits, default=self.asked.default_limit_s)
+        if limit is None:
+            job.place.refuse(
+                "time_limit",
+                f"of job {job.label} is not set, and neither is that of its partition",
+                "say what such jobs are taken to ask for, as in --default-limit 1440 (minutes)",
+            )
+        return limit
+
+    def _demand(self, job: Pending) -> list[int]:
+        names = [name for name in job.partitions if name in self.site.partitions]
+        whole = job.whole_nodes or any(self.site.partitions[name].whole_nodes for name in names)
+        found = []
+        for kind in self.kinds:
+            if kind == NODES:
+                wanted = job.node_count
+            elif kind == CPUS:
+                node = min((self._smallest[name] for name in names if name in self._smallest), default=1)
+                wanted = max(job.cpus, job.node_count * node if whole else 0)
+            else:
+                wanted = job.gres.get(kind, 0)
+            if wanted > MANY:
+                job.place.refuse("tres_req_str", f"{wanted} {kind} are more than can be")
+            found.append(wanted)
+        return found
+
+    @cached_property
+    def _smallest(self) -> dict[str, int]:
+        """CPUs of the smallest node of each partition: of whole nodes, a job gets at least these."""
+        found: dict[str, int] = {}
+        for group in self.site.groups:
+            for name in group.partitions:
+                found[name] = min(group.smallest, found.get(name, MANY))
+        return found
+
+    def _say_what_is_shared(self) -> None:
+        if self.asked.partition is not None:
+            if self.site.shared:
+                self.notes.append(
+                    f"{many(self.site.shared, 'node')} shared with other partitions: jobs waiting there may "
+                    "take what this advice counts on"
+                )
+            return
+        if len(self.site.partitions) > 1:
+            shared = f", {many(self.site.shared, 'node')} of which several have" if self.site.shared else ""
+            self.notes.append(
+                f"{len(self.site.partitions)} partitions count as one cluster{shared}: a job may be told to "
+                "start on nodes that its partition does not have; --partition P asks about one"
+            )
+
+    def _say_what_differs(self, units: list[int]) -> None:
+        trained = list(self.asked.units)
+        if trained and trained != units:
+            told = f"trained for {_listed(trained)} units, and this cluster has {_listed(units)}"
+            self.notes.append(f"the policy was {told}")
+        age = self.clock - (self.squeue.last_update or self.clock)
+        if age > STALE_S:
+            self.notes.append(
+                f"squeue's answer is {age // 60} minutes old, or nothing has happened since: take it anew, "
+                "or give its time with --at"
+            )
+
+    def _say_what_is_unknown(self, rows: Sequence[Row]) -> None:
+        counts: Counter[str] = Counter()
+        first: dict[str, list[str]] = {}
+        for row in rows:
+            others = (f"gres/{name}" for name in row.job.gres if name not in self.kinds)
+            for what in (*row.job.unknown, *map(plain, others)):
+                counts[what] += 1
+                if len(some := first.setdefault(what, [])) < 5:
+                    some.append(str(row.job.label))
+        told = "; ".join(
+            f"{what} ({count}: {', '.join(first[what])}{', ...' if count > len(first[what]) else ''})"
+            for what, count in counts.most_common(8)
+        )
+        if told:
+            self.notes.append(f"jobs ask for what the policy does not know: {told}")
+        counted = " and ".join(kind if kind in UNITS else f"gres/{kind}" for kind in self.kinds)
+        self.notes.append(
+            f"advice: the policy counts {counted}; topology, memory, QOS and limits of accounts are not seen"
+        )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " + ".join(f"{number:,}" for number in numbers)

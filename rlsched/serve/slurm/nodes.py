@@ -1,0 +1,293 @@
+"""Nodes as sinfo tells of them: each once, with what is out of service.
+
+sinfo of Slurm 23.02 and later prints a record for each partition and state, or with --Node for each partition
+and node; sinfo of 22.05, and scontrol show nodes, print a record for each node ("nodes").
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from rlsched.errors import BadInputError
+from rlsched.serve.schema import MANY
+from rlsched.serve.slurm.answers import Answer, Records
+from rlsched.serve.slurm.hostlist import expand
+from rlsched.serve.slurm.node_states import usable_and_busy
+from rlsched.serve.slurm.tres import listed
+from rlsched.serve.slurm.values import LONGEST_MINUTES, Number, Place, Words, plain, words
+
+Count = Annotated[int, Meta(ge=0, le=MANY)]
+
+PARTITION_OUT = frozenset(("DOWN", "INACTIVE"))
+
+
+class _Cpus(Struct, frozen=True, gc=False):
+    total: Count
+    allocated: Count = 0
+    minimum: Count = 0
+    maximum: Count = 0
+
+
+class _State(Struct, frozen=True, gc=False):
+    state: str | list[str]
+
+
+class _Names(Struct, frozen=True, gc=False):
+    nodes: str | list[str]
+    total: Count = 0
+
+
+class _Times(Struct, frozen=True, gc=False):
+    time: Number = None
+    shares: Number = None
+
+
+class _Up(Struct, frozen=True, gc=False):
+    state: Words = None
+
+
+class _Partition(Struct, frozen=True, gc=False):
+    name: str
+    defaults: _Times = _Times()
+    maximums: _Times = _Times()
+    partition: _Up = _Up()
+
+
+class _Gres(Struct, frozen=True, gc=False):
+    total: str | None = None
+
+
+class _Group(Struct, frozen=True, gc=False):
+    """A record of sinfo since 23.02."""
+
+    nodes: _Names
+    node: _State
+    cpus: _Cpus
+    partition: _Partition
+    gres: _Gres = _Gres()
+
+
+class _Node(Struct, frozen=True, gc=False):
+    """A record of sinfo before, and of scontrol show nodes."""
+
+    name: str
+    state: str | list[str]
+    cpus: Count
+    alloc_cpus: Count = 0
+    effective_cpus: Count | None = None
+    state_flags: list[str] | None = None
+    partitions: str | list[str] | None = None
+    gres: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that were told of together: one, or those of a partition in the same state.
+
+    Attributes:
+        place: of the record, for messages.
+        names: of them.
+        partitions: they belong to.
+        usable: jobs may start there.
+        cpus, allocated: of all of them.
+        smallest, largest: CPUs of one.
+        idle: nodes on which nothing runs.
+        gres: of one, by name.
+    """
+
+    place: Place
+    names: tuple[str, ...]
+    partitions: tuple[str, ...]
+    usable: bool
+    cpus: int
+    allocated: int
+    smallest: int
+    largest: int
+    idle: int
+    gres: dict[str, int]
+
+    @property
+    def even(self) -> bool:
+        """Whether what is true of all is true of each."""
+        return len(self.names) == 1 or (self.smallest == self.largest and self.allocated in (0, self.cpus))
+
+    def of(self, names: tuple[str, ...]) -> Nodes:
+        """Some of these, where all are alike."""
+        share, many = len(names), len(self.names)
+        return Nodes(
+            self.place,
+            names,
+            self.partitions,
+            self.usable,
+            self.cpus // many * share,
+            self.allocated // many * share,
+            self.smallest,
+            self.largest,
+            share if self.idle else 0,
+            self.gres,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What jobs of a partition get.
+
+    Attributes:
+        default_s: seconds of jobs that ask for no time; None: the longest.
+        longest_s: seconds; None: no limit, or not told.
+        whole_nodes: jobs share nodes with none.
+    """
+
+    default_s: int | None = None
+    longest_s: int | None = None
+    whole_nodes: bool = False
+
+
+@dataclass(eq=False)
+class Site:
+    """All nodes, each once.
+
+    Attributes:
+        groups: of nodes.
+        partitions: by name.
+        shared: nodes that more than one partition has.
+    """
+
+    groups: list[Nodes] = field(default_factory=list)
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    shared: int = 0
+
+    @property
+    def names(self) -> set[str]:
+        """Of all nodes."""
+        return {name for group in self.groups for name in group.names}
+
+
+def read_site(answer: Answer, partition: str | None) -> Site:
+    """Sort nodes out.
+
+    Args:
+        answer: of sinfo.
+        partition: whose nodes; None: all.
+
+    Raises:
+        BadInputError: a record means nothing, there is no such partition, or no node.
+    """
+    site = Site()
+    told = list(_groups(answer, site) if answer.key == "sinfo" else _single(answer, site))
+    owners: Counter[str] = Counter()
+    for group in told:
+        for name in group.names:
+            owners[name] += max(1, len(group.partitions))
+    if partition is not None:
+        if partition not in site.partitions:
+            known = ", ".join(sorted(site.partitions)[:20]) or "none at all"
+            problem = f"value {partition!r} is no partition of {answer.file}"
+            raise BadInputError("--partition", problem, f"name one of {known}")
+        told = [group for group in told if partition in group.partitions]
+    _add_once(site, told)
+    if not site.groups:
+        where = "" if partition is None else f" of partition {partition}"
+        remedy = "give what sinfo --all --Node --json printed"
+        raise BadInputError(f"{answer.file}: {answer.key}", f"holds no node{where}", remedy)
+    site.shared = sum(owners[name] > 1 for name in site.names)
+    return site
+
+
+def _groups(answer: Answer, site: Site) -> Iterator[Nodes]:
+    records = Records(answer, _Group)
+    for k in range(len(answer.records)):
+        record, place = records[k], answer.place(k)
+        name = plain(record.partition.name.removesuffix("*"))
+        site.partitions[name] = _partition(place, record.partition)
+        names = _names(place, record.nodes)
+        if not names:
+            continue  # a partition without nodes
+        cpus = record.cpus
+        if cpus.allocated > cpus.total:
+            place.refuse("cpus.allocated", f"value {cpus.allocated} is more than the {cpus.total} in all")
+        usable, busy = usable_and_busy(place, "node.state", [record.node.state])
+        up = not set(words(record.partition.partition.state)) & PARTITION_OUT
+        yield Nodes(
+            place=place,
+            names=names,
+            partitions=(name,),
+            usable=usable and up,
+            cpus=cpus.total,
+            allocated=cpus.allocated,
+            smallest=cpus.minimum or cpus.total // len(names),
+            largest=cpus.maximum or -(-cpus.total // len(names)),
+            idle=0 if busy or cpus.allocated else len(names),
+            gres=listed(place, "gres.total", record.gres.total),
+        )
+
+
+def _partition(place: Place, record: _Partition) -> Partition:
+    default = place.whole("partition.defaults.time", record.defaults.time, LONGEST_MINUTES)
+    most = place.whole("partition.maximums.time", record.maximums.time, LONGEST_MINUTES)
+    return Partition(
+        default_s=60 * default if default else None,
+        longest_s=60 * most if most else None,
+        whole_nodes=place.whole("partition.maximums.shares", record.maximums.shares) == 0,
+    )
+
+
+def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
+    records = Records(answer, _Node)
+    for k in range(len(answer.records)):
+        record, place = records[k], answer.place(k)
+        total = record.cpus if record.effective_cpus is None else min(record.cpus, record.effective_cpus)
+        if record.alloc_cpus > total:
+            place.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {total} in all")
+        told = record.partitions or []
+        partitions = tuple(plain(name) for name in (told.split(",") if isinstance(told, str) else told))
+        for name in partitions:
+            site.partitions.setdefault(name, Partition())
+        usable, busy = usable_and_busy(place, "state", [record.state, record.state_flags or []])
+        yield Nodes(
+            place=place,
+            names=(_name(place, record.name),),
+            partitions=partitions,
+            usable=usable,
+            cpus=total,
+            allocated=record.alloc_cpus,
+            smallest=total,
+            largest=total,
+            idle=0 if busy or record.alloc_cpus else 1,
+            gres=listed(place, "gres", record.gres),
+        )
+
+
+def _name(place: Place, name: str) -> str:
+    if not name:
+        place.refuse("name", "is empty")
+    return name
+
+
+def _names(place: Place, record: _Names) -> tuple[str, ...]:
+    texts = [record.nodes] if isinstance(record.nodes, str) else record.nodes
+    try:
+        names = tuple(dict.fromkeys(name for text in texts for name in expand(text)))
+    except ValueError as error:
+        place.refuse("nodes.nodes", str(error))
+    if record.total and len(names) != record.total:
+        place.refuse("nodes.total", f"value {record.total} beside {len(names)} names in nodes.nodes")
+    return names
+
+
+def _add_once(site: Site, told: list[Nodes]) -> None:
+    """Nodes of several partitions are told of in each: they count once, usable where one of these is up."""
+    seen: set[str] = set()
+    for group in sorted(told, key=lambda group: not group.usable):
+        new = tuple(name for name in group.names if name not in seen)
+        if len(new) < len(group.names) and new and not group.even:
+            problem = "some of them are of another record, too, and what each has is not told"
+            group.place.refuse("nodes", problem, "give what sinfo --all --Node --json printed")
+        if new:
+            site.groups.append(group if len(new) == len(group.names) else group.of(new))
+            seen.update(new)

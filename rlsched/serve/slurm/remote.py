@@ -1,0 +1,120 @@
+"""Asking a running service over HTTP."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from rlsched.errors import BadInputError
+from rlsched.serve.schema import Answer, DecisionRequest
+from rlsched.serve.slurm.asked import Asked
+from rlsched.serve.slurm.values import plain
+from rlsched.serve.tokens import read_tokens
+
+TIMEOUT_S = 30.0
+MOST_BYTES = 256 << 20
+REMEDY = "name where rlsched serve answers, as in http://127.0.0.1:8000"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that decides.
+
+    Attributes:
+        url: of it, without a path.
+        token: that it wants; None: none.
+    """
+
+    url: str
+    token: str | None
+
+    @classmethod
+    def at(cls, url: str, token_file: Path | None) -> Service:
+        """By its address.
+
+        Raises:
+            BadInputError: it is none, or there is no token in the file.
+        """
+        try:
+            parts = urlsplit(url)
+            told = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError:  # a port that is no number
+            told = False
+        if not told or not url.isascii() or not url.isprintable() or " " in url:
+            raise BadInputError("--url", f"value {plain(url)!r} is no address", REMEDY)
+        tokens = read_tokens(token_file)
+        return cls(url.rstrip("/"), tokens[0] if tokens else None)
+
+    def policy(self, name: str | None) -> tuple[Asked, bool]:
+        """What may be asked of a policy, the first one where none is named, and whether it remembers.
+
+        Raises:
+            BadInputError: it cannot be asked, or there is no such policy.
+        """
+        try:
+            told = json.loads(self._ask("/v1/policy", None))
+            policies = {str(policy["name"]): policy for policy in told["policies"]}
+            found = policies[name] if name is not None else next(iter(policies.values()))
+            asked = Asked(
+                resources=tuple(map(str, found["resources"])),
+                units=tuple(map(int, found["units"])),
+                horizon=None if found["horizon"] is None else int(found["horizon"]),
+                policy=name,
+            )
+            return asked, bool(found["remembers"])
+        except KeyError as error:
+            if name is not None and error.args == (name,):
+                remedy = f"name one of {plain(', '.join(policies))}"
+                raise BadInputError("--policy", f"unknown policy {name!r}", remedy) from None
+            raise self._not_ours() from None
+        except (ValueError, TypeError, StopIteration, RecursionError) as error:
+            if isinstance(error, BadInputError):
+                raise
+            raise self._not_ours() from None
+
+    def decide(self, request: DecisionRequest) -> Answer:
+        """Ask it about a cluster.
+
+        Raises:
+            BadInputError: it cannot be asked, or refuses.
+        """
+        content = self._ask("/v1/decisions", msgspec.json.encode(request))
+        try:
+            return msgspec.json.decode(content, type=Answer)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise self._not_ours() from None
+
+    def _not_ours(self) -> BadInputError:
+        return BadInputError("--url", f"{self.url} does not answer as rlsched serve does", REMEDY)
+
+    def _ask(self, path: str, content: bytes | None) -> bytes:
+        request = Request(f"{self.url}{path}", content, {"content-type": "application/json"})
+        if self.token is not None:
+            # Not sent on where the address sends us elsewhere.
+            request.add_unredirected_header("authorization", f"Bearer {self.token}")
+        try:
+            with urlopen(request, timeout=TIMEOUT_S) as response:
+                found: bytes = response.read(MOST_BYTES)
+                return found
+        except HTTPError as error:
+            raise self._refused(error) from None
+        except (URLError, OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            told = plain(str(reason) or type(reason).__name__)
+            raise BadInputError("--url", f"{self.url} does not answer ({told})", REMEDY) from None
+
+    def _refused(self, error: HTTPError) -> BadInputError:
+        """What it says itself, where it does."""
+        try:
+            told = json.loads(error.read(1 << 16))["error"]
+        except (ValueError, TypeError, KeyError, RecursionError, OSError, HTTPException):
+            told = error.reason
+        remedy = "give a token with --token-file" if error.code == 401 else "ask for what it serves"
+        return BadInputError("--url", f"{self.url} answers {error.code}: {plain(str(told))}", remedy)

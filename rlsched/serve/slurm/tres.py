@@ -1,0 +1,98 @@
+"""Trackable and generic resources as Slurm writes them: cpu=16,mem=64G,gres/gpu=2 and gpu:a100:4(S:0-1)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rlsched.serve.schema import MANY
+from rlsched.serve.slurm.values import Place, plain
+
+if TYPE_CHECKING:
+    from rlsched.serve.slurm.records import Record
+
+GRES = "gres/"
+SCALES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+
+_COUNT = re.compile(r"(\d{1,18})([KMGTP]?)")
+_BRACKETS = re.compile(r"\([^()]*\)")
+_NOTHING = frozenset(("", "(null)", "N/A", "none"))
+
+
+def counted(place: Place, field: str, text: str | None) -> dict[str, int]:
+    """CPUs, nodes and generic resources of a string like cpu=16,mem=64G,node=1,gres/gpu=2.
+
+    Of a type (gres/gpu:a100=2) those count which are told by type alone.
+
+    Raises:
+        BadInputError: a count is no number, or more than can be.
+    """
+    found: dict[str, int] = {}
+    typed: dict[str, int] = {}
+    for part in (text or "").split(","):
+        name, equals, value = part.partition("=")
+        if equals and (name in {"cpu", "node"} or name.startswith(GRES)):
+            count = _count(place, field, part, value)
+            if name in {"cpu", "node"} and count > MANY:
+                place.refuse(field, f"value {plain(part)[:60]!r} is more than {MANY}")
+            bare, _, kind = name.partition(":")
+            if kind:
+                typed[bare] = typed.get(bare, 0) + count
+            else:
+                found[bare] = count
+    return typed | found
+
+
+def listed(place: Place, field: str, text: str | None) -> dict[str, int]:
+    """Generic resources of a list like gpu:a100:4(S:0-1),gres/shard:8; by name, of all types.
+
+    Raises:
+        BadInputError: a count is no number, or more than can be.
+    """
+    found: dict[str, int] = {}
+    if text is None or text in _NOTHING:
+        return found
+    for part in _BRACKETS.sub("", text).split(","):
+        name, *rest = re.split("[:=]", part.strip().removeprefix("gres:").removeprefix(GRES))
+        if name in _NOTHING:
+            continue
+        # One word after the name is a count, or the type of one; types may begin with a digit (1g.10gb).
+        value = rest[-1] if rest and (len(rest) > 1 or _COUNT.fullmatch(rest[0])) else "1"
+        found[name] = found.get(name, 0) + _count(place, field, part, value)
+    return found
+
+
+def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]:
+    """Generic resources of a job in all, by name, wherever it tells of them.
+
+    Slurm counts them in its TRES strings only where AccountingStorageTRES names them; what a job asked for
+    per node or task is told anyway.
+
+    Raises:
+        BadInputError: a count means nothing.
+    """
+    field = "tres_alloc_str" if allocated else "tres_req_str"
+    text = record.tres_alloc_str if allocated else record.tres_req_str
+    found = {
+        name.removeprefix(GRES): count
+        for name, count in counted(place, field, text).items()
+        if name.startswith(GRES)
+    }
+    nodes = place.whole("node_count", record.node_count) or 1
+    tasks = place.whole("tasks", record.tasks) or 1
+    for name, asked, times in (
+        ("tres_per_job", record.tres_per_job, 1),
+        ("tres_per_node", record.tres_per_node, nodes),
+        ("tres_per_task", record.tres_per_task, tasks),
+    ):
+        if asked:
+            for gres, count in listed(place, name, asked).items():
+                found.setdefault(gres, count * times)
+    return found
+
+
+def _count(place: Place, field: str, part: str, value: str) -> int:
+    match = _COUNT.fullmatch(value)
+    if match is None:
+        place.refuse(field, f"value {plain(part)[:60]!r} holds no count")
+    return int(match[1]) * SCALES[match[2]]

@@ -1,0 +1,112 @@
+"""Numbers, words and places as Slurm's versions write them.
+
+A number may be plain, null, or {"set": true, "infinite": false, "number": 60}, a state a string or a list.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from msgspec import Struct
+
+from rlsched.errors import BadInputError
+from rlsched.serve.schema import MANY
+
+INFINITE, NO_VALUE = (1 << 32) - 1, (1 << 32) - 2
+"""Plain numbers of v0.0.38 that are none."""
+
+ID_MOST = NO_VALUE - 1
+LONGEST_MINUTES = NO_VALUE - 1
+"""That a limit of Slurm may be."""
+
+_SHOWN = 60
+
+
+class Numbered(Struct, frozen=True, gc=False):
+    """A number that may be missing or infinite."""
+
+    number: int | float = 0
+    set: bool = True
+    infinite: bool = False
+
+
+Number = int | float | Numbered | None
+Words = str | list[str] | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A record of a file, for messages."""
+
+    file: str
+    path: str
+    command: str
+
+    def refuse(self, field: str, problem: str, remedy: str | None = None) -> NoReturn:
+        """Say that a field means nothing.
+
+        Raises:
+            BadInputError: always.
+        """
+        told = remedy or f"give what {self.command} printed"
+        raise BadInputError(f"{self.file}: {self.path}.{field}", problem, told)
+
+    def whole(self, field: str, value: Number, most: int = MANY) -> int | None:
+        """A number of things or seconds; None where it is not set, or infinite.
+
+        Raises:
+            BadInputError: it is negative, no whole number, or more than `most`.
+        """
+        number = value
+        if isinstance(number, Numbered):
+            if not number.set or number.infinite:
+                return None
+            number = number.number
+        if number is None or number in (INFINITE, NO_VALUE):
+            return None
+        if not 0 <= number <= most or number != int(number):  # which no infinity gets to
+            self.refuse(field, f"value {shown(number)} is no number from 0 to {most}")
+        return int(number)
+
+    def signed(self, field: str, value: Number) -> int | None:
+        """A number that may be negative.
+
+        Raises:
+            BadInputError: it is no whole number, or far from zero.
+        """
+        number = value.number if isinstance(value, Numbered) else value
+        if isinstance(number, int | float) and -MANY <= number < 0:
+            return -(self.whole(field, -number) or 0)
+        return self.whole(field, value)
+
+
+def infinite(value: Number) -> bool:
+    """Whether a number says that there is no limit."""
+    return value.infinite if isinstance(value, Numbered) else value is None or value == INFINITE
+
+
+def words(value: Words) -> list[str]:
+    """A string, or a list of them, as a list in capitals; v0.0.38 and states in words have several in one."""
+    if value is None:
+        return []
+    texts = value.replace("+", ",").split(",") if isinstance(value, str) else value
+    return [text.strip().upper() for text in texts if text.strip()]
+
+
+def shown(value: object) -> str:
+    """A value for a message, short and in one line."""
+    text = json.dumps(value) if not isinstance(value, float) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def plain(text: str) -> str:
+    """Names of other people for a terminal and a shell's comments: nothing but plain signs, and not many."""
+    return re.sub(r"[^A-Za-z0-9 _.,:;/@%+=()\[\]-]", "?", text)[:200]
+
+
+def many(count: int, noun: str) -> str:
+    """A number of things, in words."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
