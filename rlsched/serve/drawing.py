@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import count
 from math import ceil, floor, log10
 from typing import NamedTuple
 
 from rlsched.report.words import number
 
-MINUTE, HOUR, DAY = 60, 3_600, 86_400
+MINUTE, HOUR, DAY, YEAR = 60, 3_600, 86_400, 31_536_000
 
 STEPS_S = (
     *(1, 2, 5, 10, 15, 30),
     *(MINUTE * k for k in (1, 2, 5, 10, 15, 30)),
     *(HOUR * k for k in (1, 2, 3, 6, 12)),
+    *(DAY * k for k in (1, 2, 5, 10, 20, 50, 100)),
+    *(YEAR * k for k in (1, 2, 5, 10, 20, 50, 100, 200)),
+    *(YEAR * k for k in (500, 1000, 2000, 5000, 10_000, 20_000)),
 )
-"""Between ticks of a time axis; longer ones are 1, 2 and 5 times powers of ten of days."""
+"""Between ticks of a time axis; clients have 34,000 years."""
+
+UNITS = (("y", YEAR), ("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", 1))
 
 TICKS = 8
-"""At most, on a time axis; every other one is left out where the screen is narrow."""
+"""At most, on a time axis; every other one is left out where the screen is narrow, or labels are long."""
 
 WIDE_PX, NARROW_PX = 800, 280
 """Least widths of a chart, on screens and on phones (`BETWEEN`)."""
@@ -102,31 +106,23 @@ class TimeAxis:
     def ticks(self) -> list[Tick]:
         """Where people expect them, counted from now."""
         step = time_step(self.end - self.begin)
-        unit, size = next(
-            (pair for pair in (("d", DAY), ("h", HOUR // 2), ("min", MINUTE)) if step >= pair[1]), ("s", 1)
-        )
-        size = HOUR if unit == "h" else size
+        unit, size = next((unit for unit in UNITS if step >= unit[1]), UNITS[-1])
         first, last = ceil((self.begin - self.now) / step), floor((self.end - self.now) / step)
         return [
-            Tick(self.now + k * step, _counted(k * step / size, unit) if k else "now", k % 2 != 0)
+            Tick(self.now + k * step, _since(k * step / size, unit) if k else "now", k % 2 != 0)
             for k in range(first, last + 1)
         ]
 
 
-def _counted(value: float, unit: str) -> str:
+def _since(value: float, unit: str) -> str:
     return f"{'+' if value > 0 else ''}{number(value)} {unit}"
 
 
 def time_step(span_s: float) -> int:
     """Seconds between ticks, at most `TICKS` of them over this span."""
-    for step in STEPS_S:
-        if span_s <= step * TICKS:
-            return step
     return next(
-        step
-        for power in count()
-        for step in (DAY * k * 10**power for k in (1, 2, 5))
-        if span_s <= step * TICKS
+        (step for step in STEPS_S if span_s <= step * (TICKS if step < 500 * YEAR else TICKS // 2)),
+        STEPS_S[-1],
     )
 
 
@@ -181,7 +177,7 @@ class Frame:
 
     def y(self, value: float) -> float:
         """Pixels from the upper edge."""
-        return round(self.height * (1 - value / self.marks[-1]), 2)
+        return round(self.height * (1 - value / self.marks[-1]), 1)
 
     def around(self, drawn: str) -> str:
         """The whole picture around what is drawn in it (SVG)."""

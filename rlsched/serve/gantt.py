@@ -43,6 +43,9 @@ LOOKS = {
 }
 """Of bars, by their class in the style."""
 
+ENDED = ("overdue", "suspends")
+"""Looks of bars whose end says nothing."""
+
 
 def time_axis(schedule: Schedule) -> TimeAxis:
     """As long as most jobs are: a few that are much longer go on beyond the edges."""
@@ -133,19 +136,21 @@ def _beyond(use: Use, axis: TimeAxis) -> bool:
 
 def _told(use: Use, now: int) -> str:
     """A bar in words, as text."""
-    begun = f"since {written(now - use.begin, 's')}" if use.begin < now else "from now"
-    if use.begin > now:
-        begun = f"in {written(use.begin - now, 's')}"
-    until = f"for another {written(use.end - max(now, use.begin), 's')}" if use.end > now else ""
-    if use.begin >= now:
-        until = f"for {written(use.end - use.begin, 's')}"
-    return ", ".join(part for part in (f"{use.units:,} units", LOOKS[use.look], begun, until) if part)
+    words = [counted(use.units, "unit"), LOOKS[use.look]]
+    if use.begin < now:
+        words.append(f"began {written(now - use.begin, 's')} ago")
+    elif use.begin > now:
+        words.append(f"in {written(use.begin - now, 's')}")
+    if use.look not in ENDED:
+        left = written(use.end - max(now, use.begin), "s")
+        words.append(f"for another {left}" if use.begin < now else f"for {left}")
+    return ", ".join(words)
 
 
 def _rectangle(frame: Frame, bar: Bar, words: str) -> str:
     left, right = frame.axis.share(bar.use.begin), frame.axis.share(bar.use.end)
     top, bottom = frame.y(bar.high), frame.y(bar.low)
-    title = f"<title>{inert(bar.use.job, 24)}: {escape(words)}</title>" if words else ""
+    title = f"<title>{inert(bar.use.job, 16)}: {escape(words)}</title>" if words else ""
     thin = " thin" if bottom - top < THIN_PX else ""
     return (
         f'<rect class="bar {bar.use.look}{thin}" x="{percent(left)}" y="{top:g}"'
@@ -154,16 +159,18 @@ def _rectangle(frame: Frame, bar: Bar, words: str) -> str:
 
 
 def _label(frame: Frame, bar: Bar) -> str:
-    """The job's id, where it fits."""
-    share = frame.axis.share(bar.use.end) - frame.axis.share(bar.use.begin)
+    """The job's id, where it fits beside the line at now."""
+    begin, now, end = map(frame.axis.share, (bar.use.begin, frame.axis.now, bar.use.end))
+    sides = ((begin, min(now, end)), (max(begin, now), end))
+    left, right = max(sides, key=lambda side: side[1] - side[0])
     name = str(bar.use.job)
     needed = LETTER_PX * len(name) + 8
     height = frame.y(bar.low) - frame.y(bar.high)
-    if height < LEAST_PX or needed > share * WIDE_PX:
+    if height < LEAST_PX or needed > (right - left) * WIDE_PX:
         return ""
-    spare = f" {BETWEEN}" if needed > share * NARROW_PX else ""
-    x, y = frame.axis.share(bar.use.begin) + share / 2, frame.y((bar.low + bar.high) / 2) + 4
-    return f'<text class="job{spare}" x="{percent(x)}" y="{y:g}">{inert(name)}</text>'
+    spare = f" {BETWEEN}" if needed > (right - left) * NARROW_PX else ""
+    y = frame.y((bar.low + bar.high) / 2) + 4
+    return f'<text class="job{spare}" x="{percent((left + right) / 2)}" y="{y:g}">{inert(name)}</text>'
 
 
 def _others(frame: Frame, stairs: Sequence[Bar]) -> str:

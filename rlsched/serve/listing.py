@@ -143,7 +143,7 @@ def _by_whom(one: Noted) -> str:
         return f"policy {inert(one.policy, 24)}"
     if answer.because == SHADOW:
         return "heuristic, the policy is its shadow"
-    return f'heuristic: <span class="worse">{inert(answer.because or "unknown", 100)}</span>'
+    return f'heuristic: <span class="worse">{inert(answer.because or "unknown", 60)}</span>'
 
 
 def _agreed(answer: Answer) -> str:

@@ -72,6 +72,7 @@ caption { max-width: calc(100vw - 2.4rem); }
 .decisions th, .decisions td { text-align: left; }
 .decisions td:nth-child(4), .decisions th:nth-child(4) { text-align: right; }
 .queue td:nth-child(2) { white-space: normal; min-width: 12rem; }
+tbody th { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 @media (max-width: 40rem) {
   th, td { padding-inline: .45rem; }
