@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ app = typer.Typer()
 
 @app.callback()
 def bench() -> None:
-    """Measure speed: 'core' is the simulator, 'train' whole iterations of PPO."""
+    """Measure speed: 'core' is the simulator, 'train' iterations of PPO, 'serve' the decision service."""
 
 
 @app.command("core")
@@ -120,3 +121,87 @@ def train(
     if json is not None:
         found = bench_train.figures(simulated.name, speeds)
         output.write_json(json, bench_core.to_json(found))
+
+
+@app.command("serve")
+def serve(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that rlsched export wrote.")],
+    replicas: Annotated[
+        list[str] | None, typer.Option("--replicas", metavar="N,N", help="Replicas of the service (1,2).")
+    ] = None,
+    clients: Annotated[
+        list[str] | None, typer.Option("--clients", metavar="N,N", help="Clients at once (1,8,32).")
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Time for each figure.")] = 8.0,
+    json: options.JsonOption = None,
+) -> None:
+    """Measure the decision service end to end: latency and throughput, asked by another process.
+
+    It is asked about clusters as the policy's own episodes bring them, one by one and in batches. In a clone of
+    the repository, FastAPI with `serve.batch` (benchmarks/stock_service.py) is asked for actions beside.
+
+    Example: rlsched bench serve runs/policy --clients 8
+    """
+    if seconds <= 0:
+        raise BadInputError("--seconds", f"value {seconds:g}", "give a time above 0 for each figure")
+    counts = {
+        option: _counts(option, given, usual)
+        for option, given, usual in (("--replicas", replicas, (1, 2)), ("--clients", clients, (1, 8, 32)))
+    }
+    if not (folder / "policy.json").is_file():
+        raise BadInputError(
+            "DIR", f"{str(folder)!r} holds no exported policy", "name what rlsched export wrote"
+        )
+    output.Targets(json=json).check()
+
+    from rlsched.cli import bench_core, bench_serve, repository
+    from rlsched.cli.tables import plain_table
+    from rlsched.report.words import number
+
+    stock = repository.file("benchmarks.stock_service")
+    found: list[bench_serve.Measured] = []
+    console = output.people(json)
+    columns = ["asked", "replicas", "clients", "clusters / s", "p50 ms", "p99 ms", "failed"]
+    table = plain_table(None, columns, set(columns[1:]))
+    with output.busy("measuring"):
+        for told in bench_serve.measure(folder, counts["--replicas"], counts["--clients"], seconds, stock):
+            if isinstance(told, bench_serve.Service):
+                console.print(f"ready after {told.started_s:.1f} s")
+                continue
+            found.append(told)
+            load = told.load
+            table.add_row(
+                told.case,
+                str(told.replicas or "-"),
+                str(told.clients),
+                f"{told.per_s:,.0f}",
+                f"{load.p50_ms:.1f}",
+                f"{load.p99_ms:.1f}",
+                str(load.failed),
+            )
+    console.print(table)
+    figures = bench_serve.figures(found)
+    for figure in figures:
+        if figure.ratio is not None:
+            console.print(
+                f"{figure.case}: {number(figure.ratio)} times as many as {figure.against}", markup=False
+            )
+    machine = bench_core.machine()
+    console.print(
+        f"{machine['cpu']}, {machine['cores']} cores, clients among them", style="dim", markup=False
+    )
+    if json is not None:
+        output.write_json(json, bench_core.to_json(figures))
+
+
+def _counts(option: str, given: list[str] | None, usual: tuple[int, ...]) -> list[int]:
+    """Whole numbers from 1 on.
+
+    Raises:
+        BadInputError: one is none.
+    """
+    texts = options.items(given)
+    for text in texts:
+        if not (text.isascii() and text.isdigit() and int(text) >= 1):
+            raise BadInputError(option, f"value {text!r}", "give whole numbers from 1 on, as in 1,2")
+    return [int(text) for text in texts] or list(usual)

@@ -20,8 +20,8 @@ def export(
 ) -> None:
     """Write a trained policy as a small folder: weights, spaces, scenario, versions, a card, a first request.
 
-    Nothing in it can run when it is read, and what reads it needs neither RLlib nor the trace. It is read again
-    and asked once before it is told of.
+    Nothing in it can run when it is read, and what reads it needs neither RLlib nor the trace. It is read
+    again and asked once before it is told of.
 
     Example: rlsched export runs/first runs/policy
     """

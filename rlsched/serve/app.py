@@ -8,6 +8,7 @@ starts them has no use for torch, which takes a second.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -30,6 +31,10 @@ LOG = logging.getLogger("ray.serve")
 
 NAME = "rlsched"
 """Of the application."""
+
+COLLECTED_AFTER = (50_000, 20, 100)
+"""Objects until Python looks for rubbish: a batch makes a million that are none, and at the usual 700 half of the
+time to read it would go into looking at them."""
 
 SWITCH_S = 0.001
 """For which a thread may keep the interpreter while another one wants it: who decides is not to hold up who
@@ -131,6 +136,7 @@ class DecisionService:
         from rlsched.serve.http import Application
 
         sys.setswitchinterval(SWITCH_S)
+        gc.set_threshold(*COLLECTED_AFTER)
         self._config = validate(ServeConfig, config, "serve")
         self._desk = Desk(Engine(self._config))
         accounts = Accounts()
@@ -139,6 +145,7 @@ class DecisionService:
         tokens = read_tokens(self._config.token_file)
         self._app = Application(self._desk, accounts, self._teller, tokens)
         self._closing = threading.Event()
+        gc.freeze()  # what is here will stay
         threading.Thread(target=self._watch, name="rlsched-reload", daemon=True).start()
 
     def __serve_build_asgi_app__(self) -> Application:

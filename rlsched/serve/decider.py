@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlsched.errors import BadInputError
@@ -156,7 +157,7 @@ class Course:
     """
 
     decisions: list[Decision]
-    reasons: list[int]
+    reasons: NDArray[np.int8]
     memory: str | None = None
 
     @property
@@ -287,8 +288,9 @@ class Decider:
             job = ids[rank]
             if job in decided and decided[job].action in {"start", "plan"}:
                 continue
-            if course.reasons[rank] in REASONS:
-                found.append(Reason(job, *REASONS[course.reasons[rank]]))
+            reason = int(course.reasons[rank])
+            if reason in REASONS:
+                found.append(Reason(job, *REASONS[reason]))
         return found + [Reason(job, *TOO_LARGE) for job in batch.read.too_large[k]]
 
 
@@ -330,6 +332,7 @@ def _courses(
     moments, forced = course.moment[:clusters, :most].tolist(), course.forced[:clusters, :most].tolist()
     chances = None if scores is None else scores[:clusters, :most].tolist()
     nows = batch.read.shot.now.tolist()
+    reasons = course.reason[:clusters].copy()
     found = []
     for k, ids in enumerate(batch.read.ids):
         decisions = [
@@ -341,7 +344,7 @@ def _courses(
             )
             for n in range(counts[k])
         ]
-        found.append(Course(decisions, course.reason[k, : len(ids)].tolist(), memories[k]))
+        found.append(Course(decisions, reasons[k], memories[k]))
     return found
 
 

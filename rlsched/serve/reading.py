@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter, gt
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,25 @@ Id = int | str
 
 PLACES = {"running": RUNNING, "planned": PLANNED, "suspended": SUSPENDED, "waiting": WAITING}
 """Lists of a state, in the order in which jobs stand in a snapshot: those that run take their units first."""
+
+FIELDS = {
+    name: attrgetter(name)
+    for name in (
+        "id",
+        "start",
+        "expected_end",
+        "submit",
+        "requested",
+        "ran",
+        "at",
+        "qos",
+        "demand",
+        "queue_at_submit",
+        "work_at_submit",
+        "free_at_submit",
+    )
+}
+"""Of jobs that run, wait or are planned alike."""
 
 NOT_GIVEN = -1
 OUT_OF_SERVICE = ""
@@ -98,39 +117,53 @@ def read_states(site: Site, states: Sequence[ClusterState], units: IntArray, whe
     Raises:
         BadInputError: one means nothing; the message names the field.
     """
-    jobs: list[Job] = []
-    places: list[int] = []
-    first = [0]
-    too_large: list[list[Id]] = []
     most = units.tolist()
     for state, at in zip(states, where, strict=True):
         _check_whole(site, state, most, at)
-        waiting: Sequence[WaitingJob] = state.waiting
-        large = [job.id for job in waiting if _exceeds(job.demand, most)]
-        if large:
-            waiting = [job for job in waiting if not _exceeds(job.demand, most)]
-        too_large.append(large)
+    columns = _listed(site, states, most, where, [state.waiting for state in states])
+    too_large: list[list[Id]] = [[] for _ in states]
+    large = (columns.place >= READY) & (columns.place <= WAITING) & (columns.demand > units).any(axis=1)
+    if large.any():
+        waiting = []
+        for k, state in enumerate(states):
+            too_large[k] = [job.id for job in state.waiting if _exceeds(job.demand, most)]
+            waiting.append([job for job in state.waiting if not _exceeds(job.demand, most)])
+        columns = _listed(site, states, most, where, waiting)
+    columns.check(units)
+    return Read(columns.snapshot(units), columns.named(), too_large)
+
+
+def _listed(
+    site: Site,
+    states: Sequence[ClusterState],
+    units: list[int],
+    where: Sequence[str],
+    waiting: Sequence[list[WaitingJob]],
+) -> _Columns:
+    """All jobs of all states, in the order of `PLACES`, and with a ready pool those in it before others."""
+    jobs: list[Job] = []
+    places: list[int] = []
+    first = [0]
+    for state, at, queue in zip(states, where, waiting, strict=True):
         if site.horizon:
-            ready = [job for job in waiting if job.ready]
+            ready = [job for job in queue if job.ready]
             jobs += [*state.running, *state.planned, *state.suspended, *ready]
-            jobs += [job for job in waiting if not job.ready] if ready else waiting
+            jobs += [job for job in queue if not job.ready] if ready else queue
             places += [RUNNING] * len(state.running) + [PLANNED] * len(state.planned)
             places += [SUSPENDED] * len(state.suspended)
-            places += [READY] * len(ready) + [WAITING] * (len(waiting) - len(ready))
+            places += [READY] * len(ready) + [WAITING] * (len(queue) - len(ready))
         else:
-            out = _out_of_service(site, state, most, at)
+            out = _out_of_service(site, state, units, at)
             running = state.running if out is None else [*state.running, out]
             jobs += running
-            jobs += sorted(waiting, key=attrgetter("submit"))
-            places += [RUNNING] * len(running) + [WAITING] * len(waiting)
+            jobs += sorted(queue, key=attrgetter("submit"))
+            places += [RUNNING] * len(running) + [WAITING] * len(queue)
         first.append(len(jobs))
-    columns = _Columns(site, jobs, places, first, states, where)
-    columns.check(units)
-    return Read(columns.snapshot(units), columns.ids(), too_large)
+    return _Columns(site, jobs, places, first, states, where)
 
 
 def _exceeds(demand: Sequence[int], units: Sequence[int]) -> bool:
-    return any(map(gt, demand, units))  # as many of them are found out later
+    return any(map(gt, demand, units))
 
 
 def _check_whole(site: Site, state: ClusterState, units: list[int], at: str) -> None:
@@ -138,7 +171,7 @@ def _check_whole(site: Site, state: ClusterState, units: list[int], at: str) -> 
     listed: list[Job] = [*state.running, *state.waiting, *state.planned, *state.suspended]
     if len(listed) > site.max_jobs:
         _refuse(f"{at}waiting", f"{len(listed)} jobs in all", f"send at most {site.max_jobs}")
-    if len({job.id for job in listed}) < len(listed):
+    if len({*map(FIELDS["id"], listed)}) < len(listed):
         ids = [job.id for job in listed]
         twice = next(name for k, name in enumerate(ids) if name in ids[:k])
         _refuse(f"{at}waiting", f"job {twice!r} stands there twice", "name each once")
@@ -227,24 +260,24 @@ class _Columns:
         self.place = np.array(places, np.int8)
         self.first = np.array(first, np.int64)
         self.whose = np.repeat(np.arange(len(states)), np.diff(self.first))
-        self.start = _column([job.start for job in jobs])
-        self.submit = _column([job.start if job.submit is None else job.submit for job in jobs])
-        self.requested = _column(
-            [job.expected_end - job.start if job.requested is None else job.requested for job in jobs]
-        )
-        self.ran = _column([job.ran for job in jobs])
-        self.at = _column([job.at for job in jobs])
-        self.expected_end = _column([job.expected_end for job in jobs])
-        self.qos = np.array([job.qos for job in jobs], np.float64)
+        # What batches wait for: without a line of Python per job.
+        told: dict[str, list[Any]] = {name: [*map(field, jobs)] for name, field in FIELDS.items()}
+        self.ids: list[Id] = told["id"]
+        self.start, self.expected_end = _column(told["start"]), _column(told["expected_end"])
+        self.ran, self.at = _column(told["ran"]), _column(told["at"])
+        self.submit = _column(told["submit"], self.start)
+        self.requested = _column(told["requested"], self.expected_end - self.start)
+        self.queue_at_submit = _column(told["queue_at_submit"], NOT_GIVEN)
+        self.work_at_submit = _column(told["work_at_submit"], NOT_GIVEN)
+        self.free_at_submit = _column(told["free_at_submit"], NOT_GIVEN)
+        self.qos = np.array(told["qos"], np.float64)
         self.now = _column([state.now for state in states])
-        resources = site.num_resources
-        demands = [job.demand for job in jobs]
-        for k, demand in enumerate(demands):
-            if len(demand) != resources:
-                self._refuse(
-                    k, "demand", f"{len(demand)} entries for {resources} resources", "send one for each"
-                )
-        self.demand = np.array(demands, np.int32).reshape(len(jobs), resources)
+        demands, resources = told["demand"], site.num_resources
+        if set(map(len, demands)) - {resources}:
+            row = next(k for k, demand in enumerate(demands) if len(demand) != resources)
+            problem = f"{len(demands[row])} entries for {resources} resources"
+            self._refuse(row, "demand", problem, "send one for each")
+        self.demand = np.array([*chain.from_iterable(demands)], np.int32).reshape(len(jobs), resources)
         self.rank = np.empty(len(jobs), np.int64)
         self._by_submit = np.lexsort((self.submit // site.tick_s, self.whose))
         self.rank[self._by_submit] = np.arange(len(jobs)) - self.first[self.whose[self._by_submit]]
@@ -296,9 +329,9 @@ class _Columns:
                     _refuse(f"{self.where[c]}{name}[{k}].{field}", f"of job {job.id!r} {problem}", remedy)
         raise AssertionError("units out of service are never refused")
 
-    def ids(self) -> list[list[Id]]:
+    def named(self) -> list[list[Id]]:
         """(cluster,) ids by rank."""
-        named = [self.jobs[k].id for k in self._by_submit.tolist()]
+        named = [self.ids[k] for k in self._by_submit.tolist()]
         bounds = self.first.tolist()
         return [named[begin:end] for begin, end in pairwise(bounds)]
 
@@ -339,15 +372,10 @@ class _Columns:
             price=worth * self.qos,
             density=worth / self.demand.sum(axis=1) * self.qos,
             key=self._keys(units, submit, requested),
-            queue_at_submit=self._known(lambda job: job.queue_at_submit),
-            work_at_submit=self._known(
-                lambda job: None if job.work_at_submit is None else job.work_at_submit // tick_s
-            ),
-            free_at_submit=self._known(lambda job: job.free_at_submit),
+            queue_at_submit=self.queue_at_submit,
+            work_at_submit=self.work_at_submit // tick_s,  # what is not given stays below 0
+            free_at_submit=self.free_at_submit,
         )
-
-    def _known(self, field: Callable[[Job], int | None]) -> IntArray:
-        return _column([NOT_GIVEN if (value := field(job)) is None else value for job in self.jobs])
 
     def _reserved(self) -> IntArray:
         found = np.full(len(self.states), -1)
@@ -395,8 +423,13 @@ class _Columns:
         return found
 
 
-def _column(values: Sequence[int]) -> IntArray:
-    return np.array(values, np.int64)
+def _column(values: Sequence[int | None], usual: IntArray | int = 0) -> IntArray:
+    """Whole numbers; where there is None, what is usual there."""
+    if None not in values:
+        return np.array(values, np.int64)
+    known = np.array(values, np.float64)  # exact: all are below FAR
+    missing = np.isnan(known)
+    return np.where(missing, usual, np.where(missing, 0, known).astype(np.int64))
 
 
 def _made_up(given: Sequence[float], length: int) -> FloatArray:
