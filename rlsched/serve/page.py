@@ -85,6 +85,9 @@ def page(policies: list[dict[str, object]], shown: Shown, *, live: bool = True) 
         asked = next((one for one in known if one.name == kept[-1].policy), asked)
         title = f"{inert(shown.cluster)}: decisions of {inert(asked.name)}"
         parts = [_head(title, asked, kept[-1], shown, clock), *_body(asked, noted, kept, shown, clock)]
+    elif shown.cluster is not None:
+        title = f"{inert(shown.cluster)}: decisions of {inert(asked.name)}"
+        parts = [f"<h1>{title}</h1>\n{_others(shown)}", _only_counted(shown.lately.states)]
     else:
         title = f"{inert(asked.name)}: nothing was decided yet"
         parts = [f"<h1>{title}</h1>", _how_to_ask(asked)]
@@ -188,7 +191,7 @@ def _tiles(noted: Sequence[Noted], points: Sequence[Point], units: int | None, s
         f"{inert(name, 40)} {times:,}" for name, times in reasons_of_failure(noted).most_common(3)
     )
     tiles = [
-        ("states decided", f"{lately.states:,}", f"of which {len(noted):,} are kept here", False),
+        ("states decided", f"{lately.states:,}", f"{len(noted):,} of them kept here", False),
         ("jobs started", f"{len(started):,}", f"in the last {counted(len(noted), 'state')}", False),
         ("units used", f"{newest.used:,}", f"of {units:,}" if units is not None else "", False),
         ("jobs waiting", f"{newest.waiting:,}", "in the newest state", False),
@@ -201,6 +204,14 @@ def _tiles(noted: Sequence[Noted], points: Sequence[Point], units: int | None, s
         for name, value, note, bad in tiles
     )
     return f'<ul class="tiles">{items}</ul>'
+
+
+def _only_counted(states: int) -> str:
+    """Where states come faster than replicas tell of them, those of a cluster may all be left out."""
+    return (
+        f"<p>{counted(states, 'state')} decided, none of which is kept here: they come faster than they can"
+        " be shown. This page shows the next one that is.</p>"
+    )
 
 
 def _how_to_ask(asked: Asked) -> str:

@@ -68,7 +68,7 @@ def test_tiles_count() -> None:
     states.insert(0, bad._replace(answer=answered([], "fallback", "timeout")))
     text = page(POLICIES, shown(states, before=1000))
     read = Read(text)
-    assert read.tile("states decided") == ["1,003", "of which 3 are kept here"]
+    assert read.tile("states decided") == ["1,003", "3 of them kept here"]
     assert read.tile("jobs started") == ["1", "in the last 3 states"]  # w3, whom two states tell of
     assert read.tile("units used") == ["50", "of 100"]
     assert read.tile("jobs waiting")[0] == "3"
@@ -147,6 +147,14 @@ def test_nothing_decided_says_how_to_ask() -> None:
     assert "curl -s localhost:8000/v1/decisions -d '@/srv/my policies/<a>/example.json'" in read.text
     assert "Policies that are served: hpc (0123…def), other (0123…def)." in read.text
     assert "svg" not in read.tags
+
+
+def test_states_that_were_only_counted_are_told_of() -> None:
+    some = Shown(["a", "b"], "a", Lately(states=1234, compared=1234), 1)
+    read = Read(page(POLICIES, some))
+    assert "a: decisions of hpc" in read.text
+    assert "1,234 states decided, none of which is kept here" in read.text
+    assert read.values("a", "href") == ["?cluster=a", "?cluster=b"]
 
 
 def test_links_lead_to_the_other_clusters() -> None:
