@@ -644,7 +644,7 @@ def test_any_change_gives_an_answer_or_one_line(
         if data.draw(st.booleans()) and isinstance(node, dict):
             del node[last]
         else:
-            node[last] = data.draw(VALUES)
+            node[last] = deepcopy(data.draw(VALUES))  # which may be changed again
     folder = tmp_path_factory.getbasetemp() / "changed"
     folder.mkdir(exist_ok=True)
     files = [written(folder, name, content) for name, content in contents.items()]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 from rlsched.serve.schema import FAR
 from rlsched.serve.slurm.answers import Answer, Records
@@ -46,43 +48,60 @@ def read_queue(answer: Answer, now: int, partition: str | None, most: int) -> Qu
     return _Sorting(answer, now, partition, most).queue()
 
 
+class _Waits(NamedTuple):
+    """A job that may start: since when it waits, its record, and which task of it."""
+
+    since: int
+    k: int
+    task: str | None = None
+
+
 @dataclass(frozen=True)
 class _Array:
     """Pending tasks of a job array that one record stands for."""
 
-    first: Pending
+    waits: _Waits
     job_id: int
     tasks: tuple[range, ...]
     at_once: int
+
+    def each(self) -> Iterator[_Waits]:
+        """Task by task; one task of an array has a record of its own."""
+        if not self.tasks:
+            yield self.waits
+        for part in self.tasks:
+            for task in part:
+                yield self.waits._replace(task=f"{self.job_id}_{task}")
 
 
 class _Sorting:
     def __init__(self, answer: Answer, now: int, partition: str | None, most: int) -> None:
         self._answer, self._partition, self._most = answer, partition, most
+        self._records = Records(answer, Record)
         self._latest = now + SKEW_S
         self._now = now
         self._held: list[Held] = []
-        self._pending: list[Pending] = []
+        self._waits: list[_Waits] = []
         self._arrays: list[_Array] = []
         self._running_tasks: Counter[int] = Counter()
         self._left_out: dict[str, LeftOut] = {}
         self._too_many = 0
 
     def queue(self) -> Queue:
-        records = Records(self._answer, Record)
         seen: set[int] = set()
         for k in range(len(self._answer.records)):
-            record, place = records[k], self._answer.place(k)
+            record, place = self._records[k], self._answer.place(k)
             if record.job_id in seen:
                 place.refuse("job_id", f"value {record.job_id} stands there twice", "take the file again")
             seen.add(record.job_id)
-            self._sort(record, place)
+            self._sort(record, k, place)
         self._expand()
         self._keep_oldest()
-        self._check_labels()
-        return Queue(self._held, self._pending, self._left_out, self._too_many, self._now)
+        pending = [self._pending(waits) for waits in self._waits]
+        self._check_labels(pending)
+        return Queue(self._held, pending, self._left_out, self._too_many, self._now)
 
-    def _sort(self, record: Record, place: Place) -> None:
+    def _sort(self, record: Record, k: int, place: Place) -> None:
         states = set(words(record.job_state))
         if not states & KNOWN:
             told = plain(", ".join(sorted(states)))[:60]
@@ -90,7 +109,7 @@ class _Sorting:
         if states.intersection(HOLDING):
             self._hold(record, place, states)
         elif states & {"PENDING", *HELD}:
-            self._wait(record, place, states)
+            self._wait(record, k, place, states)
 
     def _past(self, place: Place, name: str, value: Number) -> int | None:
         """A time that has come, or nearly."""
@@ -145,28 +164,37 @@ class _Sorting:
             place.refuse("cpus", "is missing, and not in tres_req_str")
         return cpus
 
-    def _wait(self, record: Record, place: Place, states: set[str]) -> None:
+    def _wait(self, record: Record, k: int, place: Place, states: set[str]) -> None:
         submit = self._submit(record, place)
-        partitions = tuple(plain(part) for part in (record.partition or "").split(",") if part)
-        if self._partition is not None and self._partition not in partitions:
+        partitions = (record.partition or "").split(",")
+        if self._partition is not None and self._partition not in map(plain, partitions):
             return
         eligible = place.whole("eligible_time", record.eligible_time, FAR - 1) or submit
-        label = label_of(record, place)
         reason = self._reason(record, place, states, eligible)
-        tasks = tasks_of(place, record.array_task_string) if record.array_task_string else ()
-        if place.whole("array_task_id", record.array_task_id) is not None:
-            tasks = ()
+        tasks = tasks_of(record, place)
         if reason is not None:
-            count = max(1, sum(map(len, tasks)))
-            self._left_out.setdefault(reason, LeftOut()).add(label, count)
+            left = self._left_out.setdefault(reason, LeftOut())
+            left.add(label_of(record, place), max(1, sum(map(len, tasks))))
             return
+        waits = _Waits(max(submit, min(eligible, self._now)), k)
+        array = place.whole("array_job_id", record.array_job_id, ID_MOST)
+        at_once = place.whole("array_max_tasks", record.array_max_tasks) or 0
+        if array and (tasks or at_once):
+            self._arrays.append(_Array(waits, array, tasks, at_once))
+        else:
+            self._waits.append(waits)
+            self._keep_oldest(2 * self._most)
+
+    def _pending(self, waits: _Waits) -> Pending:
+        """A job that waits, looked at once more: of a million, few are kept."""
+        record, place = self._records[waits.k], self._answer.place(waits.k)
         limit = place.whole("time_limit", record.time_limit, LONGEST_MINUTES)
-        job = Pending(
-            label=label,
+        return Pending(
+            label=waits.task or label_of(record, place),
             place=place,
             user=plain(record.user_name or "?"),
-            partitions=partitions,
-            since=max(submit, min(eligible, self._now)),
+            partitions=tuple(plain(part) for part in (record.partition or "").split(",") if part),
+            since=waits.since,
             limit_s=60 * limit if limit else None,
             unlimited=infinite(record.time_limit) or limit == 0,
             cpus=self._cpus(record, place),
@@ -177,13 +205,6 @@ class _Sorting:
             nice=place.signed("nice", record.nice) or 0,
             unknown=unknown_of(record, place),
         )
-        array = place.whole("array_job_id", record.array_job_id, ID_MOST)
-        at_once = place.whole("array_max_tasks", record.array_max_tasks) or 0
-        if array and (tasks or at_once):
-            self._arrays.append(_Array(job, array, tasks, at_once))
-            return
-        self._pending.append(job)
-        self._keep_oldest(2 * self._most)
 
     def _reason(self, record: Record, place: Place, states: set[str], eligible: int) -> str | None:
         """Why a job may not start, whatever is free; None: it may."""
@@ -207,7 +228,6 @@ class _Sorting:
     def _expand(self) -> None:
         """Tasks of arrays, each as a job of its own, as many as may run at once."""
         for array in self._arrays:
-            labels = self._labels(array)
             whole = sum(map(len, array.tasks)) or 1
             allowed = whole
             if array.at_once:
@@ -215,30 +235,22 @@ class _Sorting:
                 self._running_tasks[array.job_id] += allowed
             if allowed < whole:
                 left = self._left_out.setdefault("JobArrayTaskLimit", LeftOut())
-                left.add(array.first.label, whole - allowed)
+                left.add(array.job_id, whole - allowed)
             kept = min(allowed, self._most)
             self._too_many += allowed - kept
-            self._pending += [
-                replace(array.first, label=label) for label, _ in zip(labels, range(kept), strict=False)
-            ]
+            self._waits += islice(array.each(), kept)
             self._keep_oldest(2 * self._most)
-
-    @staticmethod
-    def _labels(array: _Array) -> Iterable[int | str]:
-        if not array.tasks:
-            return (array.first.label,)
-        return (f"{array.job_id}_{task}" for part in array.tasks for task in part)
 
     def _keep_oldest(self, beyond: int = 0) -> None:
         """Jobs that wait longest, where there are more than `beyond`: a million need the room of a few."""
-        if len(self._pending) > beyond:
-            self._pending.sort(key=lambda job: job.since)
-            self._too_many += max(0, len(self._pending) - self._most)
-            del self._pending[self._most :]
+        if len(self._waits) > beyond:
+            self._waits.sort(key=lambda waits: waits.since)
+            self._too_many += max(0, len(self._waits) - self._most)
+            del self._waits[self._most :]
 
-    def _check_labels(self) -> None:
+    def _check_labels(self, pending: list[Pending]) -> None:
         seen: set[int | str] = {job.label for job in self._held}
-        for job in self._pending:
+        for job in pending:
             if job.label in seen:
                 problem = f"task {job.label} stands there twice"
                 job.place.refuse("array_task_string", problem, "take the file again")

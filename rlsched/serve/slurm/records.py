@@ -71,16 +71,22 @@ def label_of(record: Record, place: Place) -> int | str:
     return record.job_id
 
 
-def tasks_of(place: Place, text: str) -> tuple[range, ...]:
-    """Numbers of tasks, as in 1-100:2,205%5; of a list that Slurm has cut short, those that it names."""
+def tasks_of(record: Record, place: Place) -> tuple[range, ...]:
+    """Pending tasks that a record stands for, as in 1-100:2,205%5; none where it is one job, or one task.
+
+    Of a list that Slurm has cut short, those that it names.
+    """
+    text = record.array_task_string
+    if not text or place.whole("array_task_id", record.array_task_id) is not None:
+        return ()
     found = []
     for part in text.partition("%")[0].split(","):
         if part.strip(".") == "" and part:  # Slurm ends a list that is too long by dots
             continue
         match = _TASKS.fullmatch(part.removesuffix("..."))
-        if match is None:
-            place.refuse("array_task_string", f"value {plain(text)[:60]!r} is no list of tasks")
-        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        first, last, step = (
+            (0, -1, 0) if match is None else (int(match[1]), int(match[2] or match[1]), int(match[3] or 1))
+        )
         if last < first or step < 1:
             place.refuse("array_task_string", f"value {plain(text)[:60]!r} is no list of tasks")
         found.append(range(first, last + 1, step))
