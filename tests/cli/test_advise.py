@@ -38,12 +38,12 @@ TOKEN = "0123456789abcdef"
 MAY_START = {"200_2", 301, 302, 303, 311, 312}
 
 
-def exported(folder: Path, *overrides: str) -> Path:
+def exported(folder: Path, *overrides: str, lstm: int = 0) -> Path:
     """A policy that was never trained."""
     made = scenario.load("lublin-256", ["decision.window=32", *overrides])
     resources = len(made.cluster.resources)
     torch.manual_seed(0)
-    network = Network(kind="job_scorer", hidden=(16,))
+    network = Network(kind="job_scorer", hidden=(16,), lstm=lstm)
     net = build_policy(Layout.of(made.observation, made.decision, resources), network)
     TrainedPolicy(made, network, net, resources, {"algo": "ppo"}).save(folder / "raw")
     export_policy(folder / "raw", folder / "policy")
@@ -146,6 +146,11 @@ def test_several_resources(rlsched: Run, tmp_path: Path) -> None:
     assert next(row["demand"] for row in told["jobs"] if row["job"] == 311) == [8, 2]
 
 
+def test_a_policy_that_remembers_is_asked_for_the_first_time(rlsched: Run, tmp_path: Path) -> None:
+    told = Slurm(rlsched, exported(tmp_path, lstm=8))("--json", "-").json
+    assert any("the policy remembers" in note for note in told["notes"])
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -207,6 +212,7 @@ class Service:
     url: str = ""
     policy: Path = Path()
     status: int = 200
+    shadow: bool = False
     content: bytes | None = None
     asked: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
@@ -220,6 +226,8 @@ class Service:
         self.asked.append(json.loads(body))
         request = msgspec.json.decode(body, type=DecisionRequest)  # as the service checks it
         found: Answer = local.decide(request)
+        if self.shadow:
+            found = msgspec.structs.replace(found, decided_by="fallback", because="shadow")
         return msgspec.json.encode(found)
 
 
@@ -268,6 +276,11 @@ def test_a_service_says_the_same(slurm: Slurm, rlsched: Run, service: Service, t
     assert outcome.json == expected
     assert service.tokens == [f"Bearer {TOKEN}"] * 2
     assert service.asked[0]["cluster"] == "hpc"
+
+
+def test_who_decided_is_said(rlsched: Run, service: Service) -> None:
+    service.shadow = True
+    assert "note: the heuristic decided, not the policy: shadow" in ask(rlsched, service.url).out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,171 @@
+"""Files that are not what squeue and sinfo print, or too much of it: one line each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.serve.slurm.asked import Asked
+
+from .recorded import NOW, job, mapped, recorded, written
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed(*path: str | int, to: object) -> Change:
+    """Another value at a path."""
+
+    def change(content: Any) -> None:
+        for name in path[:-1]:
+            content = content[name]
+        content[path[-1]] = to
+
+    return change
+
+
+def without(*path: str | int) -> Change:
+    """Nothing at a path."""
+
+    def change(content: Any) -> None:
+        for name in path[:-1]:
+            content = content[name]
+        del content[path[-1]]
+
+    return change
+
+
+BAD_JOBS: dict[str, tuple[Change, str]] = {
+    "negative": (changed("jobs", 7, "cpus", "number", to=-4), r"jobs\[7\]\.cpus: value -4 is no number"),
+    "absurd": (changed("jobs", 7, "cpus", "number", to=10**15), r"cpus: value 1000000000000000 "),
+    "fraction": (changed("jobs", 7, "cpus", "number", to=1.5), r"jobs\[7\]\.cpus: value 1\.5 "),
+    "words": (
+        changed("jobs", 7, "time_limit", to="1-00:00:00"),
+        r'jobs\[7\]\.time_limit: value "1-00:00:00"',
+    ),
+    "missing": (without("jobs", 7, "job_state"), r"jobs\[7\]\.job_state: is missing"),
+    "state": (changed("jobs", 7, "job_state", to=["DREAMING"]), r"jobs\[7\]\.job_state: value 'DREAMING'"),
+    "twice": (changed("jobs", 7, "job_id", to=101), r"job_id: value 101 stands there twice"),
+    "no id": (changed("jobs", 7, "job_id", to=0), r"jobs\[7\]\.job_id: value 0"),
+    "no job": (changed("jobs", 7, to=[1]), r"jobs\[7\]: value \[1\]"),
+    "later": (changed("jobs", 7, "submit_time", "number", to=NOW + 86_400), "later than now.*--at"),
+    "no time": (changed("jobs", 7, "submit_time", "set", to=False), r"submit_time: is not set"),
+    "tres": (changed("jobs", 7, "tres_req_str", to="cpu=many"), "tres_req_str: value 'cpu=many'"),
+    "tasks": (changed("jobs", 5, "array_task_string", to="9-2"), "array_task_string: value '9-2'"),
+    "same tasks": (changed("jobs", 5, "array_task_string", to="3-5,4"), "task 200_4 stands there twice"),
+    "errors": (changed("errors", to=[{"description": "gone"}]), "Slurm answered with 1 error.*gone"),
+    "no list": (changed("jobs", to={}), "jobs: value {}"),
+    "another": (without("jobs"), "has no 'jobs' .Slurm 24.11.5 data_parser/v0.0.42"),
+    "sacct": (changed("jobs", 0, to={"job_id": 1, "state": {"current": []}}), "what sacct prints"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_JOBS)
+def test_bad_jobs_are_one_line(tmp_path: Path, name: str) -> None:
+    change, message = BAD_JOBS[name]
+    content = recorded("squeue")
+    change(content)
+    if name == "same tasks":
+        content["jobs"][5]["array_max_tasks"]["number"] = 0
+    path = written(tmp_path, "q", content)
+    with pytest.raises(BadInputError, match=message) as caught:
+        mapped(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+BAD_NODES: dict[str, tuple[Change, str]] = {
+    "negative": (changed("sinfo", 2, "cpus", "total", to=-1), r"sinfo\[2\]\.cpus\.total: value -1"),
+    "more": (
+        changed("sinfo", 2, "cpus", "allocated", to=17),
+        r"cpus\.allocated: value 17 is more than the 16",
+    ),
+    "state": (changed("sinfo", 2, "node", "state", to=["SLEEPY"]), r"node\.state: value 'SLEEPY'"),
+    "names": (changed("sinfo", 2, "nodes", "nodes", to=["cn[1-"]), r"nodes\.nodes: brackets do not match"),
+    "count": (changed("sinfo", 2, "nodes", "total", to=2), r"nodes\.total: value 2 beside 1 names"),
+    "gres": (changed("sinfo", 5, "gres", "total", to="gpu:a100:x"), r"gres\.total: value 'gpu:a100:x'"),
+    "none": (changed("sinfo", to=[]), "sinfo: holds no node"),
+    "no partition": (without("sinfo", 2, "partition"), r"sinfo\[2\]\.partition: is missing"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_NODES)
+def test_bad_nodes_are_one_line(tmp_path: Path, name: str) -> None:
+    change, message = BAD_NODES[name]
+    content = recorded("sinfo")
+    change(content)
+    path = written(tmp_path, "n", content)
+    with pytest.raises(BadInputError, match=message) as caught:
+        mapped(sinfo=path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_nodes_that_are_only_partly_told_of_elsewhere_need_a_record_each(tmp_path: Path) -> None:
+    content = recorded("sinfo")
+    both = deepcopy(content["sinfo"][2])
+    both["nodes"] |= {"nodes": ["cn001", "cn002"], "total": 2}
+    both["cpus"] |= {"allocated": 24, "total": 32}
+    content["sinfo"] = [both, *content["sinfo"][1:2], *content["sinfo"][3:]]
+    with pytest.raises(BadInputError, match=r"give what sinfo --all --Node --json printed"):
+        mapped(sinfo=written(tmp_path, "n", {"sinfo": [content["sinfo"][1], both]}))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("   \n", "is empty"),
+        ("<html><body>502</body></html>", "is HTML or XML"),
+        ("             JOBID PARTITION     NAME     USER ST\n", "is a table for people"),
+        ("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n", "is a table for people"),
+        ("---\njobs: []\n", "is YAML"),
+        ('{"jobs": [{"job_id": 1, "job_', "is no whole JSON"),
+        ('{"jobs": [], "x": NaN}', "is no whole JSON"),
+        ('{"jobs": [' + "[" * 100_000, "nested too deeply"),
+        ("slurm_load_jobs error: Unable to contact slurm controller", "is no whole JSON"),
+        ("[]", r"its top: value \[\]"),
+        ("7", "its top: value 7"),
+        ("{}", "has no 'jobs'"),
+        ('{"jobs": null}', "has no 'jobs'"),
+        ('{"nodes": []}', "has 'nodes', which sinfo prints; give it as --sinfo"),
+    ],
+)
+def test_files_that_are_something_else(tmp_path: Path, content: str, message: str) -> None:
+    path = written(tmp_path, "q", content)
+    with pytest.raises(BadInputError, match=message) as caught:
+        mapped(path)
+    assert str(caught.value).startswith(str(path))
+    assert "squeue --all --json printed" in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="no such file"):
+        mapped(tmp_path / "q.json")
+
+
+def test_the_newest_of_too_many_jobs_are_left_out(tmp_path: Path) -> None:
+    content = {"jobs": [], "meta": {}}
+    one = job(recorded("squeue"), 302)
+    keep = ("job_state", "state_reason", "partition", "cpus", "node_count", "time_limit", "priority")
+    small = {name: one[name] for name in keep}
+    content["jobs"] = [small | {"job_id": k, "submit_time": NOW - k} for k in range(1, 50_001)]
+    path = written(tmp_path, "q", content)
+    began = time.perf_counter()
+    found = mapped(path, asked=Asked(("processors",), most=1000))
+    assert time.perf_counter() - began < 10
+    assert [job.id for job in found.request.waiting] == list(range(50_000, 49_000, -1))
+    assert any(note.startswith("49,000 jobs that wait, the newest ones") for note in found.notes)
+
+
+def test_a_huge_array_needs_no_room(tmp_path: Path) -> None:
+    content = recorded("squeue")
+    job(content, 200)["array_task_string"] = "2-4000000"
+    job(content, 200)["array_max_tasks"]["number"] = 0
+    asked = Asked(("processors",), most=100, default_limit_s=60)
+    found = mapped(written(tmp_path, "q", content), asked=asked)
+    assert len(found.request.waiting) + len(found.request.running) == 100

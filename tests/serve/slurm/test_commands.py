@@ -1,0 +1,66 @@
+"""Decisions as commands of scontrol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlsched.serve.schema import Answer, Decision, Reason
+from rlsched.serve.slurm.commands import changes, script
+
+from .recorded import NOW, job, mapped, recorded, written
+
+
+def answer(*decisions: tuple[int | str, str]) -> Answer:
+    return Answer([Decision(job, action, NOW, 0.5) for job, action in decisions], "policy")
+
+
+def run_of(text: str) -> list[str]:
+    """What a shell would run."""
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_commands_put_the_queue_in_order() -> None:
+    found, problems = changes(mapped(), answer((302, "start"), (301, "reserve"), (311, "start")))
+    # Above the highest of the others, 200_2 with 4500, comes 311 with 5500, above it 301, above it 302.
+    assert [(change.job, change.nice, change.before) for change in found] == [
+        ("302", -3500, 0),
+        ("301", -1500, 0),
+        ("311", -3450, 50),
+    ]
+    assert not problems
+    # What they come to: priority + old nice - new nice.
+    assert [4000 + 3500, 5000 + 1500, 2000 + 50 + 3450] == [7500, 6500, 5500]
+
+
+def test_nothing_is_commanded_where_the_order_is_right() -> None:
+    text = script(mapped(), answer((301, "start")), [])
+    assert "Nothing to do" in text
+    assert "scontrol update" not in text
+
+
+def test_commands_may_be_run_and_taken_back() -> None:
+    text = script(mapped(), answer(("200_2", "start")), ["be careful\nrm -rf /"])
+    lines = text.splitlines()
+    assert run_of(text) == ["scontrol update JobId=200_2 Nice=-1500"]
+    assert "# scontrol update JobId=200_2 Nice=0" in lines
+
+
+def test_what_slurm_starts_anyway_is_said() -> None:
+    let_wait = Answer([], "policy", waiting=[Reason(302, "may_start", "")])
+    assert "lets wait what could start: 302" in script(mapped(), let_wait, [])
+
+
+def test_names_cannot_leave_a_comment(tmp_path: Path) -> None:
+    queue = recorded("squeue")
+    job(queue, 302).update(user_name="eve\nscancel 1 `reboot` $(x)", partition="batch,\nx")
+    text = script(mapped(written(tmp_path, "q", queue)), answer((302, "start")), [])
+    assert run_of(text) == ["scontrol update JobId=302 Nice=-2000"]
+    assert "`" not in text
+    assert "$" not in text
+
+
+def test_jobs_whose_priority_is_not_told_stay_where_they_are(tmp_path: Path) -> None:
+    queue = recorded("squeue")
+    job(queue, 302)["priority"] = {"set": False, "infinite": False, "number": 0}
+    found, problems = changes(mapped(written(tmp_path, "q", queue)), answer((302, "start")))
+    assert (found, len(problems)) == ([], 1)
