@@ -24,6 +24,7 @@ from rlsched.cli import (
     export,
     objectives,
     policies,
+    report,
     scenarios,
     serve,
     settings,
@@ -57,6 +58,7 @@ app.add_typer(tune.app, name="tune")
 app.command("export")(export.export)
 app.command("serve")(serve.serve)
 app.add_typer(advise.app, name="advise")
+app.add_typer(report.app, name="report")
 app.command("policies")(policies.policies)
 app.command("objectives")(objectives.objectives)
 app.command("algorithms")(algorithms.algorithms)

@@ -26,6 +26,7 @@ from rlsched.settings import validate
 
 if TYPE_CHECKING:
     from rlsched.serve.http import Application
+    from rlsched.serve.log import ServiceLog
 
 LOG = logging.getLogger("ray.serve")
 
@@ -33,8 +34,8 @@ NAME = "rlsched"
 """Of the application."""
 
 COLLECTED_AFTER = (50_000, 20, 100)
-"""Objects until Python looks for rubbish: a batch makes a million that are none, and at the usual 700 half of the
-time to read it would go into looking at them."""
+"""Objects until Python looks for rubbish: a batch makes a million that are none, and at the usual 700 half of
+the time to read it would go into looking at them."""
 
 SWITCH_S = 0.001
 """For which a thread may keep the interpreter while another one wants it: who decides is not to hold up who
@@ -54,11 +55,26 @@ class BookKeeper:
     """The ledger as a deployment of its own, of one replica."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        told = validate(ServeConfig, config, "serve")
         self._book = Book()
+        self._log: ServiceLog | None = None
+        if told.log is not None:
+            from rlsched.serve.log import ServiceLog
+
+            self._log = ServiceLog(told, told.log)
 
     async def take(self, replica: str, samples: list[Any], news: dict[str, Lately]) -> None:
-        """See `Book.take`."""
+        """See `Book.take`; all of it goes into the log, where there is one."""
+        if self._log is not None:
+            for lately in news.values():
+                self._log.take([*lately.noted])
         self._book.take(replica, samples, news)
+
+    async def __del__(self) -> None:
+        """Asked by Ray Serve at the end."""
+        if self._log is not None:
+            log, self._log = self._log, None
+            await asyncio.to_thread(log.close)
 
     async def metrics(self) -> bytes:
         """See `Book.metrics`."""

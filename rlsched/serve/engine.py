@@ -14,7 +14,7 @@ import msgspec
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
 from rlsched.serve.artefact import example_request, units_of
-from rlsched.serve.decider import Batch, Course, Decider, Heuristic
+from rlsched.serve.decider import Batch, Course, Decider, Heuristic, NotFiniteError
 from rlsched.serve.schema import Answer, ClusterState, Fallback, PolicyName
 from rlsched.serve.settings import ServeConfig
 
@@ -87,7 +87,10 @@ def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
     decider = Decider(policy, units, heuristic, config.limits.jobs)
     beside = decider.again()
     (batch,) = decider.read([example_request(policy)], [""])
-    decider.by_policy(batch)
+    try:
+        decider.by_policy(batch)
+    except NotFiniteError as error:
+        raise BadInputError(str(folder), str(error), "export another checkpoint of its run") from None
     for one in (decider, beside):
         one.by_heuristic(batch)
     called = PolicyName(name, policy.fingerprint[:VERSION_DIGITS])

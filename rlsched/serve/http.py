@@ -7,6 +7,7 @@ is FastAPI's.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -200,7 +201,8 @@ def make_pages(desk: Desk, ledger: Ledger) -> FastAPI:
     @app.get("/")
     async def shown(cluster: str | None = None) -> Response:
         told = by_name(desk.engine.served)
-        return Response(page(told, await ledger.shown(cluster)), media_type="text/html; charset=utf-8")
+        drawn = await asyncio.to_thread(page, told, await ledger.shown(cluster))
+        return Response(drawn, media_type="text/html; charset=utf-8")
 
     @cache
     def described() -> dict[str, Any]:

@@ -98,11 +98,13 @@ class Read:
         shot: the same order of clusters; jobs that no cluster of this size can run are left out.
         ids: (cluster,) of the jobs of each, in the order of the core.
         too_large: (cluster,) ids of jobs that were left out.
+        before: (job,) ticks that a job ran before it was suspended, in the order of the snapshot.
     """
 
     shot: Snapshot
     ids: list[list[Id]]
     too_large: list[list[Id]]
+    before: IntArray
 
 
 def read_states(site: Site, states: Sequence[ClusterState], units: IntArray, where: Sequence[str]) -> Read:
@@ -130,7 +132,8 @@ def read_states(site: Site, states: Sequence[ClusterState], units: IntArray, whe
             waiting.append([job for job in state.waiting if not _exceeds(job.demand, most)])
         columns = _listed(site, states, most, where, waiting)
     columns.check(units)
-    return Read(columns.snapshot(units), columns.named(), too_large)
+    shot = columns.snapshot(units)
+    return Read(shot, columns.named(), too_large, columns.ran_before(shot))
 
 
 def _listed(
@@ -334,6 +337,11 @@ class _Columns:
         named = [self.ids[k] for k in self._by_submit.tolist()]
         bounds = self.first.tolist()
         return [named[begin:end] for begin, end in pairwise(bounds)]
+
+    def ran_before(self, shot: Snapshot) -> IntArray:
+        """(job,) ticks; of one that runs, what it asked for beyond the run that goes on."""
+        beyond = np.maximum(0, shot.requested - (shot.expected_end - shot.moment))
+        return np.where(shot.place == RUNNING, beyond, self.ran // self.site.tick_s)
 
     def snapshot(self, units: IntArray) -> Snapshot:
         """As the core takes them."""

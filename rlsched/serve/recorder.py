@@ -26,6 +26,9 @@ LATENCIES_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 LATELY = 300
 """Decided states that are kept to be shown, of each cluster."""
 
+LATELY_JOBS = 50_000
+"""Jobs in these: of large clusters fewer states are kept."""
+
 CLUSTERS = 20
 """Clusters of which they are."""
 
@@ -156,10 +159,18 @@ class Lately:
     def add(self, other: Lately) -> None:
         """Of another who counted since."""
         self.noted.extend(other.noted)
+        jobs = sum(map(_jobs, self.noted))
+        while len(self.noted) > 1 and jobs > LATELY_JOBS:
+            jobs -= _jobs(self.noted.popleft())
         self.states += other.states
         self.agreed += other.agreed
         self.compared += other.compared
         self.fallbacks += other.fallbacks
+
+
+def _jobs(noted: Noted) -> int:
+    state = noted.state
+    return len(state.running) + len(state.waiting) + len(state.planned) + len(state.suspended)
 
 
 class News:

@@ -13,18 +13,22 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import DemandArray, FloatArray, IntArray
 from rlsched.sim.backfill import Order
+from rlsched.sim.clock import book_tick
 from rlsched.sim.compiled import by_horizon, kernel, shared, step
+from rlsched.sim.decide import earn
 from rlsched.sim.energy import forecast
 from rlsched.sim.events import admissible, count_waiting, first_start, fits, reserve, run_job
-from rlsched.sim.grid import hold
+from rlsched.sim.grid import hold, shift
 from rlsched.sim.kept import Kept, taken
+from rlsched.sim.metrics import BOUND_S
 from rlsched.sim.observe import observe, unshow
 from rlsched.sim.orders import choose
-from rlsched.sim.outcome import Outcome
+from rlsched.sim.outcome import Outcome, begin
 from rlsched.sim.pools import refill, wait_for, weakest
 from rlsched.sim.rules import Rules
 from rlsched.sim.state import JOB_MASK, NEVER, State, reset
 from rlsched.sim.transition import act, judge
+from rlsched.sim.view import View
 
 RUNNING, READY, WAITING, PLANNED, SUSPENDED = range(5)
 """Where a job of a snapshot is. Without a horizon the queue is one, and READY and WAITING are the same."""
@@ -106,12 +110,12 @@ class Course(NamedTuple):
 
 
 @shared
-def restore(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: int) -> None:
+def restore(s: State, o: Outcome, rules: Rules, v: View, shot: Snapshot, c: int, i: int) -> None:
     """Put cluster `c` of a snapshot into an environment."""
     e = s.episodes[i]
-    begin, end = shot.first[c], shot.first[c + 1]
-    reset(s, i, end - begin, shot.now[c])
-    for k in range(begin, end):
+    first, end = shot.first[c], shot.first[c + 1]
+    reset(s, i, end - first, shot.now[c])
+    for k in range(first, end):
         job = s.jobs[i, shot.rank[k]]
         job.submit = shot.submit[k]
         job.requested = shot.requested[k]
@@ -119,8 +123,9 @@ def restore(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: int) 
         job.start = -1
         job.expected_end = -1
         job.end = -1
-        job.slowdown_rate = 0.0
-        job.bounded_rate = 0.0
+        # What it will really take nobody knows: what it asks for stands for it, in what is earned, too.
+        job.slowdown_rate = 1.0 / job.runtime
+        job.bounded_rate = 1.0 / max(float(job.runtime), BOUND_S / v.tick_s)
         job.queue_at_submit = shot.queue_at_submit[k]
         job.work_at_submit = shot.work_at_submit[k]
         job.free_at_submit = shot.free_at_submit[k]
@@ -129,7 +134,7 @@ def restore(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: int) 
     if shot.arriving[c]:  # the no-op is legal where something is to come: a job that never does
         s.jobs[i, e.num_jobs].submit = NEVER // 4
         e.num_jobs += 1
-    e.next_arrival = end - begin
+    e.next_arrival = end - first
     settle(s, o, rules, shot, c, i)
 
 
@@ -150,8 +155,8 @@ def guess_arrival(s: State, i: int, row: int) -> None:
 def settle_queue(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: int) -> None:
     """Put the jobs of a cluster where they are, without a horizon."""
     e = s.episodes[i]
-    begin, end = shot.first[c], shot.first[c + 1]
-    for k in range(begin, end):
+    first, end = shot.first[c], shot.first[c + 1]
+    for k in range(first, end):
         row = shot.rank[k]
         if shot.place[k] == RUNNING:
             s.jobs[i, row].requested = shot.expected_end[k] - e.now
@@ -163,14 +168,14 @@ def settle_queue(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: 
             e.queue_hi += 1
             count_waiting(s, i, row)
     if shot.reserved[c] >= 0:
-        reserve(s, i, shot.rank[begin + shot.reserved[c]])
+        reserve(s, i, shot.rank[first + shot.reserved[c]])
 
 
 @step
 def settle_grid(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: int) -> None:
     """Put the jobs of a cluster where they are, with a horizon, and the forecast before them."""
     e = s.episodes[i]
-    begin, end = shot.first[c], shot.first[c + 1]
+    begins, end = shot.first[c], shot.first[c + 1]
     rows = s.used.shape[2]
     e.power_ticks = rows
     e.battery_wh = shot.battery_wh[c]
@@ -185,10 +190,10 @@ def settle_grid(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: i
             if not shot.forecast[c]:
                 s.on[i, r, k] = shot.on[c, r, k]
         s.free[i, r] = s.on[i, r, 0]
-    for j in range(e.num_jobs + 1):
+    for j in range(e.num_jobs + 1):  # nothing is known of what is to come: of no value, and hardly any work
         s.ahead[i, j, 0] = 0.0
-        s.ahead[i, j, 1] = 0.0
-    for k in range(begin, end):
+        s.ahead[i, j, 1] = 1e-9 * j
+    for k in range(begins, end):
         row = shot.rank[k]
         job = s.jobs[i, row]
         lot = s.lots[i, row]
@@ -199,7 +204,7 @@ def settle_grid(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: i
         lot.qos = shot.qos[k]
         lot.price = shot.price[k]
         lot.density = shot.density[k]
-        lot.value = 0.0
+        lot.value = shot.price[k] * shot.requested[k]
         if shot.place[k] == RUNNING:
             job.requested = shot.expected_end[k] - e.now
             job.runtime = max(1, job.requested)
@@ -334,7 +339,8 @@ def decide_all(
         if opening:
             course.decided[i] = 0
             unshow(s, v, i)
-            restore(s, o, rules, shot, k, i)
+            restore(s, o, rules, v, shot, k, i)
+            begin(s, o, i)
             course.reason[i, :] = UNKNOWN
             if order.moving != BY_POLICY:
                 for j in range(shot.first[k], shot.first[k + 1]):
@@ -365,3 +371,43 @@ def decide_all(
             observe(s, o, v, i, rules.window)
         else:
             reason(s, o, rules, course, i)
+
+
+@step
+def spend_queue(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
+    """Book the rates of so many ticks, without a horizon."""
+    earn(s, o, rules, i, ticks)
+    s.episodes[i].now += ticks
+
+
+@step
+def spend_grid(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
+    """Book the rates of so many ticks, with a horizon, as if what was forecast came."""
+    e = s.episodes[i]
+    rows = s.on.shape[2]
+    for _ in range(ticks):
+        book_tick(s, o, rules, i)
+        e.now += 1
+        e.discount *= rules.gamma
+        shift(s, i)
+        for r in range(len(s.resources)):
+            for k in range(rows - 1):
+                s.on[i, r, k] = s.on[i, r, k + 1]
+            s.free[i, r] = s.on[i, r, 0] - s.used[i, r, 0]
+
+
+spend = by_horizon(spend_grid, spend_queue)
+
+
+@kernel
+def spend_all(kept: Kept, envs: NDArray[np.uint64], ticks: IntArray) -> None:
+    """Let time pass in which nothing happens, and book it: what happened, the next snapshot tells.
+
+    Args:
+        kept: State, Outcome, Rules and View.
+        envs: (env,) which ones.
+        ticks: (env,) how many.
+    """
+    s, o, rules, _ = taken(kept)
+    for k in range(len(envs)):
+        spend(s, o, rules, envs[k], ticks[k])

@@ -17,7 +17,7 @@ from rlsched.sim.orders import BACKFILL
 from rlsched.sim.priorities import priority
 from rlsched.sim.rules import NO_LIMIT
 from rlsched.sim.simulator import VectorSimulator
-from rlsched.sim.snapshot import BY_POLICY, Course, Snapshot, decide_all
+from rlsched.sim.snapshot import BY_POLICY, Course, Snapshot, decide_all, spend_all
 
 
 class Standstill:
@@ -104,6 +104,15 @@ class Standstill:
             np.ascontiguousarray(actions, np.int64),
             False,
         )
+
+    def spend(self, env: int, ticks: int) -> None:
+        """Let time pass over a cluster that was decided about, in which nothing happens.
+
+        Args:
+            env: which environment.
+            ticks: how many; terms of the outcome tell what was earned since the snapshot.
+        """
+        spend_all(self.sim.kept, self._envs[env : env + 1], np.array([ticks], np.int64))
 
     @cached_property
     def _decide_all(
