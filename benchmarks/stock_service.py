@@ -6,8 +6,6 @@ A client sends what the policy's network is given, the observation vector and th
 whoever asks has worked out both. `rlsched bench serve` runs it beside.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

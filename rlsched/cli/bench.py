@@ -137,8 +137,8 @@ def serve(
 ) -> None:
     """Measure the decision service end to end: latency and throughput, asked by another process.
 
-    It is asked about clusters as the policy's own episodes bring them, one by one and in batches. In a clone of
-    the repository, FastAPI with `serve.batch` (benchmarks/stock_service.py) is asked for actions beside.
+    It is asked about clusters as the policy's own episodes bring them, one by one and in batches. In a clone
+    of the repository, FastAPI with `serve.batch` (benchmarks/stock_service.py) is asked for actions beside.
 
     Example: rlsched bench serve runs/policy --clients 8
     """

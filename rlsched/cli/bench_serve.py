@@ -39,7 +39,7 @@ BATCH = 1024
 """Clusters in a batch."""
 
 BATCHES = 4
-BATCH_CLIENTS = 2
+BATCH_CLIENTS = 4
 WARM_S = 2.0
 STOCK = "stock FastAPI + batch"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -152,11 +152,28 @@ class TrainedPolicy:
             taken = logits.argmax(dim=1)
         return np.asarray(taken.numpy(), dtype=np.int64)
 
-    def save(self, folder: Path) -> None:
-        """Write the artefact; a folder of that name is replaced only once the new one is whole."""
+    def save(self, folder: Path, beside: Mapping[str, bytes] | None = None) -> None:
+        """Write the artefact; a folder of that name is replaced only once the new one is whole.
+
+        Args:
+            folder: where to.
+            beside: name -> content of further files in it.
+
+        Raises:
+            OSError: it cannot be written; what was there is untouched.
+        """
         new = folder.with_name(f".{folder.name}.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
+        try:
+            self._write(new)
+            for name, content in (beside or {}).items():
+                (new / name).write_bytes(content)
+            replace_folder(new, folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+    def _write(self, new: Path) -> None:
         weights = {name: value.detach().cpu().numpy() for name, value in self.net.state_dict().items()}
         (new / WEIGHTS).write_bytes(save(weights))
         settings = {
@@ -170,7 +187,6 @@ class TrainedPolicy:
             "about": self.about,
         }
         (new / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
-        replace_folder(new, folder)
 
 
 class Player:

@@ -25,8 +25,13 @@ def session_for(config: TrainConfig, address: str | None) -> AbstractContextMana
 
 
 @contextmanager
-def ray_session(address: str | None) -> Iterator[None]:
-    """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it."""
+def ray_session(address: str | None, **settings: Any) -> Iterator[None]:
+    """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it.
+
+    Args:
+        address: of a cluster; None: this machine.
+        settings: others of `ray.init`, where it is started here.
+    """
     started = not ray.is_initialized()
     if started:
         if address is None:
@@ -36,7 +41,8 @@ def ray_session(address: str | None) -> Iterator[None]:
             # Ray remembers 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
             os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
         try:
-            start_ray(address or "local", include_dashboard=False, logging_level=logging.ERROR)
+            here = settings if address is None else {}
+            start_ray(address or "local", include_dashboard=False, logging_level=logging.ERROR, **here)
         except (ConnectionError, ValueError, RuntimeError) as error:
             if address is None:
                 raise

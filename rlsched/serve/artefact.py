@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy, replace_folder
+from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
 from rlsched.serve.schema import DecisionRequest, RunningJob, WaitingJob
 from rlsched.settings import as_json
@@ -40,17 +39,15 @@ def export_policy(checkpoint: Path, folder: Path) -> TrainedPolicy:
     check_replaceable(folder)
     about = policy.about | {"exported_from": str(checkpoint), "versions": versions(PACKAGES)}
     policy = replace(policy, about=about)
-    new = folder.with_name(f".{folder.name}.export")
-    shutil.rmtree(new, ignore_errors=True)
-    try:
-        policy.save(new)
-        example = msgspec.json.encode(example_request(policy))
-        (new / EXAMPLE).write_bytes(msgspec.json.format(example) + b"\n")
-        (new / CARD).write_text(card(policy, folder), "utf-8")
-        (new / "scenario.json").write_bytes(as_json(policy.scenario.model_dump(mode="json")))
-        replace_folder(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+    example = msgspec.json.format(msgspec.json.encode(example_request(policy)))
+    policy.save(
+        folder,
+        {
+            CARD: card(policy, folder).encode(),
+            EXAMPLE: example + b"\n",
+            "scenario.json": as_json(policy.scenario.model_dump(mode="json")),
+        },
+    )
     return policy
 
 

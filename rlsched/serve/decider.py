@@ -46,7 +46,7 @@ REASONS = {
 }
 TOO_LARGE = ("too_large", "asks for more than the cluster has")
 
-BATCH = 256
+BATCH = 1024
 """Clusters that are decided about side by side."""
 
 JOBS_AT_ONCE = 1 << 18
@@ -97,7 +97,9 @@ class Heuristic:
         return f"{self.order}:{self.rule}"
 
     def scenario(self, scenario: Scenario) -> Scenario:
-        """The scenario under the rules that this heuristic plays by."""
+        """The scenario under the rules that this heuristic plays by; what would be seen of it is least."""
+        least = scenario.observation.model_copy(update={"blocks": ("queue",), "classic": False})
+        scenario = scenario.model_copy(update={"observation": least})
         if scenario.decision.horizon is not None:
             return placed_by(scenario, self.rule)
         decision = scenario.decision.model_copy(

@@ -9,6 +9,7 @@ import msgspec
 
 from rlsched.errors import BadInputError
 from rlsched.serve.recorder import Book, Lately, Noted, Shown
+from rlsched.serve.schema import Answer, DecisionRequest
 
 NAMES = "journal-*.jsonl"
 FILE_BYTES = 64 << 20
@@ -16,6 +17,16 @@ FILE_BYTES = 64 << 20
 
 SHOWN_STATES = 2000
 """Of the newest, of which a page is made."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What was noted; a state that was asked about by itself comes with what else was asked."""
+
+    at: float
+    policy: str
+    version: str
+    state: DecisionRequest
+    answer: Answer
 
 
 class Journal:
@@ -41,7 +52,7 @@ class Journal:
         Raises:
             OSError: the disk is full or gone.
         """
-        self._file.write(b"".join(self._encoder.encode(one._asdict()) + b"\n" for one in noted))
+        self._file.write(b"".join(self._encoder.encode(one) + b"\n" for one in noted))
         self._file.flush()
         if self._file.tell() >= FILE_BYTES:
             self._file.close()
@@ -79,7 +90,7 @@ def read_journal(folder: Path, cluster: str | None = None) -> Shown:
 
 def _newest(paths: list[Path]) -> Iterator[Noted]:
     """The newest states, the oldest of them first."""
-    decoder = msgspec.json.Decoder(Noted)
+    decoder = msgspec.json.Decoder(Line)
     lines: list[tuple[Path, int, bytes]] = []
     for path in reversed(paths):
         whole = path.read_bytes().split(b"\n")[:-1]  # what stands behind the last line's end was cut short
@@ -88,7 +99,8 @@ def _newest(paths: list[Path]) -> Iterator[Noted]:
             break
     for path, number, line in lines[-SHOWN_STATES:]:
         try:
-            yield decoder.decode(line)
+            told = decoder.decode(line)
         except msgspec.MsgspecError as error:
             problem = f"line {number} is damaged ({error})"
             raise BadInputError(str(path), problem, "remove the line, or the file") from None
+        yield Noted(told.at, told.policy, told.version, told.state, told.answer)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import logging
 import os
 import platform
@@ -62,6 +64,9 @@ def prepare(*, proxy: bool | None = None) -> bool:
             "RAY_SERVE_HAPROXY_TUNE_BUFSIZE": str(RETRY_BYTES),
             "RAY_SERVE_HAPROXY_MAXCONN": "1024",
             "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "10",
+            # The proxy behind it, which answers while no replica is there, at ports of its own, too.
+            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(free_port()),
+            "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(free_port()),
         }
     for name, value in values.items():
         os.environ.setdefault(name, value)
@@ -119,6 +124,7 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         BadInputError: a policy cannot be served, or there is no such cluster.
     """
     prepare()
+    import ray
     from ray import serve
     from ray.serve.config import HTTPOptions, ProxyLocation
     from ray.serve.exceptions import RayServeException
@@ -128,7 +134,8 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
 
     for name in ("ray", "ray.serve"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with ray_session(address):
+    # Ray's own figures are for its dashboard, which is not there, and its agents work for them all the time.
+    with ray_session(address, _system_config={"enable_metrics_collection": False}):
         serve.start(
             proxy_location=ProxyLocation.HeadOnly if address is None else ProxyLocation.EveryNode,
             http_options=HTTPOptions(host=host, port=port),
@@ -142,7 +149,11 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         try:
             yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
         finally:
-            serve.shutdown()
+            # Ray says on stderr that its controller was ended, as it was to be.
+            with contextlib.redirect_stderr(io.StringIO()):
+                serve.shutdown()
+                if address is None:
+                    ray.shutdown()
 
 
 def _refused(config: ServeConfig, error: Exception) -> Exception:

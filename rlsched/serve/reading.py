@@ -171,13 +171,9 @@ def _exceeds(demand: Sequence[int], units: Sequence[int]) -> bool:
 
 def _check_whole(site: Site, state: ClusterState, units: list[int], at: str) -> None:
     """What must hold of a state as a whole."""
-    listed: list[Job] = [*state.running, *state.waiting, *state.planned, *state.suspended]
-    if len(listed) > site.max_jobs:
-        _refuse(f"{at}waiting", f"{len(listed)} jobs in all", f"send at most {site.max_jobs}")
-    if len({*map(FIELDS["id"], listed)}) < len(listed):
-        ids = [job.id for job in listed]
-        twice = next(name for k, name in enumerate(ids) if name in ids[:k])
-        _refuse(f"{at}waiting", f"job {twice!r} stands there twice", "name each once")
+    count = len(state.running) + len(state.waiting) + len(state.planned) + len(state.suspended)
+    if count > site.max_jobs:
+        _refuse(f"{at}waiting", f"{count} jobs in all", f"send at most {site.max_jobs}")
     if state.free is not None:
         _check_length(site, state.free, f"{at}free")
     if site.horizon:
@@ -266,6 +262,11 @@ class _Columns:
         # What batches wait for: without a line of Python per job.
         told: dict[str, list[Any]] = {name: [*map(field, jobs)] for name, field in FIELDS.items()}
         self.ids: list[Id] = told["id"]
+        for c, (begin, end) in enumerate(pairwise(first)):
+            if len({*self.ids[begin:end]}) < end - begin:
+                ids = self.ids[begin:end]
+                twice = next(name for k, name in enumerate(ids) if name in ids[:k])
+                _refuse(f"{where[c]}waiting", f"job {twice!r} stands there twice", "name each once")
         self.start, self.expected_end = _column(told["start"]), _column(told["expected_end"])
         self.ran, self.at = _column(told["ran"]), _column(told["at"])
         self.submit = _column(told["submit"], self.start)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 
@@ -33,10 +34,18 @@ CLUSTERS = 20
 """Clusters of which they are."""
 
 
-class Noted(NamedTuple):
-    """What was decided about a state, for the page and the log."""
+class Noted(Struct, frozen=True, gc=False):
+    """What was decided about a state, for the page and the log.
 
-    at: float  # seconds since the epoch
+    Attributes:
+        at: seconds since the epoch.
+        policy: who was asked.
+        version: of it.
+        state: the cluster.
+        answer: what was decided.
+    """
+
+    at: float
     policy: str
     version: str
     state: ClusterState

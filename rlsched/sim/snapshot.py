@@ -338,7 +338,8 @@ def decide_all(
         action = -1
         if opening:
             course.decided[i] = 0
-            unshow(s, v, i)
+            if order.moving == BY_POLICY:  # to an order nothing is shown
+                unshow(s, v, i)
             restore(s, o, rules, v, shot, k, i)
             begin(s, o, i)
             course.reason[i, :] = UNKNOWN

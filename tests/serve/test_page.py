@@ -7,6 +7,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from rlsched.serve import page as module
 from rlsched.serve.drawing import inert
@@ -57,15 +58,15 @@ def test_the_page_says_who_decided_and_when() -> None:
 def test_shadow_is_told_of() -> None:
     one = busy()
     answer = answered(one.answer.decisions, "fallback", "shadow", agrees=True)
-    read = Read(page(POLICIES, shown([one._replace(answer=answer)])))
+    read = Read(page(POLICIES, shown([replace(one, answer=answer)])))
     assert "shadow: fcfs:easy decides" in read.text
     assert read.tile("fallbacks") == ["0", "the policy always answered"]
 
 
 def test_tiles_count() -> None:
-    states = [busy()._replace(at=CLOCK - 9), busy()]
+    states = [replace(busy(), at=CLOCK - 9), busy()]
     bad = busy()
-    states.insert(0, bad._replace(answer=answered([], "fallback", "timeout")))
+    states.insert(0, replace(bad, answer=answered([], "fallback", "timeout")))
     text = page(POLICIES, shown(states, before=1000))
     read = Read(text)
     assert read.tile("states decided") == ["1,003", "3 of them kept here"]

@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from rlsched.serve.ahead import ahead_charts, used_ahead
 from rlsched.serve.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
@@ -34,9 +35,9 @@ def test_units_are_those_of_the_policy_where_the_state_does_not_say() -> None:
     assert point(one, [100]).free == 50
     assert point(one, []).free is None
     told = ClusterState(now=NOW, running=one.state.running, units=[60])
-    assert point(one._replace(state=told), [100]).free == 10
+    assert point(replace(one, state=told), [100]).free == 10
     out = ClusterState(now=NOW, running=one.state.running, free=[5])
-    assert point(one._replace(state=out), [100]).free == 5
+    assert point(replace(one, state=out), [100]).free == 5
     assert arrange(out, answered([]), 100).out == 45
 
 

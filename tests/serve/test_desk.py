@@ -1,0 +1,279 @@
+"""What goes wrong while deciding: policies that raise, hang or give no numbers; versions that come and go."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlsched.errors import BadInputError
+from rlsched.learn.policy import load_policy
+from rlsched.learn.sections import Network
+from rlsched.serve.artefact import export_policy
+from rlsched.serve.desk import LEFT_BEHIND
+from rlsched.serve.journal import Journal, read_journal
+from rlsched.serve.log import ServiceLog
+from rlsched.serve.recorder import Noted
+from rlsched.serve.schema import DecisionRequest
+from rlsched.serve.settings import ServeConfig
+from rlsched.serve.tokens import read_tokens
+
+from .asking import Service, example
+from .conftest import HPC, Export, feed_of, untrained
+
+
+class Spoilt(nn.Module):
+    """A network around another that does what it should not, once it is told to."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net, self.how = net, ""
+        self.free = threading.Event()
+
+    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
+        if self.how == "raise":
+            raise RuntimeError("no such luck")
+        if self.how == "hang":
+            self.free.wait(60)
+        found: Tensor = self.net(vector, mask)
+        return found * torch.nan if self.how == "nan" else found
+
+
+@pytest.fixture
+def service(hpc: Path) -> Iterator[Service]:
+    found = Service(hpc, limits={"timeout_s": 0.4})
+    yield found
+    found.close()
+
+
+def spoil(service: Service, how: str) -> Spoilt:
+    served = service.engine.find(None)
+    net = Spoilt(served.policy.net)
+    net.how = how
+    object.__setattr__(served.policy, "net", net)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("how", "because"),
+    [("raise", "RuntimeError: no such luck"), ("nan", "NotFiniteError: "), ("hang", "timeout")],
+)
+def test_where_the_policy_fails_the_heuristic_answers_and_says_so(
+    service: Service, hpc: Path, how: str, because: str
+) -> None:
+    good = service.ask("/v1/decisions", example(hpc)).json
+    net = spoil(service, how)
+    reply = service.ask("/v1/decisions", example(hpc))
+    assert reply.status == 200
+    told = reply.json
+    assert (told["decided_by"], told["because"][: len(because)]) == ("fallback", because)
+    assert told["decisions"] == told["fallback"]["decisions"] == good["fallback"]["decisions"]
+    assert "agrees" not in told
+    batch = {"states": [{k: v for k, v in example(hpc).items() if k not in {"policy", "explain"}}] * 3}
+    many = service.ask("/v1/decisions:batch", batch).json
+    assert {answer["decided_by"] for answer in many["answers"]} == {"fallback"}
+    text = service.ask("/metrics").body.decode()
+    assert f'rlsched_fallbacks_total{{because="{because.partition(":")[0]}",policy="default"}} 4.0' in text
+    net.how = ""
+    net.free.set()
+    assert service.ask("/v1/decisions", example(hpc)).json == good
+
+
+def test_who_hangs_does_not_hold_up_others_and_is_told_of(service: Service, hpc: Path) -> None:
+    net = spoil(service, "hang")
+    for number in range(LEFT_BEHIND):
+        assert service.ask("/healthz").status == 200
+        began = time.monotonic()
+        replies = service.ask_together([("/v1/decisions", example(hpc))] * 5)
+        assert {reply.json["because"] for reply in replies} == {"timeout"}
+        assert time.monotonic() - began < 5.0, number
+    assert service.ask("/healthz").status == 503
+    net.free.set()
+    net.how = ""
+    until = time.monotonic() + 10
+    while service.ask("/healthz").status != 200:
+        assert time.monotonic() < until
+    assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
+
+
+def test_a_shadow_is_told_of_and_does_not_decide(hpc: Path) -> None:
+    service, other = Service(hpc, mode="shadow", fallback="sjf:greedy"), Service(hpc)
+    told = service.ask("/v1/decisions", example(hpc)).json
+    assert (told["decided_by"], told["because"], told["fallback"]["name"]) == (
+        "fallback",
+        "shadow",
+        "sjf:greedy",
+    )
+    assert told["decisions"] == told["fallback"]["decisions"]
+    assert told["agrees"] in {True, False}
+    assert other.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
+    service.close()
+    other.close()
+
+
+def test_versions_come_and_damage_does_not(tmp_path: Path) -> None:
+    settled = feed_of(*HPC).scenario
+    for seed in (1, 2):
+        untrained(settled, seed=seed).save(tmp_path / f"run-{seed}")
+    folder = tmp_path / "policy"
+    first = export_policy(tmp_path / "run-1", folder).fingerprint[:16]
+    service = Service(folder)
+
+    def version() -> str:
+        return service.ask("/v1/decisions", example(folder)).json["policy"]["version"]
+
+    assert version() == first
+    assert service.engine.reload() == []
+    second = export_policy(tmp_path / "run-2", folder).fingerprint[:16]
+    assert second != first
+    assert service.engine.reload() == [f"default is {second} now, was {first}"]
+    assert version() == second
+    weights = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(weights[:-1])
+    os.utime(folder / "policy.json", ns=(1, 1))
+    (line,) = service.engine.reload()
+    assert line.startswith(f"default stays {second}: ")
+    assert service.engine.reload() == []
+    assert version() == second
+    shutil.rmtree(folder)
+    assert service.engine.reload() == []
+    export_policy(tmp_path / "run-1", folder)
+    assert len(service.engine.reload()) == 1
+    assert version() == first
+    service.close()
+
+
+def test_weights_that_are_no_numbers_are_not_served(tmp_path: Path) -> None:
+    policy = untrained(feed_of(*HPC).scenario)
+    with torch.no_grad():
+        for weights in policy.net.parameters():
+            weights *= torch.nan
+    policy.save(tmp_path / "policy")
+    with pytest.raises(BadInputError, match="gave scores that are no numbers"):
+        Service(tmp_path / "policy")
+
+
+def test_an_artefact_is_small_and_whole(hpc: Path, tmp_path: Path) -> None:
+    assert {path.name for path in hpc.iterdir()} == {
+        "README.md",
+        "example.json",
+        "policy.json",
+        "scenario.json",
+        "weights.safetensors",
+    }
+    assert sum(path.stat().st_size for path in hpc.iterdir()) < 1_000_000
+    told = json.loads((hpc / "policy.json").read_text())
+    assert told["spaces"]["actions"] == {"count": 33, "slots": 32, "wait": 32}
+    assert set(told["about"]["versions"]) >= {"rlsched", "torch", "python"}
+    again = export_policy(hpc, tmp_path / "again")
+    assert again.fingerprint == load_policy(hpc).fingerprint
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    with pytest.raises(BadInputError, match="holds other files"):
+        export_policy(hpc, tmp_path / "mine")
+
+
+@pytest.mark.parametrize("part", ["settings", "beside"])
+def test_nothing_is_lost_where_an_export_fails(
+    hpc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    export_policy(hpc, tmp_path / "policy")
+    before = (tmp_path / "policy" / "policy.json").read_bytes()
+
+    def full(self: Path, *arguments: Any, **options: Any) -> int:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text" if part == "settings" else "write_bytes", full)
+        with pytest.raises(OSError, match="disk full"):
+            export_policy(hpc, tmp_path / "policy")
+    assert (tmp_path / "policy" / "policy.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["policy"]
+
+
+def noted_of(service: Service, folder: Path, count: int) -> list[Noted]:
+    served = service.engine.find(None)
+    states = [
+        DecisionRequest(**{**as_request(folder), "now": as_request(folder)["now"] + k}) for k in range(count)
+    ]
+    answers = service.engine.answer(served, states, [""] * count, explain=True)
+    return Noted.of(served, states, answers)
+
+
+def as_request(folder: Path) -> dict[str, Any]:
+    told = msgspec.json.decode((folder / "example.json").read_bytes(), type=DecisionRequest)
+    return {name: getattr(told, name) for name in told.__struct_fields__}
+
+
+def test_a_log_is_a_journal_and_a_dataset(service: Service, hpc: Path, tmp_path: Path) -> None:
+    config = ServeConfig.model_validate({"policies": hpc, "log": tmp_path / "log"})
+    log = ServiceLog(config, tmp_path / "log")
+    log.take(noted_of(service, hpc, 20))
+    log.close()
+    shown = read_journal(tmp_path / "log")
+    assert (shown.cluster, shown.lately.states, len(shown.lately.noted)) == ("default", 20, 20)
+    (dataset,) = [path for path in (tmp_path / "log").iterdir() if path.is_dir()]
+    assert dataset.name == f"default-{service.engine.find(None).version[:8]}"
+    assert (dataset / "dataset.json").exists()
+    assert json.loads((tmp_path / "log" / "policies.json").read_text())["policies"][0]["name"] == "default"
+
+
+def test_a_journal_that_was_cut_short_is_read_to_its_last_line(
+    service: Service, hpc: Path, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path)
+    journal.take(noted_of(service, hpc, 5))
+    journal.close()
+    file = tmp_path / "journal-00000.jsonl"
+    file.write_bytes(file.read_bytes()[:-10])
+    assert read_journal(tmp_path).lately.states == 4
+    second = Journal(tmp_path)
+    second.take(noted_of(service, hpc, 2))
+    second.close()
+    assert read_journal(tmp_path).lately.states == 6
+    file.write_bytes(b"{}\n" + file.read_bytes())
+    with pytest.raises(BadInputError, match=r"journal-00000\.jsonl: line 1 is damaged"):
+        read_journal(tmp_path)
+    with pytest.raises(BadInputError, match="holds no journal"):
+        read_journal(hpc)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "holds no token"),
+        ("# mine\n\n", "holds no token"),
+        ("short\n", "token 1 is too short"),
+        ("ä" * 20, "token 1"),
+    ],
+)
+def test_tokens_that_are_none(tmp_path: Path, text: str, line: str) -> None:
+    (tmp_path / "tokens").write_text(text, "utf-8")
+    with pytest.raises(BadInputError, match=line):
+        read_tokens(tmp_path / "tokens")
+
+
+def test_a_policy_that_remembers(exported: Export) -> None:
+    folder = exported(*HPC, network=Network(hidden=(16,), lstm=8))
+    service = Service(folder)
+    first = service.ask("/v1/decisions", example(folder)).json
+    again = service.ask("/v1/decisions", example(folder) | {"memory": first["memory"]}).json
+    assert again["memory"] != first["memory"]
+    assert again["decisions"][0]["score"] != first["decisions"][0]["score"]
+    for memory, line in (
+        ("AAAAAA==", "memory: is of another policy"),
+        ("?", "memory: is no text of this service"),
+    ):
+        reply = service.ask("/v1/decisions", example(folder) | {"memory": memory})
+        assert (reply.status, reply.json["error"][: len(line)]) == (422, line)
+    service.close()

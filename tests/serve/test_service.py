@@ -1,0 +1,168 @@
+"""The service as people start it: on Ray Serve, under load, while versions are swapped and replicas die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlsched
+from rlsched.offline.check import check
+from rlsched.offline.manifest import read_manifest
+from rlsched.serve.artefact import export_policy
+from rlsched.serve.launch import free_port
+from rlsched.serve.load import Job, load_of
+
+from .asking import TOKEN, example
+from .conftest import HPC, feed_of, untrained
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 120.0
+ROOT = Path(rlsched.__file__).parents[1]
+
+
+def until(done: Callable[[], bool], what: str) -> None:
+    begun = time.monotonic()
+    while not done():
+        assert time.monotonic() - begun < PATIENCE_S, what
+        time.sleep(0.2)
+
+
+class Running:
+    """`rlsched serve` in a process."""
+
+    def __init__(self, tmp: Path, *arguments: object) -> None:
+        self.port, self.told = free_port(), tmp / "service.json"
+        self.mark = uuid.uuid4().hex
+        self.log = (tmp / "log.txt").open("w+b")
+        command = [
+            "-m",
+            "rlsched",
+            "serve",
+            *map(str, arguments),
+            "--port",
+            str(self.port),
+            "--json",
+            str(self.told),
+        ]
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=ROOT,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"RLSCHED_MARK": self.mark},
+            start_new_session=True,
+        )
+
+    def ready(self) -> None:
+        until(lambda: self.told.exists() or self.process.poll() is not None, "starting")
+        assert self.process.poll() is None, self.said()
+
+    def said(self) -> str:
+        self.log.seek(0)
+        return self.log.read().decode("utf-8", "replace")
+
+    def get(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, bytes]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            None if body is None else json.dumps(body).encode(),
+            {"Authorization": f"Bearer {TOKEN}"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return reply.status, reply.read()
+
+    def replicas(self) -> list[int]:
+        """Processes that decide, of this service."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                name = (path / "cmdline").read_bytes()
+                environment = (path / "environ").read_bytes()
+            except OSError:  # it has ended
+                continue
+            if b"ServeReplica:rlsched:decisions" in name and self.mark.encode() in environment:
+                found.append(int(path.name))
+        return found
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(timeout=PATIENCE_S)
+
+
+def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: Path) -> None:
+    settled = feed_of(*HPC).scenario
+    for seed in (1, 2):
+        untrained(settled, seed=seed).save(tmp_path / f"run-{seed}")
+    folder = tmp_path / "policy"
+    first = export_policy(tmp_path / "run-1", folder).fingerprint[:16]
+    (tmp_path / "tokens").write_text(f"{TOKEN}\n")
+    options = ("--replicas", 2, "--token-file", tmp_path / "tokens", "--log", tmp_path / "served")
+    service = Running(tmp_path, folder, *options, "--set", "reload_s=0.5", "--set", "scaling.cpus=0.5")
+    try:
+        service.ready()
+
+        def version() -> str:
+            found: str = json.loads(service.get("/v1/decisions", example(folder))[1])["policy"]["version"]
+            return found
+
+        assert version() == first
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{service.port}/v1/policy")
+        body = folder.parent / "body.json"
+        body.write_text(json.dumps(example(folder)))
+        job = Job("127.0.0.1", service.port, "/v1/decisions", [str(body)], 8, 25.0, None, TOKEN)
+        (tmp_path / "job.json").write_text(json.dumps(asdict(job)))
+        load = subprocess.Popen(
+            [sys.executable, "-m", "rlsched.serve.load", str(tmp_path / "job.json")],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+        )
+        time.sleep(3)
+        second = export_policy(tmp_path / "run-2", folder).fingerprint[:16]
+        until(lambda: {version() for _ in range(6)} == {second}, "the new version")
+        before = service.replicas()
+        assert len(before) == 2
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: len(service.replicas()) == 2 and before[0] not in service.replicas(), "another replica")
+        said, _ = load.communicate(timeout=PATIENCE_S)
+        came = load_of(json.loads(said))
+        assert came.failed == 0, came
+        assert came.answered > 300
+        assert {version() for _ in range(6)} == {second}
+        page = service.get("/")[1].decode()
+        assert second[:8] in page
+        assert 'rlsched_requests_total{status="401"} 1.0' in service.get("/metrics")[1].decode()
+        assert service.end() == 0, service.said()
+    finally:
+        if service.process.poll() is None:
+            service.process.kill()
+    assert "Traceback" not in service.said()
+    datasets = [path for path in (tmp_path / "served").iterdir() if path.is_dir()]
+    assert {path.name for path in datasets} == {f"default-{first[:8]}", f"default-{second[:8]}"}
+    for path in datasets:
+        assert check(path, read_manifest(path)) == []
+
+
+def test_what_cannot_be_served_is_said_in_one_line(tmp_path: Path) -> None:
+    policy = untrained(feed_of(*HPC).scenario)
+    policy.save(tmp_path / "run")
+    export_policy(tmp_path / "run", tmp_path / "policy")
+    weights = tmp_path / "policy" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    service = Running(tmp_path, tmp_path / "policy")
+    assert service.process.wait(timeout=PATIENCE_S) == 2
+    (line,) = [line for line in service.said().splitlines() if line.startswith("error")]
+    assert line.startswith(f"error: {tmp_path / 'policy'}: is damaged or of another version")
