@@ -11,8 +11,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,7 @@ import ray
 
 from rlsched.cli.main import main
 from rlsched.learn.session import start_ray
+from rlsched.serve.launch import free_port
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
@@ -57,13 +60,19 @@ class Shell:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self._service: subprocess.Popen[bytes] | None = None
+        self._port = 0
         self._kinds: set[tuple[str, ...]] = set()
         self._copies = multiprocessing.get_context("forkserver")
         self._copies.set_forkserver_preload([__name__, *AHEAD])
 
     def run(self, command: str, folder: Path) -> tuple[int | None, str]:
         """The exit code, None after five minutes, and what was said; the folder is like a clone's root."""
+        if command.startswith("curl "):
+            return self._asked(shlex.split(command), folder)
         words, written = self._words(command), folder / "written.txt"
+        if words[0] == "serve":
+            return self._served(words, folder)
         kind = (words[0], *(word for word in words if word in {"--report", "--render"}))
         if kind not in self._kinds:
             self._kinds.add(kind)
@@ -88,6 +97,34 @@ class Shell:
             if process.pid is not None:
                 process.kill()
                 process.join()
+
+    def _served(self, words: list[str], folder: Path) -> tuple[int | None, str]:
+        """Start a service that goes on until `close`; well if it is ready to be asked."""
+        told = folder / "service.json"
+        self._port = free_port()
+        served = [sys.executable, "-m", "rlsched", *words, "--port", str(self._port), "--json", str(told)]
+        with (folder / "service.txt").open("wb") as said:
+            self._service = subprocess.Popen(
+                served, cwd=folder, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        until = time.monotonic() + PATIENCE_S
+        while self._service.poll() is None and not told.exists() and time.monotonic() < until:
+            time.sleep(0.2)
+        ready = self._service.poll() is None and told.exists()
+        return 0 if ready else 1, (folder / "service.txt").read_text("utf-8", errors="replace")
+
+    def _asked(self, words: list[str], folder: Path) -> tuple[int | None, str]:
+        """Ask the service that was started, at the port that it really has; well if it decides."""
+        there = [word.replace("localhost:8000", f"localhost:{self._port}") for word in words]
+        done = subprocess.run(there, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        return 0 if '"decisions":[{' in done.stdout else 1, done.stdout + done.stderr
+
+    def close(self) -> None:
+        """End the service."""
+        if self._service is not None:
+            self._service.send_signal(signal.SIGINT)
+            self._service.wait(timeout=PATIENCE_S)
+            self._service = None
 
     def _words(self, command: str) -> list[str]:
         """Arguments of a command; where it trains, less of everything, on a Ray that is there."""
@@ -139,13 +176,16 @@ def shell() -> Iterator[Shell]:
 def test_commands_run(page: Path, tmp_path: Path, shell: Shell, request: pytest.FixtureRequest) -> None:
     for shipped in ("clusters", "datasets", "tune_configs"):
         shutil.copytree(ROOT / shipped, tmp_path / shipped)
-    for line in commands(page):
-        if ARCHIVE.search(line):
-            for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
-                if not (tmp_path / file.name).exists():
-                    (tmp_path / file.name).symlink_to(file.resolve())
-        code, said = shell.run(line, tmp_path)
-        assert code == 0, f"{line}\n{said}"
+    try:
+        for line in commands(page):
+            if ARCHIVE.search(line):
+                for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
+                    if not (tmp_path / file.name).exists():
+                        (tmp_path / file.name).symlink_to(file.resolve())
+            code, said = shell.run(line, tmp_path)
+            assert code == 0, f"{line}\n{said}"
+    finally:
+        shell.close()
 
 
 def test_python_examples_run(tmp_path: Path) -> None:
