@@ -1,0 +1,113 @@
+"""`rlsched export`, `serve`, `report serve` and `bench serve` where something is wrong, and what they say."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from rlsched.cli.bench_core import Figure
+from rlsched.cli.bench_serve import BATCH, STOCK, Measured, figures, states_of
+from rlsched.learn.policy import load_policy
+from rlsched.serve.load import Load
+from tests.serve.conftest import HPC, feed_of, untrained
+
+from .conftest import Run
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy as a run leaves it."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    untrained(feed_of(*HPC).scenario).save(folder / "best")
+    return folder
+
+
+def test_an_export_says_what_to_do_next(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
+    ran = rlsched("export", run_folder, tmp_path / "policy", "--json", tmp_path / "told.json")
+    assert ran.code == 0
+    assert f"rlsched serve {tmp_path / 'policy'}" in ran.out
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told["version"] == load_policy(tmp_path / "policy").fingerprint[:16]
+    assert told["units"] == [256]
+    again = rlsched("export", run_folder, tmp_path / "policy")
+    assert again.code == 0
+
+
+def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
+    for arguments, line in (
+        ((tmp_path / "none", tmp_path / "p"), f"error: {tmp_path / 'none'}: no such folder"),
+        (
+            ("sjf", tmp_path / "p"),
+            "error: sjf: no such folder; sjf is a queue order, which is served as a fallback",
+        ),
+        ((run_folder, run_folder), f"error: {run_folder}: holds other files"),
+    ):
+        ran = rlsched("export", *arguments)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert ran.err.startswith(line)
+    assert not (tmp_path / "p").exists()
+
+
+def test_what_cannot_be_served(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
+    policy, port = tmp_path / "policy", socket.socket()
+    rlsched("export", run_folder, policy)
+    port.bind(("127.0.0.1", 0))
+    port.listen()
+    (tmp_path / "bad.yaml").write_text("policies: {a: b}\nscalling: {replicas: 2}\n")
+    for arguments, line in (
+        ((), "error: DIR: names no policy"),
+        ((run_folder,), f"error: policies.default: {str(run_folder)!r} holds no exported policy"),
+        ((policy, policy), "error: DIR: two policies are called 'default'"),
+        ((policy, "--port", port.getsockname()[1]), "error: --port: cannot listen on 127.0.0.1:"),
+        ((policy, "--mode", "shade"), "error: serve: mode: value 'shade'"),
+        ((policy, "--set", "limits.jobs=1"), "error: --set: limits.jobs: value 1"),
+        ((policy, "--set", "scaling={replicas: 4, most: 2}"), "error: --set: scaling.most: value 2 is less"),
+        ((policy, "--token-file", tmp_path / "none"), f"error: {tmp_path / 'none'}: "),
+        (("--config", tmp_path / "bad.yaml"), f"error: {tmp_path / 'bad.yaml'}: scalling: unknown key"),
+        ((policy, "--log", policy / "policy.json"), "error: --log: "),
+    ):
+        ran = rlsched("serve", *arguments)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), arguments
+        assert ran.err.startswith(line), ran.err
+    port.close()
+
+
+def test_what_cannot_be_measured_or_drawn(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
+    for arguments, line in (
+        (("bench", "serve", tmp_path), "error: DIR: "),
+        (("bench", "serve", run_folder, "--clients", "0"), "error: --clients: value '0'"),
+        (("report", "serve", tmp_path), f"error: {tmp_path}: holds no journal"),
+    ):
+        ran = rlsched(*arguments)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1), arguments
+        assert ran.err.startswith(line), ran.err
+
+
+def test_figures_are_held_against_the_stock_service() -> None:
+    def measured(case: str, replicas: int, clients: int, states: int, answered: int) -> Measured:
+        return Measured(case, replicas, clients, states, Load(answered, {}, 0, 2.0, 1.0, 9.0, 10.0))
+
+    found = figures(
+        [
+            measured("single", 1, 8, 1, 400),
+            measured("batches", 2, 4, BATCH, 10),
+            measured(STOCK, 0, 8, 1, 100),
+        ]
+    )
+    assert found[0] == Figure(
+        "serve_requests_per_s", "single, 1 replica, 8 clients", 200.0, "1/s", STOCK, 4.0
+    )
+    assert found[1] == Figure("serve_p99_ms", "single, 1 replica, 8 clients", 9.0, "ms")
+    assert found[4] == Figure("serve_decisions_per_s", "batches, 2 replicas, 4 clients", 5 * BATCH)
+
+
+def test_it_is_asked_about_clusters_as_they_come(run_folder: Path) -> None:
+    policy = load_policy(run_folder)
+    states, words = states_of(policy)
+    assert len(states) == 256
+    assert words.endswith(" jobs")
+    assert len({state.now for state in states}) > 20
+    assert any(state.waiting for state in states)
