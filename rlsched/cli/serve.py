@@ -125,12 +125,12 @@ def _serve(config: ServeConfig, host: str, port: int, address: str | None, json:
 
     console, clock = output.people(json), output.Clock()
     enough = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: enough.set())
+    started = serving(config, host, port, address)
     with output.busy("starting"):
-        started = serving(config, host, port, address)
         url = started.__enter__()
     try:
+        for number in (signal.SIGINT, signal.SIGTERM):  # only now: Ray has its own for SIGTERM when it starts
+            signal.signal(number, lambda *_: enough.set())
         first = next(iter(config.policies.values()))
         console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
         console.print(f"ask it       curl -s {url}/v1/decisions -d @{first}/example.json")

@@ -19,7 +19,16 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import LoggingConfig
 
-from rlsched.serve.recorder import Accounts, Book, Lately, News, Noted, Shown
+from rlsched.serve.recorder import (
+    Accounts,
+    Book,
+    Lately,
+    LedgerAwayError,
+    News,
+    Noted,
+    Shown,
+    summed,
+)
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import read_tokens
 from rlsched.settings import validate
@@ -78,7 +87,7 @@ class BookKeeper:
 
     async def metrics(self) -> bytes:
         """See `Book.metrics`."""
-        return self._book.metrics()
+        return self._book.metrics(0 if self._log is None else self._log.lost)
 
     async def shown(self, cluster: str | None) -> Shown:
         """See `Book.shown`."""
@@ -108,11 +117,10 @@ class Teller:
             self._telling = asyncio.get_running_loop().create_task(self._tell_later())
 
     async def _tell_later(self) -> None:
-        await asyncio.sleep(TELL_S)
-        try:
+        while self._news.clusters:
+            await asyncio.sleep(TELL_S)
             await self.tell()
-        finally:
-            self._telling = None
+        self._telling = None
 
     async def tell(self) -> None:
         """Tell what is new."""
@@ -128,13 +136,20 @@ class Teller:
     async def metrics(self) -> bytes:
         """See `Ledger.metrics`."""
         await self.tell()
-        found: bytes = await asyncio.wait_for(self._keeper.metrics.remote(), PATIENCE_S)
+        try:
+            found: bytes = await asyncio.wait_for(self._keeper.metrics.remote(), PATIENCE_S)
+        except Exception as error:  # of Ray's many
+            LOG.warning("the ledger does not answer: %s", error)
+            return summed([self._accounts.samples()])  # this replica's alone are better than none
         return found
 
     async def shown(self, cluster: str | None) -> Shown:
         """See `Ledger.shown`."""
         await self.tell()
-        found: Shown = await asyncio.wait_for(self._keeper.shown.remote(cluster), PATIENCE_S)
+        try:
+            found: Shown = await asyncio.wait_for(self._keeper.shown.remote(cluster), PATIENCE_S)
+        except Exception as error:
+            raise LedgerAwayError(str(error)) from None
         return found
 
 
@@ -171,8 +186,13 @@ class DecisionService:
     def _watch(self) -> None:
         """Look for new versions of policies."""
         while not self._closing.wait(self._config.reload_s):
-            for line in self._desk.engine.reload():
-                LOG.info("%s", line)
+            try:
+                lines = self._desk.engine.reload()
+            except Exception:  # the next version may be better
+                LOG.exception("policies were not looked at for new versions")
+                continue
+            for line in lines:
+                LOG.warning("%s", line)
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which replaces a replica that says no.

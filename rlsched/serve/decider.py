@@ -53,8 +53,12 @@ JOBS_AT_ONCE = 1 << 18
 """In all environments of a room: where clusters have more jobs, fewer of them are."""
 
 LEAST_ROOM = 64
-ROOMS = 8
-"""Rooms that are kept, by units of the cluster and jobs."""
+LEAST_CLUSTERS = 16
+ROOMS = 12
+"""Rooms that are kept, by units of the cluster, jobs, and clusters."""
+
+SIZES = 16
+"""Different clusters in one batch: each wants a room of its own."""
 
 SEEN_BY_ORDERS = 1024
 """Waiting jobs that a heuristic looks at, where there is no ready pool."""
@@ -126,15 +130,15 @@ class Rooms:
 
     def __init__(self, scenario: Scenario, order: tuple[str, str] | None) -> None:
         self._scenario, self._order = scenario, order
-        self._kept: OrderedDict[tuple[tuple[int, ...], int], Standstill] = OrderedDict()
+        self._kept: OrderedDict[tuple[tuple[int, ...], int, int], Standstill] = OrderedDict()
 
-    def of(self, units: IntArray, jobs: int) -> Standstill:
-        """Room for clusters of these units with so many jobs, as it is kept."""
+    def of(self, units: IntArray, jobs: int, clusters: int) -> Standstill:
+        """Room for so many clusters of these units with so many jobs each, as it is kept."""
         size = max(LEAST_ROOM, 1 << max(0, jobs - 1).bit_length())
-        key = (tuple(units.tolist()), size)
+        envs = max(LEAST_CLUSTERS, 1 << max(0, clusters - 1).bit_length())
+        key = (tuple(units.tolist()), size, envs)
         found = self._kept.get(key)
         if found is None:
-            envs = envs_of(jobs)
             found = Standstill(self._scenario, key[0], envs, size, order=self._order)
             self._kept[key] = found
             if len(self._kept) > ROOMS:
@@ -209,6 +213,9 @@ class Decider:
             jobs = len(state.running) + len(state.waiting) + len(state.planned) + len(state.suspended)
             size = max(LEAST_ROOM, 1 << jobs.bit_length())
             found.setdefault((None if state.units is None else tuple(state.units), size), []).append(k)
+        if len({units for units, _ in found}) > SIZES:
+            problem = f"clusters of more than {SIZES} different sizes"
+            raise BadInputError("states", problem, "send those of a size together")
         return [
             batch
             for (units, size), rows in found.items()
@@ -241,7 +248,8 @@ class Decider:
         for begin in range(0, len(rows), envs):
             part = rows[begin : begin + envs]
             chosen = [states[k] for k in part]
-            yield Batch(part, chosen, units, read_states(self.site, chosen, units, [where[k] for k in part]))
+            places = [where[k] for k in part]
+            yield Batch(part, chosen, places, units, read_states(self.site, chosen, units, places))
 
     def by_policy(self, batch: Batch) -> list[Course]:
         """What the policy does.
@@ -250,7 +258,7 @@ class Decider:
             NotFiniteError: a score is no number.
             BadInputError: what it is to remember is not its own.
         """
-        still = self._by_policy.of(batch.units, batch.most_jobs)
+        still = self._by_policy.of(batch.units, batch.most_jobs, len(batch.states))
         player = self._player(batch)
         still.load(batch.read.shot)
         scores = np.ones(still.course.row.shape)
@@ -268,15 +276,15 @@ class Decider:
 
     def by_heuristic(self, batch: Batch) -> list[Course]:
         """What the heuristic does."""
-        still = self._by_order.of(batch.units, batch.most_jobs)
+        still = self._by_order.of(batch.units, batch.most_jobs, len(batch.states))
         still.load(batch.read.shot)
         return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.states))
 
     def _player(self, batch: Batch) -> Player:
         player = self.policy.player(len(batch.states))
-        for k, state in enumerate(batch.states):
+        for k, (state, at) in enumerate(zip(batch.states, batch.where, strict=True)):
             if state.memory is not None:
-                _unpack(player, k, state.memory)
+                _unpack(player, k, state.memory, f"{at}memory")
         return player
 
     def waiting(self, batch: Batch, k: int, course: Course) -> list[Reason]:
@@ -304,11 +312,13 @@ class Batch:
         rows: of the states that were sent.
         states: these.
         units: (resource,)
+        where: what stands before their fields in messages.
         read: as the core takes them.
     """
 
     rows: list[int]
     states: list[ClusterState]
+    where: list[str]
     units: IntArray
     read: Read
 
@@ -357,7 +367,7 @@ def _pack(player: Player, env: int) -> str:
     return base64.b64encode(whole.numpy().astype("<f4").tobytes()).decode()
 
 
-def _unpack(player: Player, env: int, text: str) -> None:
+def _unpack(player: Player, env: int, text: str, where: str) -> None:
     """Remember what a client sends back.
 
     Raises:
@@ -365,14 +375,14 @@ def _unpack(player: Player, env: int, text: str) -> None:
     """
     remedy = "send back what it said last about this cluster, or leave it out"
     if player.memory is None:
-        raise BadInputError("memory", "means nothing to a policy that remembers nothing", "leave it out")
+        raise BadInputError(where, "means nothing to a policy that remembers nothing", "leave it out")
     try:
         values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
     except (binascii.Error, ValueError):
-        raise BadInputError("memory", "is no text of this service", remedy) from None
+        raise BadInputError(where, "is no text of this service", remedy) from None
     sizes = [part[env].numel() for part in player.memory]
     if len(values) != sum(sizes) or not np.isfinite(values).all():
-        raise BadInputError("memory", "is of another policy", remedy)
+        raise BadInputError(where, "is of another policy", remedy)
     parts: Sequence[Tensor] = torch.split(torch.from_numpy(values.copy()), sizes)
     for part, given in zip(player.memory, parts, strict=True):
         part[env] = given.reshape(part[env].shape)

@@ -112,9 +112,9 @@ class Desk:
         """Go on with another thread, if it is the policy that hangs and not the queue that is long."""
         if worker is self._decide and worker.busy_s >= patience / 2:
             self._left_behind.append(worker)
+            served.renew()
             self._decide = _Worker("rlsched-policy", self._answer)
             self._decide.take_over(worker)
-            self.engine.renew(served)
 
     def close(self) -> None:
         """Let go of threads."""
@@ -177,6 +177,8 @@ class _Worker:
         self._go_on()
 
     def _go_on(self) -> None:
+        while self._waiting and self._waiting[0].answer.done():
+            self._waiting.popleft()
         if not self._going_on and self._waiting:
             self._going_on = True
             self._pool.submit(self._run, self._some(), asyncio.get_running_loop())
@@ -187,6 +189,9 @@ class _Worker:
         found, count = [first], len(first.states)
         while self._waiting:
             one = self._waiting[0]
+            if one.answer.done():  # nobody waits for it any more
+                self._waiting.popleft()
+                continue
             count += len(one.states)
             if one.served is not first.served or one.explain != first.explain or count > TOGETHER:
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ class Stamp(NamedTuple):
         return cls(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Served:
     """A version of a policy, ready to decide.
 
@@ -72,6 +72,10 @@ class Served:
     def version(self) -> str:
         """The beginning of its checksum."""
         return self.called.version
+
+    def renew(self) -> None:
+        """Have another decider from now on: the one that was may be in use for ever."""
+        self.decider = self.decider.again()
 
 
 def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
@@ -201,11 +205,6 @@ class Engine:
             )
         return found
 
-    def renew(self, served: Served) -> None:
-        """Give a policy another decider: the one it had may be in use for ever."""
-        if self.served.get(served.name) is served:
-            self.served[served.name] = replace(served, decider=served.decider.again())
-
     def reload(self) -> list[str]:
         """Load what has a new version in its folder; requests go on with the old one until it is ready.
 
@@ -222,11 +221,11 @@ class Engine:
             except BadInputError as error:
                 self.refused += 1
                 told.append(f"{name} stays {served.version}: {error}")
-                new = replace(served, stamp=stamp)  # not again before the files change again
+                served.stamp = stamp  # not again before the files change again
             else:
                 self.reloads += 1
                 told.append(f"{name} is {new.version} now, was {served.version}")
-            self.served[name] = new
+                self.served[name] = new
         return told
 
 

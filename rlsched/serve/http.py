@@ -25,7 +25,7 @@ from rlsched.errors import BadInputError
 from rlsched.serve.desk import BusyError, Desk
 from rlsched.serve.engine import Served, by_name
 from rlsched.serve.page import page
-from rlsched.serve.recorder import Accounts, Ledger, Noted
+from rlsched.serve.recorder import Accounts, Ledger, LedgerAwayError, Noted
 from rlsched.serve.schema import (
     Answer,
     BatchRequest,
@@ -84,7 +84,7 @@ class Application:
     def __init__(self, desk: Desk, accounts: Accounts, ledger: Ledger, tokens: Sequence[str] = ()) -> None:
         self._desk, self._accounts, self._ledger = desk, accounts, ledger
         self._limits = desk.engine.config.limits
-        self._tokens = [b"Bearer " + token.encode() for token in tokens]
+        self._tokens = [token.encode() for token in tokens]
         self._asked: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/v1/decisions": self._decide,
             "/v1/decisions:batch": self._decide_many,
@@ -122,9 +122,10 @@ class Application:
     def _check_token(self, path: str, headers: Mapping[bytes, bytes]) -> None:
         if not self._tokens or path in OPEN:
             return
-        given = headers.get(b"authorization", b"")
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         # All are looked at, however early one matches: how long it takes tells nothing.
-        if not any([hmac.compare_digest(given, token) for token in self._tokens]):
+        known = any([hmac.compare_digest(given.strip(), token) for token in self._tokens])
+        if scheme.lower() != b"bearer" or not known:
             problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 
@@ -201,7 +202,11 @@ def make_pages(desk: Desk, ledger: Ledger) -> FastAPI:
     @app.get("/")
     async def shown(cluster: str | None = None) -> Response:
         told = by_name(desk.engine.served)
-        drawn = await asyncio.to_thread(page, told, await ledger.shown(cluster))
+        try:
+            found = await ledger.shown(cluster)
+        except LedgerAwayError as error:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE) from error
+        drawn = await asyncio.to_thread(page, told, found)
         return Response(drawn, media_type="text/html; charset=utf-8")
 
     @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -52,12 +53,23 @@ class Journal:
         Raises:
             OSError: the disk is full or gone.
         """
-        self._file.write(b"".join(self._encoder.encode(one) + b"\n" for one in noted))
-        self._file.flush()
+        begun = self._file.tell()
+        try:
+            self._file.write(b"".join(self._encoder.encode(one) + b"\n" for one in noted))
+            self._file.flush()
+        except OSError:
+            self._begin_anew(begun)
+            raise
         if self._file.tell() >= FILE_BYTES:
             self._file.close()
             self._number += 1
             self._file = self._path().open("ab")
+
+    def _begin_anew(self, whole: int) -> None:
+        """Leave no half line behind: another one would be written on to it."""
+        self._file.detach().close()  # without what could not be written
+        os.truncate(self._path(), whole)
+        self._file = self._path().open("ab")
 
     def close(self) -> None:
         """Nothing more will come."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.util
 import io
@@ -38,7 +39,8 @@ def prepare(*, proxy: bool | None = None) -> bool:
         Whether HAProxy is used.
     """
     chosen = has_haproxy() if proxy is None else proxy
-    folder = Path(tempfile.gettempdir()) / f"rlsched-haproxy-{os.getpid()}"
+    folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     values = {
         "RAY_worker_niceness": "0",
         "RAY_task_events_report_interval_ms": "0",
@@ -151,9 +153,11 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         finally:
             # Ray says on stderr that its controller was ended, as it was to be.
             with contextlib.redirect_stderr(io.StringIO()):
-                serve.shutdown()
                 if address is None:
+                    serve.shutdown()
                     ray.shutdown()
+                else:
+                    serve.delete(NAME)  # on a cluster, what else is served there goes on
 
 
 def _refused(config: ServeConfig, error: Exception) -> Exception:

@@ -38,7 +38,7 @@ class ServiceLog:
         folder: of the log.
 
     Attributes:
-        lost: states that could not be written.
+        lost: states that are missing in the journal or in a dataset.
 
     Raises:
         OSError: the folder cannot be written.
@@ -54,26 +54,32 @@ class ServiceLog:
         self._journal = Journal(folder)
         self._books: dict[tuple[str, str], Logbook | None] = {}
         self._queue: queue.Queue[list[Noted] | None] = queue.Queue()
-        self.lost = 0
+        self.lost = self._waiting = 0
         self._thread = threading.Thread(target=self._write_on, name="rlsched-log", daemon=True)
         self._thread.start()
 
     def take(self, noted: list[Noted]) -> None:
         """Have some states written; never waits."""
-        if self._queue.qsize() >= WAITING:
+        if self._waiting >= WAITING:
             self.lost += len(noted)
             return
+        self._waiting += len(noted)
         self._queue.put(noted)
 
     def _write_on(self) -> None:
         while (some := self._queue.get()) is not None:
+            self._waiting -= len(some)
             try:
                 self._journal.take(some)
-                for one in some:
-                    self._write(one)
             except OSError as error:
                 self.lost += len(some)
-                LOG.error("%d states are not in the log: %s", len(some), error)
+                LOG.error("%d states are not in the journal: %s", len(some), error)
+            for one in some:
+                try:
+                    self._write(one)
+                except Exception:  # whatever is wrong with one, the others are to be written
+                    self.lost += 1
+                    LOG.exception("a state of %s is not in the dataset", one.state.cluster)
 
     def _write(self, noted: Noted) -> None:
         key = (noted.policy, noted.version)

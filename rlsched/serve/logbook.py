@@ -41,6 +41,15 @@ EPISODE_ROWS = 512
 """Decisions of an episode: what a cluster does has no end, but what learns from it wants some."""
 
 SHARD_ROWS = 8192
+KEPT_EPISODES = 64
+"""Of those that could not be written, to be tried again."""
+
+STREAMS = 64
+"""Clusters that are followed at a time: whose name was told longest ago is forgotten."""
+
+GAP_S = 7 * 86_400
+"""Between states of a cluster after which another episode begins."""
+
 SHARD_S = 600.0
 """A shard is written once it has so many rows, or its first is so old."""
 
@@ -111,6 +120,7 @@ class Logbook:
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         weights = policy.scenario.objective.reward
         self._weights = np.array([weights.get(name, 0.0) for name in TERMS])  # type: ignore[call-overload]
+        self._longest = GAP_S // self._site.tick_s
         self._streams: dict[str, Stream] = {}
         self._episodes: list[list[dict[str, Any]]] = []
         self._since: float | None = None
@@ -147,12 +157,15 @@ class Logbook:
             OSError: the disk is full or gone.
         """
         state = noted.state
-        stream = self._streams.get(state.cluster)
+        stream = self._streams.pop(state.cluster, None)
+        if stream is not None:
+            self._streams[state.cluster] = stream  # the newest last
         units = self._units if state.units is None else np.array(state.units, np.int64)
         read = read_states(self._site, [state], units, [""])
         jobs = int(read.shot.first[-1])
         gone = stream is not None and (
-            read.shot.now[0] < stream.read.shot.now[0] or not (stream.room.sim.units == units).all()
+            not 0 <= read.shot.now[0] - stream.read.shot.now[0] <= self._longest
+            or not (stream.room.sim.units == units).all()
         )
         if stream is not None and gone:
             self._end(stream)
@@ -163,6 +176,8 @@ class Logbook:
             room = Standstill(self.scenario, units.tolist(), 1, max(LEAST_ROOM, 1 << jobs.bit_length()))
             stream = Stream(room, read) if stream is None else replace(stream, room=room)
             self._streams[state.cluster] = stream
+            while len(self._streams) > STREAMS:
+                self._end(self._streams.pop(next(iter(self._streams))))
         stream.read = read
         stream.room.load(read.shot)
         by_policy = noted.answer.decided_by == "policy"
@@ -298,6 +313,8 @@ class Logbook:
             shard = writer.close(entries).result()
         except BaseException:
             writer.abort()
+            self._episodes = (episodes + self._episodes)[-KEPT_EPISODES:]
+            self._since = time.monotonic()
             raise
         self._shards.append(shard)
         self._doings.add(entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -193,7 +194,10 @@ def _check_whole(site: Site, state: ClusterState, units: list[int], at: str) -> 
 
 def _check_ahead(site: Site, state: ClusterState, units: list[int], at: str) -> None:
     """What must hold of the ticks ahead."""
-    power = site.scenario.power
+    power, window = site.scenario.power, site.scenario.decision.window
+    ready = sum(job.ready for job in state.waiting)
+    if ready > window:
+        _refuse(f"{at}waiting", f"{ready} jobs are ready, in a pool of {window}", "send what is in it")
     if state.reserved is not None:
         _refuse(f"{at}reserved", "means nothing to a policy with a horizon", "list planned jobs instead")
     if state.units_on is not None:
@@ -264,8 +268,7 @@ class _Columns:
         self.ids: list[Id] = told["id"]
         for c, (begin, end) in enumerate(pairwise(first)):
             if len({*self.ids[begin:end]}) < end - begin:
-                ids = self.ids[begin:end]
-                twice = next(name for k, name in enumerate(ids) if name in ids[:k])
+                (twice, _), *_ = Counter(self.ids[begin:end]).most_common(1)
                 _refuse(f"{where[c]}waiting", f"job {twice!r} stands there twice", "name each once")
         self.start, self.expected_end = _column(told["start"]), _column(told["expected_end"])
         self.ran, self.at = _column(told["ran"]), _column(told["at"])
@@ -306,6 +309,12 @@ class _Columns:
                 "send start + requested time",
             ),
             (planned & (self.at <= now), "at", "is not later than now", "list it as running, or as waiting"),
+            (
+                planned & (-(-self.requested // self.site.tick_s) > self.site.horizon),
+                "requested",
+                f"is longer than the {self.site.horizon} ticks that are planned",
+                "list it as waiting",
+            ),
             (self.demand.sum(axis=1) < 1, "demand", "asks for nothing", "ask for a unit"),
             (
                 (self.demand > units).any(axis=1),

@@ -215,6 +215,10 @@ class News:
         return dropped
 
 
+class LedgerAwayError(RuntimeError):
+    """The ledger does not answer."""
+
+
 class Ledger(Protocol):
     """Where the accounts of all replicas come together, as a replica sees it."""
 
@@ -225,7 +229,11 @@ class Ledger(Protocol):
         """All accounts, in Prometheus' text format."""
 
     async def shown(self, cluster: str | None) -> Shown:
-        """What was decided lately."""
+        """What was decided lately.
+
+        Raises:
+            LedgerAwayError: it does not answer.
+        """
 
 
 class Shown(NamedTuple):
@@ -264,14 +272,20 @@ class Book:
         while len(self._clusters) > CLUSTERS:
             del self._clusters[next(iter(self._clusters))]
 
-    def metrics(self) -> bytes:
-        """The sum of all accounts in Prometheus' text format; what replicas counted that are gone stays."""
+    def metrics(self, lost: int = 0) -> bytes:
+        """The sum of all accounts in Prometheus' text format; what replicas counted that are gone stays.
+
+        Args:
+            lost: states that are missing in the log.
+        """
         now = time.time()
         standing = [
             [metric for metric in samples if metric.type != "gauge" or now - at < ALIVE_S]
             for at, samples in self._samples.values()
         ]
-        return summed(standing)
+        missing = Metric("rlsched_log_lost", "States that are missing in the log", "counter")
+        missing.add_sample("rlsched_log_lost_total", {}, lost)
+        return summed([*standing, [missing]])
 
     def shown(self, cluster: str | None) -> Shown:
         """What was decided lately about a cluster, or the newest."""

@@ -215,7 +215,9 @@ def settle_grid(s: State, o: Outcome, rules: Rules, shot: Snapshot, c: int, i: i
             lot.resumed = shot.moment[k]
             run_job(s, i, row, lot.number, True)
             # Of a job that is suspended, what is left is what its run was to take, less what it took.
-            job.requested = shot.expected_end[k] - shot.moment[k]
+            job.requested = max(1, shot.expected_end[k] - shot.moment[k])
+            job.runtime = job.requested
+            e.running_price += lot.price
             continue
         guess_arrival(s, i, row)
         wait_for(s, i, row)

@@ -19,10 +19,13 @@ from torch import Tensor, nn
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import load_policy
 from rlsched.learn.sections import Network
+from rlsched.offline.check import check
+from rlsched.offline.manifest import read_manifest
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.desk import LEFT_BEHIND
 from rlsched.serve.journal import Journal, read_journal
 from rlsched.serve.log import ServiceLog
+from rlsched.serve.logbook import Logbook
 from rlsched.serve.recorder import Noted
 from rlsched.serve.schema import DecisionRequest
 from rlsched.serve.settings import ServeConfig
@@ -277,3 +280,91 @@ def test_a_policy_that_remembers(exported: Export) -> None:
         reply = service.ask("/v1/decisions", example(folder) | {"memory": memory})
         assert (reply.status, reply.json["error"][: len(line)]) == (422, line)
     service.close()
+
+
+def test_what_nobody_waits_for_is_not_decided_about(service: Service, hpc: Path) -> None:
+    """Each gets the heuristic's answer in time, and the next one the policy's at once."""
+    net = spoil(service, "hang")
+    replies = service.ask_together([("/v1/decisions:batch", batch_of(hpc, 65))] * 8)
+    assert all(reply.json["answers"][0]["because"] == "timeout" for reply in replies)
+    net.how = ""
+    net.free.set()
+    seen = []
+    answer = service.engine.answer
+    service.engine.answer = lambda *a, **o: seen.append(len(a[1])) or answer(*a, **o)  # type: ignore[method-assign]
+    assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
+    assert seen == [1]
+
+
+def batch_of(folder: Path, count: int) -> dict[str, Any]:
+    state = {name: part for name, part in example(folder).items() if name not in {"policy", "explain"}}
+    return {"states": [state] * count}
+
+
+def test_who_hangs_keeps_the_decider_to_itself(service: Service, hpc: Path) -> None:
+    served = service.engine.find(None)
+    before = served.decider
+    net = spoil(service, "hang")
+    service.ask("/v1/decisions", example(hpc))
+    assert service.engine.find(None) is served
+    assert served.decider is not before
+    net.free.set()
+
+
+def test_a_full_disk_leaves_a_journal_that_can_be_read(
+    service: Service, hpc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = noted_of(service, hpc, 3)
+    journal = Journal(tmp_path)
+    journal.take(some)
+    file = journal._file
+
+    class Full:
+        """Writes half of it, and then there is no room."""
+
+        def write(self, content: bytes) -> int:
+            file.write(content[: len(content) // 2])
+            file.flush()
+            raise OSError("disk full")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(file, name)
+
+    monkeypatch.setattr(journal, "_file", Full())
+    with pytest.raises(OSError, match="disk full"):
+        journal.take(some)
+    journal.take(some)
+    journal.close()
+    assert read_journal(tmp_path).lately.states == 6
+
+
+def test_one_state_that_cannot_be_written_is_counted_and_the_others_are(
+    service: Service, hpc: Path, tmp_path: Path
+) -> None:
+    log = ServiceLog(ServeConfig.model_validate({"policies": hpc, "log": tmp_path}), tmp_path)
+    some = noted_of(service, hpc, 6)
+    odd = msgspec.structs.replace(some[2], state=msgspec.structs.replace(some[2].state, units=[1, 1]))
+    log.take([*some[:3], odd, *some[3:]])
+    log.close()
+    assert log.lost == 1
+    assert read_journal(tmp_path).lately.states == 7
+
+
+def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: Path) -> None:
+    served = service.engine.find(None)
+    book = Logbook(tmp_path / "b", served.policy, [256], served.decider.heuristic, 1000)
+    some = noted_of(service, hpc, 4)
+    later = [
+        msgspec.structs.replace(one, state=msgspec.structs.replace(one.state, now=one.state.now + 2**34))
+        for one in some
+    ]
+    for one in (*some, *later, *some):
+        book.take(one)
+    for k in range(100):
+        named = msgspec.structs.replace(some[0].state, cluster=f"c{k}")
+        book.take(msgspec.structs.replace(some[0], state=named))
+    assert len(book._streams) == 64
+    book.close()
+    manifest = read_manifest(tmp_path / "b")
+    assert check(tmp_path / "b", manifest) == []
+    assert manifest.episodes >= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.serve.engine import Engine
-from rlsched.serve.schema import Answer, ClusterState, RunningJob, WaitingJob
+from rlsched.serve.schema import Answer, ClusterState, PlannedJob, RunningJob, WaitingJob
 from rlsched.serve.settings import ServeConfig
 
 from .conftest import HPC, Export
@@ -274,3 +275,34 @@ def test_the_forecast_decides_what_can_start(ask: Ask) -> None:
 def test_answers_survive_json(ask: Ask) -> None:
     answer = ask(state())
     assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer) == answer
+
+
+def test_what_would_write_beyond_the_core_is_refused(ask: Ask) -> None:
+    many = [WaitingJob(k, 3600, 3600, [1, 0], ready=True) for k in range(6)]
+    with pytest.raises(BadInputError, match=r"^waiting: 6 jobs are ready, in a pool of 5"):
+        ask(green_state(waiting=many), "green")
+    assert len(ask(green_state(waiting=many[:5]), "green").decisions) == 5
+    for ticks in (49, 10**6, 10**8):
+        planned = PlannedJob(1, 3600, ticks * 3600, [1, 0], at=72_000)
+        with pytest.raises(BadInputError, match=r"^planned\[0\]\.requested: .* longer than the 48 ticks"):
+            ask(green_state(waiting=[], planned=[planned]), "green")
+    edge = PlannedJob(1, 3600, 48 * 3600, [1, 0], at=10**12)
+    assert ask(green_state(waiting=[], planned=[edge]), "green").decisions == []
+
+
+def test_a_job_that_stands_there_twice_is_found_at_once(ask: Ask) -> None:
+    many = [WaitingJob(k, 900, 60, [1]) for k in range(19_990)]
+    began = time.perf_counter()
+    ask(state(waiting=many))
+    usual = time.perf_counter() - began
+    began = time.perf_counter()
+    with pytest.raises(BadInputError, match="job 7 stands there twice"):
+        ask(state(waiting=[*many, many[7]]))
+    assert time.perf_counter() - began < 5 * usual
+
+
+def test_clusters_of_too_many_sizes_are_sent_apart(engine: Engine) -> None:
+    states = [state(units=[300 + k]) for k in range(17)]
+    with pytest.raises(BadInputError, match="clusters of more than 16 different sizes"):
+        engine.answer(engine.find("hpc"), states, [""] * 17, explain=False)
+    assert len(engine.answer(engine.find("hpc"), states[:16], [""] * 16, explain=False)) == 16
