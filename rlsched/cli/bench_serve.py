@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -227,7 +226,7 @@ def _process(arguments: Sequence[str], room: Path) -> Iterator[subprocess.Popen[
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # SIGINT is ignored by what a script has started in the background
         process.wait(timeout=START_S)
 
 

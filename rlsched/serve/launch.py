@@ -43,6 +43,7 @@ def prepare(*, proxy: bool | None = None) -> bool:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     values = {
         "RAY_worker_niceness": "0",
+        "RAY_DEDUP_LOGS": "0",  # what is held back is said after the end, about the end
         "RAY_task_events_report_interval_ms": "0",
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": DRAINING_S,
         "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": DRAINING_S,
