@@ -12,8 +12,11 @@ import platform
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from rlsched.errors import BadInputError
@@ -21,6 +24,10 @@ from rlsched.serve.settings import ServeConfig
 
 DRAINING_S = "3"
 """That Serve waits at least before it ends a replica, for those before it to hear of it."""
+
+LOOK_S = 0.05
+LOOKS = 10
+"""Seconds between looks whether the service answers, and looks after which it is asked what it does."""
 
 RETRY_BYTES = 1 << 18
 """Requests of at most that are asked again of another replica where one dies over them."""
@@ -144,9 +151,10 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
             http_options=HTTPOptions(host=host, port=port),
         )
         try:
-            serve.run(
-                build(config.rooted().model_dump(mode="json")), name=NAME, route_prefix="/", blocking=False
-            )
+            application = build(config.rooted().model_dump(mode="json"))
+            # Serve itself would look once a second whether it runs.
+            serve.run_many([serve.RunTarget(application, NAME, "/")], wait_for_applications_running=False)
+            _wait_for(host, port)
         except (RayServeException, RuntimeError) as error:
             raise _refused(config, error) from None
         try:
@@ -159,6 +167,38 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
                     ray.shutdown()
                 else:
                     serve.delete(NAME)  # on a cluster, what else is served there goes on
+
+
+def _wait_for(host: str, port: int) -> None:
+    """Wait until the service answers.
+
+    Raises:
+        RuntimeError: it does not come up.
+    """
+    from ray import serve
+
+    from rlsched.serve.app import NAME
+
+    asked = 0
+    while not _answers(host, port):
+        asked += 1
+        if asked % LOOKS == 0:
+            found = serve.status().applications[NAME]
+            if found.status in {"DEPLOY_FAILED", "UNHEALTHY"}:
+                raise RuntimeError(found.message)
+        time.sleep(LOOK_S)
+
+
+def _answers(host: str, port: int) -> bool:
+    there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    asked = HTTPConnection(there, port, timeout=5)
+    try:
+        asked.request("GET", "/readyz")
+        return asked.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+    finally:
+        asked.close()
 
 
 def _refused(config: ServeConfig, error: Exception) -> Exception:
