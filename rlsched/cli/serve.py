@@ -114,6 +114,13 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
             remedy = f"name a folder that rlsched export wrote, as in: rlsched export {folder} runs/policy"
             raise BadInputError(f"policies.{name}", f"{str(folder)!r} holds no exported policy", remedy)
     read_tokens(config.token_file)
+    if config.fallback is not None:
+        from rlsched.learn.policy import load_policy
+        from rlsched.serve.decider import Heuristic
+        from rlsched.sim.priorities import priority
+
+        for folder in config.policies.values():
+            priority(Heuristic.named(config.fallback, load_policy(folder).scenario).order)
     if config.log is not None:
         output.check_folder("--log", config.log)
     check_port(host, port)
@@ -133,7 +140,8 @@ def _serve(config: ServeConfig, host: str, port: int, address: str | None, json:
             signal.signal(number, lambda *_: enough.set())
         first = next(iter(config.policies.values()))
         console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
-        console.print(f"ask it       curl -s {url}/v1/decisions -d @{first}/example.json")
+        bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "
+        console.print(f"ask it       curl -s {bearer}{url}/v1/decisions -d @{first}/example.json")
         console.print(f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)")
         if config.log is not None:
             console.print(f"log          {config.log}")

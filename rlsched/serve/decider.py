@@ -44,7 +44,7 @@ REASONS = {
     NOT_LONG_ENOUGH: ("not_long_enough", "its units are not free until its expected end, as forecast"),
     ENOUGH_DECIDED: ("enough_decided", "too many decisions at one time"),
 }
-TOO_LARGE = ("too_large", "asks for more than the cluster has")
+TOO_LARGE = "too_large"
 
 BATCH = 1024
 """Clusters that are decided about side by side."""
@@ -301,7 +301,10 @@ class Decider:
             reason = int(course.reasons[rank])
             if reason in REASONS:
                 found.append(Reason(job, *REASONS[reason]))
-        return found + [Reason(job, *TOO_LARGE) for job in batch.read.too_large[k]]
+        for large in batch.read.too_large[k]:
+            problem = f"asks for {large.demand} of {large.units} units in service"
+            found.append(Reason(large.job, TOO_LARGE, f"{problem}; are units those of this cluster?"))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

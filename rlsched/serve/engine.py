@@ -201,6 +201,7 @@ class Engine:
                 agrees=None if course is None else course.moved == other.moved,
                 waiting=decider.waiting(batch, k, decided) if explain else None,
                 fallback=Fallback(str(decider.heuristic), other.decisions) if explain else None,
+                shadow=course.decisions if shadow and course is not None else None,
                 memory=None if course is None else course.memory,
             )
         return found

@@ -8,6 +8,8 @@ is FastAPI's.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -41,7 +43,7 @@ OPEN = ("/healthz", "/readyz")
 """Asked by whoever watches over processes, which has no token."""
 
 HEADERS = {
-    HTTPStatus.UNAUTHORIZED: ((b"www-authenticate", b"Bearer"),),
+    HTTPStatus.UNAUTHORIZED: ((b"www-authenticate", b'Bearer, Basic realm="rlsched"'),),
     HTTPStatus.TOO_MANY_REQUESTS: ((b"retry-after", b"1"),),
     HTTPStatus.METHOD_NOT_ALLOWED: ((b"allow", b"POST"),),
 }
@@ -122,10 +124,9 @@ class Application:
     def _check_token(self, path: str, headers: Mapping[bytes, bytes]) -> None:
         if not self._tokens or path in OPEN:
             return
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        given = bearer(headers.get(b"authorization", b""))
         # All are looked at, however early one matches: how long it takes tells nothing.
-        known = any([hmac.compare_digest(given.strip(), token) for token in self._tokens])
-        if scheme.lower() != b"bearer" or not known:
+        if not any([hmac.compare_digest(given, token) for token in self._tokens]):
             problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 
@@ -215,6 +216,17 @@ def make_pages(desk: Desk, ledger: Ledger) -> FastAPI:
 
     app.openapi = described  # type: ignore[method-assign]
     return app
+
+
+def bearer(field: bytes) -> bytes:
+    """The token of an Authorization field; browsers, which know no bearers, send it as a password."""
+    scheme, _, given = field.partition(b" ")
+    if scheme.lower() == b"basic":
+        try:
+            return base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+        except binascii.Error:
+            return b""
+    return given.strip() if scheme.lower() == b"bearer" else b""
 
 
 async def respond(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.util
-import io
 import logging
 import os
 import platform
 import shutil
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +23,9 @@ from rlsched.serve.settings import ServeConfig
 
 DRAINING_S = "3"
 """That Serve waits at least before it ends a replica, for those before it to hear of it."""
+
+TERMINAL = (1, 2)
+"""Descriptors of stdout and stderr."""
 
 LOOK_S = 0.05
 LOOKS = 10
@@ -160,13 +162,35 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         try:
             yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
         finally:
-            # Ray says on stderr that its controller was ended, as it was to be.
-            with contextlib.redirect_stderr(io.StringIO()):
+            with _silent():
                 if address is None:
                     serve.shutdown()
                     ray.shutdown()
                 else:
                     serve.delete(NAME)  # on a cluster, what else is served there goes on
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Let nothing through to the terminal: Ray says there that its controller was ended, as it was to be.
+
+    It says so in a thread, to whatever it has found there before: so descriptors are what counts.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    before = [os.dup(number) for number in TERMINAL]
+    for number in TERMINAL:
+        os.dup2(nowhere, number)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, kept in zip(TERMINAL, before, strict=True):
+            os.dup2(kept, number)
+            os.close(kept)
+        os.close(nowhere)
 
 
 def _wait_for(host: str, port: int) -> None:

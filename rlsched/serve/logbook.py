@@ -236,7 +236,7 @@ class Logbook:
     def _finish(self, stream: Stream, read: Read, earned: NDArray[np.float64]) -> None:
         """Book the jobs that ran and are there no more."""
         sim = stream.room.sim
-        there, ids = {*read.ids[0], *read.too_large[0]}, stream.read.ids[0]
+        there, ids = {*read.ids[0], *(large.job for large in read.too_large[0])}, stream.read.ids[0]
         shot, now = stream.read.shot, int(read.shot.now[0])
         discount = self.scenario.objective.gamma ** (now - int(shot.now[0]))
         # One that was suspended and went on at the same tick has run all the while.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from operator import attrgetter, gt
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,14 @@ class Site:
         return self.scenario.cluster.tick_s
 
 
+class TooLarge(NamedTuple):
+    """A job that asks for more than is in service."""
+
+    job: Id
+    demand: list[int]
+    units: list[int]
+
+
 @dataclass(frozen=True, eq=False)
 class Read:
     """Clusters as the core takes them, and how clients name their jobs.
@@ -98,13 +106,13 @@ class Read:
     Attributes:
         shot: the same order of clusters; jobs that no cluster of this size can run are left out.
         ids: (cluster,) of the jobs of each, in the order of the core.
-        too_large: (cluster,) ids of jobs that were left out.
+        too_large: (cluster,) jobs that were left out.
         before: (job,) ticks that a job ran before it was suspended, in the order of the snapshot.
     """
 
     shot: Snapshot
     ids: list[list[Id]]
-    too_large: list[list[Id]]
+    too_large: list[list[TooLarge]]
     before: IntArray
 
 
@@ -124,13 +132,17 @@ def read_states(site: Site, states: Sequence[ClusterState], units: IntArray, whe
     for state, at in zip(states, where, strict=True):
         _check_whole(site, state, most, at)
     columns = _listed(site, states, most, where, [state.waiting for state in states])
-    too_large: list[list[Id]] = [[] for _ in states]
-    large = (columns.place >= READY) & (columns.place <= WAITING) & (columns.demand > units).any(axis=1)
+    too_large: list[list[TooLarge]] = [[] for _ in states]
+    there = columns.in_service(units)[columns.whose]
+    large = (columns.place >= READY) & (columns.place <= WAITING) & (columns.demand > there).any(axis=1)
     if large.any():
+        limits = columns.in_service(units).tolist()
         waiting = []
-        for k, state in enumerate(states):
-            too_large[k] = [job.id for job in state.waiting if _exceeds(job.demand, most)]
-            waiting.append([job for job in state.waiting if not _exceeds(job.demand, most)])
+        for k, (state, limit) in enumerate(zip(states, limits, strict=True)):
+            too_large[k] = [
+                TooLarge(job.id, job.demand, limit) for job in state.waiting if _exceeds(job.demand, limit)
+            ]
+            waiting.append([job for job in state.waiting if not _exceeds(job.demand, limit)])
         columns = _listed(site, states, most, where, waiting)
     columns.check(units)
     shot = columns.snapshot(units)
@@ -178,6 +190,8 @@ def _check_whole(site: Site, state: ClusterState, units: list[int], at: str) -> 
     if state.free is not None:
         _check_length(site, state.free, f"{at}free")
     if site.horizon:
+        if state.free is not None:
+            _refuse(f"{at}free", "means nothing to a policy with a horizon", "send units_on")
         _check_ahead(site, state, units, at)
         return
     for name in HORIZON_ONLY:
@@ -294,8 +308,8 @@ class _Columns:
         now = self.now[self.whose]
         running, planned = self.place == RUNNING, self.place == PLANNED
         wrong = (
-            (self.submit > now, "submit", "is later than now", "send jobs that were submitted"),
             (running & (self.start > now), "start", "is later than now", "list it as waiting"),
+            (self.submit > now, "submit", "is later than now", "send jobs that were submitted"),
             (
                 running & (self.submit > self.start),
                 "submit",
@@ -347,6 +361,16 @@ class _Columns:
         named = [self.ids[k] for k in self._by_submit.tolist()]
         bounds = self.first.tolist()
         return [named[begin:end] for begin, end in pairwise(bounds)]
+
+    def in_service(self, units: IntArray) -> IntArray:
+        """(cluster, resource) units of each."""
+        found = np.tile(units, (len(self.states), 1))
+        if OUT_OF_SERVICE not in self.ids:
+            return found
+        for k, name in enumerate(self.ids):
+            if name == OUT_OF_SERVICE:  # there is at most one for each cluster
+                found[self.whose[k]] -= self.demand[k]
+        return found
 
     def ran_before(self, shot: Snapshot) -> IntArray:
         """(job,) ticks; of one that runs, what it asked for beyond the run that goes on."""

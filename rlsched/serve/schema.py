@@ -206,6 +206,7 @@ class Answer(Struct, frozen=True, gc=False, omit_defaults=True):
             them was not asked.
         waiting: why the others wait, where that was asked for.
         fallback: what the heuristic would do, likewise.
+        shadow: what the policy would do, where it is only told of.
         memory: to be sent back with the next state of this cluster.
         policy: who was asked; of a batch, said once.
     """
@@ -216,6 +217,7 @@ class Answer(Struct, frozen=True, gc=False, omit_defaults=True):
     agrees: bool | None = None
     waiting: Sequence[Reason] | None = None
     fallback: Fallback | None = None
+    shadow: list[Decision] | None = None
     memory: str | None = None
     policy: PolicyName | None = None
 

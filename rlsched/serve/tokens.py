@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlsched.errors import BadInputError
-from rlsched.settings import read_text
 
 LEAST = 16
 """Characters of a token: shorter ones are found by trying."""
@@ -19,7 +18,12 @@ def read_tokens(path: Path | None) -> list[str]:
     """
     if path is None:
         return []
-    lines = [line.strip() for line in read_text(path).splitlines()]
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(
+            "--token-file", f"cannot read {str(path)!r} ({error})", "write one token per line"
+        ) from None
     tokens = [line for line in lines if line and not line.startswith("#")]
     if not tokens:
         raise BadInputError(str(path), "holds no token", "write one per line")

@@ -65,7 +65,12 @@ def test_what_cannot_be_served(rlsched: Run, run_folder: Path, tmp_path: Path) -
         ((policy, "--mode", "shade"), "error: serve: mode: value 'shade'"),
         ((policy, "--set", "limits.jobs=1"), "error: --set: limits.jobs: value 1"),
         ((policy, "--set", "scaling={replicas: 4, most: 2}"), "error: --set: scaling.most: value 2 is less"),
-        ((policy, "--token-file", tmp_path / "none"), f"error: {tmp_path / 'none'}: "),
+        (
+            (policy, "--token-file", tmp_path / "none"),
+            f"error: --token-file: cannot read {str(tmp_path / 'none')!r}",
+        ),
+        ((policy, "--fallback", "sjf:esy"), "error: --fallback: unknown rule 'esy'; use one of easy, greedy"),
+        ((policy, "--fallback", "sfj"), "error: --policy: unknown policy 'sfj'"),
         (("--config", tmp_path / "bad.yaml"), f"error: {tmp_path / 'bad.yaml'}: scalling: unknown key"),
         ((policy, "--log", policy / "policy.json"), "error: --log: "),
     ):

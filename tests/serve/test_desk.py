@@ -119,7 +119,10 @@ def test_a_shadow_is_told_of_and_does_not_decide(hpc: Path) -> None:
     )
     assert told["decisions"] == told["fallback"]["decisions"]
     assert told["agrees"] in {True, False}
-    assert other.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
+    alone = other.ask("/v1/decisions", example(hpc)).json
+    assert alone["decided_by"] == "policy"
+    assert told["shadow"] == alone["decisions"]
+    assert "shadow" not in alone
     service.close()
     other.close()
 

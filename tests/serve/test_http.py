@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from collections import Counter
@@ -131,8 +132,12 @@ def test_tokens(hpc: Path) -> None:
             {"authorization": "Bearer é"},
         ):
             reply = service.ask(path, body, **headers)
-            assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
+            assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer, Basic realm="rlsched"')
         assert service.ask(path, body, authorization=f"Bearer {TOKEN}").status == 200
+        assert service.ask(path, body, authorization=f"bearer  {TOKEN}").status == 200
+        for name, status in ((f"me:{TOKEN}", 200), ("me:other", 401), (TOKEN, 401)):
+            basic = base64.b64encode(name.encode()).decode()
+            assert service.ask(path, body, authorization=f"Basic {basic}").status == status
     assert service.ask("/healthz").status == 200
     service.close()
 

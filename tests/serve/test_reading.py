@@ -103,6 +103,13 @@ def test_units_out_of_service_are_not_decided_about(ask: Ask) -> None:
     answer = ask(state(waiting=[one], free=[29]))
     assert answer.decisions == [] or started(answer) == set()
     assert reasons(answer)[1] in {"not_enough_free", "reserved"}
+    # What asks for more than is in service gets no reservation for years.
+    wide = WaitingJob(id=2, submit=900, requested=60, demand=[230])
+    answer = ask(state(waiting=[one, wide], free=[29]))
+    assert reasons(answer)[2] == "too_large"
+    assert answer.waiting is not None
+    (told,) = [reason.detail for reason in answer.waiting if reason.job == 2]
+    assert told.startswith("asks for [230] of [229] units in service")
     assert started(ask(state(waiting=[one], free=[30]))) == {1}
 
 
@@ -173,7 +180,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "not yet": (
         "hpc",
         {"running": [RunningJob(7, [1], 1001, 2000)]},
-        "running[0].submit: of job 7 is later than now",
+        "running[0].start: of job 7 is later than now",
     ),
     "started later": (
         "hpc",
@@ -229,6 +236,7 @@ WRONG_GREEN: dict[str, tuple[dict[str, Any], str]] = {
     "on": ({"units_on": [[10], [11]]}, "units_on[1]: value 11 of 10 units"),
     "one on": ({"units_on": [[10]]}, "units_on: 1 entries for 2 resources"),
     "reserved": ({"reserved": 1}, "reserved: means nothing to a policy with a horizon"),
+    "free": ({"free": [1, 1]}, "free: means nothing to a policy with a horizon"),
     "battery": ({"battery_kwh": 1.0}, "battery_kwh: value 1 of 0 kWh"),
 }
 
