@@ -248,7 +248,10 @@ def _table(mapped: Mapped, answer: Answer) -> Table:
             if left < 0:
                 break
         cells = [str(row["job"]), row["user"], row["partition"], _span(row["waits_s"]), str(row["nodes"])]
-        cells += [str(row["cpus"]), _span(row["requested_s"]), row["what"], row["why"] or ""]
+        cpus, demand = row["cpus"], row["demand"]
+        # Whole nodes hold more than was asked for, and that is what is reckoned with.
+        held = f" ({demand[0]})" if len(demand) == 1 and demand[0] not in {cpus, row["nodes"]} else ""
+        cells += [f"{cpus}{held}", _span(row["requested_s"]), row["what"], row["why"] or ""]
         cells += ["" if row["score"] is None else f"{row['score']:.2f}", row["fallback"] or ""]
         table.add_row(*map(Text, cells), style="" if row["action"] != "wait" else "dim")
     return table

@@ -11,7 +11,9 @@ import asyncio
 import base64
 import binascii
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -34,7 +36,10 @@ from rlsched.serve.schema import (
     BatchResponse,
     ClusterState,
     DecisionRequest,
+    PlannedJob,
     Problem,
+    RunningJob,
+    WaitingJob,
 )
 
 JSON = "application/json"
@@ -49,7 +54,18 @@ HEADERS = {
 }
 """That go with some refusals."""
 
-Body = TypeVar("Body")
+UNKNOWN = re.compile("Object contains unknown field `(.*)`")
+LIST = re.compile(r"([a-z_]+)\[")
+PARTS: dict[str, type[msgspec.Struct]] = {
+    "states": ClusterState,
+    "running": RunningJob,
+    "waiting": WaitingJob,
+    "suspended": WaitingJob,
+    "planned": PlannedJob,
+}
+"""What the lists of a body hold."""
+
+Body = TypeVar("Body", bound=msgspec.Struct)
 encode = msgspec.json.Encoder().encode
 
 
@@ -280,12 +296,22 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$")
         where = place.rstrip("`").lstrip(".") or "body"
-        raise RefusedError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; see /openapi.json"
-        ) from None
+        remedy = "see /openapi.json"
+        if unknown := UNKNOWN.fullmatch(problem):
+            lists = LIST.findall(where)
+            remedy = suggested(unknown[1], PARTS[lists[-1]] if lists else decoder.type)
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; {remedy}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"body: {str(error) or 'nested too deeply'}; send JSON in UTF-8"
         raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from None
+
+
+def suggested(name: str, kind: type[msgspec.Struct]) -> str:
+    """What a field may have been meant to be, and all that there are."""
+    known = kind.__struct_fields__
+    close = get_close_matches(name.lower(), known, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"{meant}use some of {', '.join(known)}"
 
 
 @cache

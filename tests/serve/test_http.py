@@ -77,7 +77,16 @@ def test_what_is_served_is_told(service: Service) -> None:
         (b'{"now": NaN}', 400, "body: "),
         (b'{"now": 1.5}', 422, "now: Expected `int`, got `float`"),
         (b'{"now": -1}', 422, "now: Expected `int` >= 0"),
-        (b'{"now": 1, "wating": []}', 422, "body: Object contains unknown field `wating`"),
+        (
+            b'{"now": 1, "wating": []}',
+            422,
+            "body: Object contains unknown field `wating`; did you mean 'waiting'? use some of now, ",
+        ),
+        (
+            b'{"now": 1, "waiting": [{"id": 1, "walltime": 0}]}',
+            422,
+            "waiting[0]: Object contains unknown field `walltime`; use some of id, submit, ",
+        ),
         (
             b'{"now": 1, "waiting": [{"id": 1, "submit": 0, "requested": 0, "demand": [1]}]}',
             422,
