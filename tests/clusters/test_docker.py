@@ -40,7 +40,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         ["COPY --chown=ray constraints.txt", "COPY --chwon=ray constraints.txt"],
         [
             (
-                "line 24: COPY has no flag --chwon; did you mean 'chown'? use one of chmod, chown, "
+                "line 25: COPY has no flag --chwon; did you mean 'chown'? use one of chmod, chown, "
                 "exclude, from, link, parents"
             )
         ],
@@ -48,19 +48,19 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "Dockerfile",
         ["COPY --chown=ray constraints.txt", "COPY --chown=ray constraint.txt"],
-        ["line 24: 'constraint.txt': no such file or folder here; build from the repository's root"],
+        ["line 25: 'constraint.txt': no such file or folder here; build from the repository's root"],
     ),
     (
         "Dockerfile",
         ["EXPOSE 6379", "EXPOSES 6379"],
-        ["line 43: unknown instruction 'EXPOSES'; did you mean 'EXPOSE'?"],
+        ["line 48: unknown instruction 'EXPOSES'; did you mean 'EXPOSE'?"],
     ),
     (
         "Dockerfile",
         ['CMD ["rlsched", "--help"]', 'CMD ["rlsched", "trian"]'],
         [
             (
-                "line 44: 'rlsched trian' would refuse this: No such command 'trian'. Did you mean "
+                "line 49: 'rlsched trian' would refuse this: No such command 'trian'. Did you mean "
                 "'train'?; see rlsched --help"
             )
         ],
@@ -69,21 +69,21 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         "Dockerfile",
         ['CMD ["rlsched", "--help"]', "CMD ['rlsched']\nCMD [rlsched]"],
         [
-            'line 44: [\'rlsched\'] is no JSON; write ["program", "argument"]',
-            'line 45: [rlsched] is no JSON; write ["program", "argument"]',
+            'line 49: [\'rlsched\'] is no JSON; write ["program", "argument"]',
+            'line 50: [rlsched] is no JSON; write ["program", "argument"]',
         ],
     ),
     (
         "Dockerfile",
         ["ray[default]==2.60.0", "ray[default]==2.59.0"],
-        ["line 32: installs ray 2.59.0; use 2.60.0, as here"],
+        ["line 33: installs ray 2.59.0; use 2.60.0, as here"],
     ),
     (
         "Dockerfile",
         ["--policy fcfs --backfill easy", "--polcy fcfs --backfill easy"],
         [
             (
-                "line 37: 'rlsched simulate' would refuse this: No such option: --polcy (Possible "
+                "line 38: 'rlsched simulate' would refuse this: No such option: --polcy (Possible "
                 "options: --policy); see rlsched simulate --help"
             )
         ],
@@ -91,12 +91,12 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "Dockerfile",
         ['"torch==$(sed', '"touch==$(sed'],
-        ["line 32: torch is not installed yet, so the largest build of it comes along; install it above"],
+        ["line 33: torch is not installed yet, so the largest build of it comes along; install it above"],
     ),
     (
         "Dockerfile",
         ["COPY --chown=ray tune_configs", "COPY --from=build tune_configs"],
-        ["line 33: no stage 'build'; write FROM ... AS above"],
+        ["line 34: no stage 'build'; write FROM ... AS above"],
     ),
     (
         "compose.yaml",
