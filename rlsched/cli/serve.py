@@ -117,10 +117,9 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
     if config.fallback is not None:
         from rlsched.learn.policy import load_policy
         from rlsched.serve.decider import Heuristic
-        from rlsched.sim.priorities import priority
 
         for folder in config.policies.values():
-            priority(Heuristic.named(config.fallback, load_policy(folder).scenario).order)
+            Heuristic.named(config.fallback, load_policy(folder).scenario)
     if config.log is not None:
         output.check_folder("--log", config.log)
     check_port(host, port)

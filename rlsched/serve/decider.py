@@ -20,6 +20,7 @@ from rlsched.scenario import Scenario
 from rlsched.serve.reading import Id, Read, Site, read_states
 from rlsched.serve.schema import ClusterState, Decision, Reason
 from rlsched.sim.orders import PLACEMENTS, placed_by
+from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.snapshot import (
     BEYOND_WINDOW,
     DELAYS_RESERVATION,
@@ -89,10 +90,14 @@ class Heuristic:
         """By `order:rule`; left out, fcfs with what the scenario has of EASY backfilling.
 
         Raises:
-            BadInputError: the scenario knows no such rule.
+            BadInputError: there is no such order, or the scenario knows no such rule.
         """
         rules = RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
         order, _, rule = (text or "fcfs").partition(":")
+        if order not in PRIORITIES:
+            raise BadInputError(
+                "--fallback", f"unknown order {order!r}", f"use one of {', '.join(PRIORITIES)}"
+            )
         if rule and rule not in rules:
             raise BadInputError("--fallback", f"unknown rule {rule!r}", f"use one of {', '.join(rules)}")
         return cls(order, rule or rules[0])
@@ -190,7 +195,6 @@ class Decider:
         self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
         self.units = np.array(units, np.int64)
         self.site = Site.of(policy.scenario, policy.num_resources, max_jobs, heuristic.order)
-        self._idle = policy.layout.num_actions - 1
         self._by_policy = Rooms(policy.scenario, None)
         self._by_order = Rooms(heuristic.scenario(policy.scenario), heuristic.core)
 

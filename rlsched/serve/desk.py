@@ -61,12 +61,11 @@ class Desk:
     Attributes:
         engine: the same.
         waiting: requests that are being worked at, or wait for that.
-        timeouts: policies that took too long.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.waiting, self.timeouts = 0, 0
+        self.waiting = 0
         self._decide = _Worker("rlsched-policy", self._answer)
         self._fall_back = _Worker("rlsched-fallback", self._answer_by_heuristic)
         self._left_behind: list[_Worker] = []
@@ -95,7 +94,6 @@ class Desk:
             try:
                 return await asyncio.wait_for(worker.put(served, states, where, explain), patience)
             except TimeoutError:
-                self.timeouts += 1
                 self._leave_behind(worker, served, patience)
             return await self._fall_back.put(served, states, where, explain)
         finally:

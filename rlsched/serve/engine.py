@@ -109,8 +109,6 @@ class Engine:
 
     Attributes:
         served: by name, as they are now.
-        reloads: new versions that were loaded since.
-        refused: that could not be.
 
     Raises:
         BadInputError: a policy cannot be served.
@@ -120,7 +118,6 @@ class Engine:
         self.config = config
         self.served = {name: load_served(name, path, config) for name, path in config.policies.items()}
         self.first = next(iter(self.served))
-        self.reloads, self.refused = 0, 0
 
     def find(self, name: str | None) -> Served:
         """The policy of that name, or the first one.
@@ -220,11 +217,9 @@ class Engine:
             try:
                 new = load_served(name, served.folder, self.config)
             except BadInputError as error:
-                self.refused += 1
                 told.append(f"{name} stays {served.version}: {error}")
                 served.stamp = stamp  # not again before the files change again
             else:
-                self.reloads += 1
                 told.append(f"{name} is {new.version} now, was {served.version}")
                 self.served[name] = new
         return told

@@ -35,21 +35,12 @@ RETRY_BYTES = 1 << 18
 """Requests of at most that are asked again of another replica where one dies over them."""
 
 
-def prepare(*, proxy: bool | None = None) -> bool:
+def prepare() -> None:
     """Set what Ray Serve reads from the environment when it is imported; all that is set already stays.
 
     With HAProxy before the replicas, requests go to them directly; Serve's own proxy, in Python, answers 240
     requests/s where HAProxy answers 2,000 (two cores, the client beside it).
-
-    Args:
-        proxy: whether HAProxy is to be used; None: where it comes with Ray.
-
-    Returns:
-        Whether HAProxy is used.
     """
-    chosen = has_haproxy() if proxy is None else proxy
-    folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     values = {
         "RAY_worker_niceness": "0",
         "RAY_DEDUP_LOGS": "0",  # what is held back is said after the end, about the end
@@ -58,7 +49,9 @@ def prepare(*, proxy: bool | None = None) -> bool:
         "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": DRAINING_S,
         "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     }
-    if chosen:
+    if has_haproxy():
+        folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         values |= {
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             # Its files are those of this process: there may be several on a machine.
@@ -82,7 +75,6 @@ def prepare(*, proxy: bool | None = None) -> bool:
         }
     for name, value in values.items():
         os.environ.setdefault(name, value)
-    return os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == "1"
 
 
 def has_haproxy() -> bool:
@@ -154,9 +146,11 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         )
         try:
             application = build(config.rooted().model_dump(mode="json"))
-            # Serve itself would look once a second whether it runs.
-            serve.run_many([serve.RunTarget(application, NAME, "/")], wait_for_applications_running=False)
-            _wait_for(host, port)
+            # Here we look ourselves, since Serve does once a second; a cluster may not be reached from here.
+            target = serve.RunTarget(application, NAME, "/")
+            serve.run_many([target], wait_for_applications_running=address is not None)
+            if address is None:
+                _wait_for(host, port)
         except (RayServeException, RuntimeError) as error:
             raise _refused(config, error) from None
         try:

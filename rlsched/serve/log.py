@@ -55,31 +55,38 @@ class ServiceLog:
         self._books: dict[tuple[str, str], Logbook | None] = {}
         self._queue: queue.Queue[list[Noted] | None] = queue.Queue()
         self.lost = self._waiting = 0
+        self._counting = threading.Lock()  # of who brings states and who writes them
         self._thread = threading.Thread(target=self._write_on, name="rlsched-log", daemon=True)
         self._thread.start()
 
     def take(self, noted: list[Noted]) -> None:
         """Have some states written; never waits."""
-        if self._waiting >= WAITING:
-            self.lost += len(noted)
-            return
-        self._waiting += len(noted)
+        with self._counting:
+            if self._waiting >= WAITING:
+                self.lost += len(noted)
+                return
+            self._waiting += len(noted)
         self._queue.put(noted)
 
     def _write_on(self) -> None:
         while (some := self._queue.get()) is not None:
-            self._waiting -= len(some)
+            with self._counting:
+                self._waiting -= len(some)
             try:
                 self._journal.take(some)
             except OSError as error:
-                self.lost += len(some)
+                self._miss(len(some))
                 LOG.error("%d states are not in the journal: %s", len(some), error)
             for one in some:
                 try:
                     self._write(one)
                 except Exception:  # whatever is wrong with one, the others are to be written
-                    self.lost += 1
+                    self._miss(1)
                     LOG.exception("a state of %s is not in the dataset", one.state.cluster)
+
+    def _miss(self, states: int) -> None:
+        with self._counting:
+            self.lost += states
 
     def _write(self, noted: Noted) -> None:
         key = (noted.policy, noted.version)

@@ -118,8 +118,6 @@ class Logbook:
         self._site = Site.of(policy.scenario, policy.num_resources, max_jobs, heuristic.order)
         self.shape = shape_of(policy.scenario, policy.num_resources)
         self._costs = [TERMS.index(name) for name in self.shape.costs]
-        weights = policy.scenario.objective.reward
-        self._weights = np.array([weights.get(name, 0.0) for name in TERMS])  # type: ignore[call-overload]
         self._longest = GAP_S // self._site.tick_s
         self._streams: dict[str, Stream] = {}
         self._episodes: list[list[dict[str, Any]]] = []
@@ -257,7 +255,7 @@ class Logbook:
     def _book(self, stream: Stream, earned: NDArray[np.float64]) -> None:
         if stream.open is not None:
             discount = self.scenario.objective.gamma**stream.open.ticks
-            stream.open.reward += discount * float(self._weights @ earned)
+            stream.open.reward += discount * float(stream.room.sim.rules.weights @ earned)
             stream.open.costs -= discount * earned[self._costs]
 
     def _close(self, stream: Stream) -> None:
