@@ -167,7 +167,7 @@ def copied(words: list[str], folder: Path, written: Path) -> None:
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    yield Shell(start_ray(num_cpus=4, include_dashboard=False))
+    yield Shell(start_ray(num_cpus=4))
     ray.shutdown()
 
 

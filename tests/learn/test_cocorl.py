@@ -50,7 +50,7 @@ OWN = (
 @pytest.fixture(scope="module", autouse=True)
 def four_cpus() -> Iterator[None]:
     """A Ray with room for so many processes, however few this machine runs at once."""
-    start_ray(num_cpus=4, include_dashboard=False)
+    start_ray(num_cpus=4)
     yield
     ray.shutdown()
 

@@ -44,7 +44,7 @@ LEFT_BYTES = 200_000
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[None]:
-    start_ray(num_cpus=4, include_dashboard=False)
+    start_ray(num_cpus=4)
     yield
     ray.shutdown()
 

@@ -53,7 +53,7 @@ BROKEN = {"appo": DyingAPPO, "ppo": DyingPPO}
 def session() -> Iterator[None]:
     """Dying is pickled whole: other processes do not know this file."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    start_ray(num_cpus=3, include_dashboard=False)
+    start_ray(num_cpus=3)
     yield
     ray.shutdown()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

@@ -363,7 +363,7 @@ SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "wor
 @pytest.fixture(scope="module")
 def four_cpus() -> Iterator[None]:
     """A Ray with room for so many processes, however few this machine runs at once."""
-    start_ray(num_cpus=4, include_dashboard=False)
+    start_ray(num_cpus=4)
     yield
     ray.shutdown()
 

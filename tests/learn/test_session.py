@@ -43,13 +43,22 @@ def test_what_plays_is_as_urgent_as_what_learns(monkeypatch: pytest.MonkeyPatch)
     assert not ray.is_initialized()
 
 
-def control_processes() -> list[Path]:
-    """Ray's, that this process has started; zombies have no command."""
+def test_ray_starts_nothing_that_nobody_asks() -> None:
+    """Each of them is a Python process for whose start Ray waits."""
+    with ray_session(None):
+        assert len(control_processes()) == 1
+        assert len(control_processes("raylet/raylet")) == 1
+        for name in ("dashboard/dashboard.py", "monitor.py"):
+            assert not control_processes(name)
+
+
+def control_processes(name: str = "gcs_server") -> list[Path]:
+    """Ray's, that this process has started, by a part of their commands; zombies have none."""
     found = []
     for pid in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((pid / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and "gcs_server" in (pid / "cmdline").read_text():
+            if parent == os.getpid() and name in (pid / "cmdline").read_text():
                 found.append(pid)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile

@@ -144,7 +144,7 @@ def stopped(folders: Path) -> Iterator[dict[str, Stopped]]:
 @pytest.fixture(scope="module")
 def session(stopped: dict[str, Stopped]) -> Iterator[None]:
     """One Ray for everything that trains in this process, after the others are out of the way."""
-    start_ray(num_cpus=2, include_dashboard=False)
+    start_ray(num_cpus=2)
     yield
     ray.shutdown()
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[None]:
-    start_ray(num_cpus=1, include_dashboard=False)
+    start_ray(num_cpus=1)
     yield
     ray.shutdown()
 
