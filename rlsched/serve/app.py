@@ -1,8 +1,8 @@
 """The service on Ray Serve: replicas that decide, and one actor in which their accounts come together.
 
 `build` is what `serve run`, `serve deploy` and a RayService name as import path: `rlsched.serve.app:build`,
-with the fields of `ServeConfig` as arguments. What decides is imported where it does, by replicas: whoever
-starts them has no use for torch, which takes a second.
+with the fields of `ServeConfig` as arguments; `rlsched serve` starts `build_apart`. What decides is imported
+where it does, by replicas: whoever starts them has no use for torch, which takes a second.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ LOG = logging.getLogger("ray.serve")
 
 NAME = "rlsched"
 """Of the application."""
+
+LEDGER = "ledger"
+APART = f"{NAME}-{LEDGER}"
+"""Names of the ledger's deployment, and of its application where it is one of its own."""
 
 COLLECTED_AFTER = (50_000, 20, 100)
 """Objects until Python looks for rubbish: a batch makes a million that are none, and at the usual 700 half of
@@ -98,14 +102,16 @@ class Teller:
     """The ledger as a replica knows it.
 
     Args:
-        keeper: who keeps it.
+        keeper: who keeps it; None: is not there yet, so what there is to tell is kept.
         replica: that tells.
         accounts: of this replica.
         logged: whether every state is wanted, not only the newest.
     """
 
-    def __init__(self, keeper: DeploymentHandle, replica: str, accounts: Accounts, *, logged: bool) -> None:
-        self._keeper, self._replica, self._accounts = keeper, replica, accounts
+    def __init__(
+        self, keeper: DeploymentHandle | None, replica: str, accounts: Accounts, *, logged: bool
+    ) -> None:
+        self.keeper, self._replica, self._accounts = keeper, replica, accounts
         self._most = LOGGED_AT_MOST if logged else None
         self._news = News(self._most)
         self._telling: asyncio.Task[None] | None = None
@@ -124,10 +130,12 @@ class Teller:
 
     async def tell(self) -> None:
         """Tell what is new."""
+        if self.keeper is None:
+            return
         news, self._news = self._news, News(self._most)
         try:
             await asyncio.wait_for(
-                self._keeper.take.remote(self._replica, self._accounts.samples(), news.clusters), PATIENCE_S
+                self.keeper.take.remote(self._replica, self._accounts.samples(), news.clusters), PATIENCE_S
             )
         except Exception as error:
             self._accounts.dropped(news.kept)
@@ -136,18 +144,23 @@ class Teller:
     async def metrics(self) -> bytes:
         """See `Ledger.metrics`."""
         await self.tell()
+        own = summed([self._accounts.samples()])  # this replica's alone are better than none
+        if self.keeper is None:
+            return own
         try:
-            found: bytes = await asyncio.wait_for(self._keeper.metrics.remote(), PATIENCE_S)
+            found: bytes = await asyncio.wait_for(self.keeper.metrics.remote(), PATIENCE_S)
         except Exception as error:  # of Ray's many
             LOG.warning("the ledger does not answer: %s", error)
-            return summed([self._accounts.samples()])  # this replica's alone are better than none
+            return own
         return found
 
     async def shown(self, cluster: str | None) -> Shown:
         """See `Ledger.shown`."""
         await self.tell()
+        if self.keeper is None:
+            raise LedgerAwayError("it is being started")
         try:
-            found: Shown = await asyncio.wait_for(self._keeper.shown.remote(cluster), PATIENCE_S)
+            found: Shown = await asyncio.wait_for(self.keeper.shown.remote(cluster), PATIENCE_S)
         except Exception as error:
             raise LedgerAwayError(str(error)) from None
         return found
@@ -158,10 +171,10 @@ class DecisionService:
 
     Args:
         config: the fields of `ServeConfig`.
-        keeper: of the ledger.
+        keeper: of the ledger; None: it is an application of its own, and comes later.
     """
 
-    def __init__(self, config: Mapping[str, Any], keeper: DeploymentHandle) -> None:
+    def __init__(self, config: Mapping[str, Any], keeper: DeploymentHandle | None = None) -> None:
         from rlsched.serve.desk import Desk
         from rlsched.serve.engine import Engine
         from rlsched.serve.http import Application
@@ -177,14 +190,19 @@ class DecisionService:
         self._app = Application(self._desk, accounts, self._teller, tokens)
         self._closing = threading.Event()
         gc.freeze()  # what is here will stay
-        threading.Thread(target=self._watch, name="rlsched-reload", daemon=True).start()
+        threading.Thread(target=self._watch, name="rlsched-watch", daemon=True).start()
 
     def __serve_build_asgi_app__(self) -> Application:
         """What Ray Serve asks a deployment for."""
         return self._app
 
     def _watch(self) -> None:
-        """Look for new versions of policies."""
+        """Look for the ledger until it is there, then for new versions of policies."""
+        while self._teller.keeper is None and not self._closing.wait(TELL_S):
+            try:
+                self._teller.keeper = serve.get_deployment_handle(LEDGER, APART)
+            except KeyError:
+                continue
         while not self._closing.wait(self._config.reload_s):
             try:
                 lines = self._desk.engine.reload()
@@ -220,6 +238,22 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         BadInputError: one does not fit.
     """
     config = validate(ServeConfig, args, "args")
+    service, keeper, fields = _deployments(config)
+    found: serve.Application = service.bind(fields, keeper.bind(fields))
+    return found
+
+
+def build_apart(config: ServeConfig) -> tuple[serve.Application, serve.Application]:
+    """The service, and its ledger as an application of its own (`APART`).
+
+    The ledger is started once the service answers: it would take a core from the first replica for a second.
+    """
+    service, keeper, fields = _deployments(config)
+    return service.bind(fields), keeper.bind(fields)
+
+
+def _deployments(config: ServeConfig) -> tuple[serve.Deployment, serve.Deployment, dict[str, Any]]:
+    """The service, the ledger, and what they are told."""
     fields = config.rooted().model_dump(mode="json")
     scaling, limits = config.scaling, config.limits
     quiet = LoggingConfig(enable_access_log=False, log_level="WARNING")
@@ -230,7 +264,7 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         "graceful_shutdown_wait_loop_s": 0.5,
     }
     keeper = serve.deployment(
-        BookKeeper, name="ledger", max_ongoing_requests=1000, ray_actor_options={"num_cpus": 0}, **common
+        BookKeeper, name=LEDGER, max_ongoing_requests=1000, ray_actor_options={"num_cpus": 0}, **common
     )
     replicas: dict[str, Any] = {"num_replicas": scaling.replicas}
     if scaling.most is not None:
@@ -250,5 +284,4 @@ def build(args: Mapping[str, Any]) -> serve.Application:
         **replicas,
         **common,
     )
-    found: serve.Application = service.bind(fields, keeper.bind(fields))
-    return found
+    return service, keeper, fields

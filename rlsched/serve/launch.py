@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import importlib.util
 import logging
 import os
@@ -12,14 +13,20 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
 from rlsched.serve.settings import ServeConfig
+
+if TYPE_CHECKING:
+    from ray.serve import RunTarget
 
 DRAINING_S = "3"
 """That Serve waits at least before it ends a replica, for those before it to hear of it."""
@@ -31,12 +38,15 @@ LOOK_S = 0.05
 LOOKS = 10
 """Seconds between looks whether the service answers, and looks after which it is asked what it does."""
 
+LEAN = "rlsched.serve.lean"
+"""Module to be imported before Serve is, here and by workers."""
+
 RETRY_BYTES = 1 << 18
 """Requests of at most that are asked again of another replica where one dies over them."""
 
 
 def prepare() -> None:
-    """Set what Ray Serve reads from the environment when it is imported; all that is set already stays.
+    """What there is to do before Ray Serve is imported: it reads the environment; what is set there stays.
 
     With HAProxy before the replicas, requests go to them directly; Serve's own proxy, in Python, answers 240
     requests/s where HAProxy answers 2,000 (two cores, the client beside it).
@@ -75,6 +85,7 @@ def prepare() -> None:
         }
     for name, value in values.items():
         os.environ.setdefault(name, value)
+    importlib.import_module(LEAN)
 
 
 def has_haproxy() -> bool:
@@ -134,34 +145,69 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
     from ray.serve.exceptions import RayServeException
 
     from rlsched.learn.session import ray_session
-    from rlsched.serve.app import NAME, build
+    from rlsched.serve.app import APART, NAME, build_apart
 
     for name in ("ray", "ray.serve"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # Ray's own figures are for its dashboard, which is not there, and its agents work for them all the time.
-    with ray_session(address, _system_config={"enable_metrics_collection": False}):
-        serve.start(
-            proxy_location=ProxyLocation.HeadOnly if address is None else ProxyLocation.EveryNode,
-            http_options=HTTPOptions(host=host, port=port),
-        )
+    service, ledger = build_apart(config.rooted())
+    start = partial(serve.start, http_options=HTTPOptions(host=host, port=port))
+    settings = {
+        # They are for Ray's dashboard, which is not there, and its agents work for them all the time.
+        "enable_metrics_collection": False,
+        "preload_python_modules": [LEAN],
+    }
+    with ray_session(address, _system_config=settings):
         try:
-            application = build(config.rooted().model_dump(mode="json"))
-            # Here we look ourselves, since Serve does once a second; a cluster may not be reached from here.
-            target = serve.RunTarget(application, NAME, "/")
-            serve.run_many([target], wait_for_applications_running=address is not None)
             if address is None:
-                _wait_for(host, port)
+                started = _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly))
+                _run(serve.RunTarget(service, NAME, "/"), wait=False)
+                _wait_for(host, port, started)
+                _run(serve.RunTarget(ledger, APART, None), wait=False)
+            else:
+                start(proxy_location=ProxyLocation.EveryNode)
+                _run(serve.RunTarget(service, NAME, "/"), serve.RunTarget(ledger, APART, None), wait=True)
         except (RayServeException, RuntimeError) as error:
             raise _refused(config, error) from None
         try:
             yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
         finally:
             with _silent():
-                if address is None:
+                for name in (NAME, APART):  # replicas tell the ledger to their end
+                    serve.delete(name)
+                if address is None:  # on a cluster, what else is served there goes on
                     serve.shutdown()
                     ray.shutdown()
-                else:
-                    serve.delete(NAME)  # on a cluster, what else is served there goes on
+
+
+def _run(*targets: RunTarget, wait: bool) -> None:
+    """Deploy; here we look ourselves, since Serve does once a second, but a cluster may not be reached."""
+    from ray import serve
+
+    serve.run_many(targets, wait_for_applications_running=wait)
+
+
+def _start_meanwhile(start: Callable[[], object]) -> Future[object]:
+    """Start Serve in a thread, and wait for its controller alone.
+
+    Serve waits for its proxies, too, which hear of replicas whenever those come: there is no need to.
+
+    Returns:
+        What becomes of the start.
+    """
+    import ray
+    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
+
+    threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rlsched-start")
+    started = threads.submit(start)
+    threads.shutdown(wait=False)
+    while not started.done():
+        try:
+            ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+        except ValueError:
+            time.sleep(LOOK_S)
+        else:
+            break
+    return started
 
 
 @contextmanager
@@ -187,11 +233,17 @@ def _silent() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _wait_for(host: str, port: int) -> None:
+def _wait_for(host: str, port: int, started: Future[object]) -> None:
     """Wait until the service answers.
+
+    Args:
+        host: it listens at.
+        port: likewise.
+        started: what becomes of Serve's start.
 
     Raises:
         RuntimeError: it does not come up.
+        TimeoutError: proxies do not.
     """
     from ray import serve
 
@@ -201,6 +253,8 @@ def _wait_for(host: str, port: int) -> None:
     while not _answers(host, port):
         asked += 1
         if asked % LOOKS == 0:
+            if started.done():
+                started.result()
             found = serve.status().applications[NAME]
             if found.status in {"DEPLOY_FAILED", "UNHEALTHY"}:
                 raise RuntimeError(found.message)
