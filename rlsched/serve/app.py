@@ -197,12 +197,14 @@ class DecisionService:
         return self._app
 
     def _watch(self) -> None:
-        """Look for the ledger until it is there, then for new versions of policies."""
+        """Look for the ledger until it answers, then for new versions of policies."""
         while self._teller.keeper is None and not self._closing.wait(TELL_S):
             try:
-                self._teller.keeper = serve.get_deployment_handle(LEDGER, APART)
-            except KeyError:
-                continue
+                keeper = serve.get_deployment_handle(LEDGER, APART)
+                keeper.metrics.remote().result(timeout_s=PATIENCE_S)
+            except (KeyError, TimeoutError):
+                continue  # it is not known yet, or being started
+            self._teller.keeper = keeper
         while not self._closing.wait(self._config.reload_s):
             try:
                 lines = self._desk.engine.reload()

@@ -130,7 +130,8 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
             cwd=ROOT,
             stdout=subprocess.PIPE,
         )
-        time.sleep(3)
+        # What a replica has told nobody dies with it, and the ledger comes after the service.
+        until(lambda: all(b"log_lost" in service.get("/metrics")[1] for _ in range(6)), "the ledger")
         second = export_policy(tmp_path / "run-2", folder).fingerprint[:16]
         until(lambda: {version() for _ in range(6)} == {second}, "the new version")
         before = service.replicas()
