@@ -41,6 +41,7 @@ def serve(
     output.check_file("--out", target, (".html",))
 
     from rlsched.files import write_whole
+    from rlsched.serve.drawing import counted
     from rlsched.serve.journal import read_journal
     from rlsched.serve.log import POLICIES
     from rlsched.serve.page import page
@@ -57,8 +58,9 @@ def serve(
         ) from None
     write_whole(target, page(policies, shown, live=False).encode())
     console = output.people(json)
-    console.print(f"drawn        {shown.lately.states:,} states of {shown.cluster} to {target}")
-    console.print(f"others       {', '.join(shown.clusters[1:]) or 'none'} (--cluster NAME)")
+    console.print(f"drawn        {counted(shown.lately.states, 'state')} of {shown.cluster} to {target}")
+    others = ", ".join(name for name in shown.clusters if name != shown.cluster)
+    console.print(f"others       {others or 'none'} (--cluster NAME)")
     if json is not None:
         told = {"schema": 1, "page": str(target), "cluster": shown.cluster, "states": shown.lately.states}
         output.write_json(json, told)

@@ -111,7 +111,9 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
 
     for name, folder in config.policies.items():
         if not (folder / "policy.json").is_file():
-            remedy = f"name a folder that rlsched export wrote, as in: rlsched export {folder} runs/policy"
+            remedy = "name a folder that rlsched export wrote"
+            if folder.is_dir():
+                remedy += f", as in: rlsched export {folder} runs/policy"
             raise BadInputError(f"policies.{name}", f"{str(folder)!r} holds no exported policy", remedy)
     read_tokens(config.token_file)
     if config.fallback is not None:

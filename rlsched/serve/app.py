@@ -30,7 +30,7 @@ from rlsched.serve.recorder import (
     summed,
 )
 from rlsched.serve.settings import ServeConfig
-from rlsched.serve.tokens import read_tokens
+from rlsched.serve.tokens import Tokens
 from rlsched.settings import validate
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ class DecisionService:
         accounts = Accounts()
         replica = serve.get_replica_context().replica_id.unique_id
         self._teller = Teller(keeper, replica, accounts, logged=self._config.log is not None)
-        tokens = read_tokens(self._config.token_file)
-        self._app = Application(self._desk, accounts, self._teller, tokens)
+        self._tokens = Tokens(self._config.token_file)
+        self._app = Application(self._desk, accounts, self._teller, self._tokens)
         self._closing = threading.Event()
         gc.freeze()  # what is here will stay
         threading.Thread(target=self._watch, name="rlsched-watch", daemon=True).start()
@@ -197,7 +197,7 @@ class DecisionService:
         return self._app
 
     def _watch(self) -> None:
-        """Look for the ledger until it answers, then for new versions of policies."""
+        """Look for the ledger until it answers, then for new versions of policies and new tokens."""
         while self._teller.keeper is None and not self._closing.wait(TELL_S):
             try:
                 keeper = serve.get_deployment_handle(LEDGER, APART)
@@ -211,7 +211,7 @@ class DecisionService:
             except Exception:  # the next version may be better
                 LOG.exception("policies were not looked at for new versions")
                 continue
-            for line in lines:
+            for line in [*lines, *self._tokens.renew()]:
                 LOG.warning("%s", line)
 
     def check_health(self) -> None:

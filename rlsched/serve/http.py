@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -41,6 +40,7 @@ from rlsched.serve.schema import (
     RunningJob,
     WaitingJob,
 )
+from rlsched.serve.tokens import Tokens
 
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -93,16 +93,15 @@ class Application:
         desk: that decides.
         accounts: of this replica.
         ledger: of all replicas.
-        tokens: one of which a request must bear; none: anyone may ask.
+        tokens: one of which a request must bear.
 
     Attributes:
         pages: all that is not asked often.
     """
 
-    def __init__(self, desk: Desk, accounts: Accounts, ledger: Ledger, tokens: Sequence[str] = ()) -> None:
-        self._desk, self._accounts, self._ledger = desk, accounts, ledger
+    def __init__(self, desk: Desk, accounts: Accounts, ledger: Ledger, tokens: Tokens) -> None:
+        self._desk, self._accounts, self._ledger, self._tokens = desk, accounts, ledger, tokens
         self._limits = desk.engine.config.limits
-        self._tokens = [token.encode() for token in tokens]
         self._asked: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/v1/decisions": self._decide,
             "/v1/decisions:batch": self._decide_many,
@@ -138,11 +137,7 @@ class Application:
             await respond(send, HTTPStatus.OK, content)
 
     def _check_token(self, path: str, headers: Mapping[bytes, bytes]) -> None:
-        if not self._tokens or path in OPEN:
-            return
-        given = bearer(headers.get(b"authorization", b""))
-        # All are looked at, however early one matches: how long it takes tells nothing.
-        if not any([hmac.compare_digest(given, token) for token in self._tokens]):
+        if path not in OPEN and not self._tokens.allow(bearer(headers.get(b"authorization", b""))):
             problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 
@@ -302,7 +297,8 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
             remedy = suggested(unknown[1], PARTS[lists[-1]] if lists else decoder.type)
         raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; {remedy}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"body: {str(error) or 'nested too deeply'}; send JSON in UTF-8"
+        problem = f"body: {str(error) or 'nested too deeply'}" if content else "body: is empty"
+        problem += "; send JSON in UTF-8"
         raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from None
 
 

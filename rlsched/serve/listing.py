@@ -20,6 +20,9 @@ ROWS = 40
 
 DECISIONS = 30
 
+SAID = 3
+"""Decisions of a shadow that are told."""
+
 LAST_S = 253_402_300_799.0
 """The end of the year 9999; no calendar goes on."""
 
@@ -149,4 +152,8 @@ def _by_whom(one: Noted) -> str:
 def _agreed(answer: Answer) -> str:
     if answer.agrees is None:
         return NOTHING
-    return "agree" if answer.agrees else "differ"
+    if answer.agrees or answer.shadow is None:
+        return "agree" if answer.agrees else "differ"
+    said = (f"{inert(one.job, 24)} {WORDS.get(one.action, one.action)}" for one in answer.shadow[:SAID])
+    more = ", …" if len(answer.shadow) > SAID else ""
+    return f"differ; the policy: {', '.join(said) or 'nothing'}{more}"

@@ -83,11 +83,11 @@ def page(policies: list[dict[str, object]], shown: Shown, *, live: bool = True) 
     asked = known[0]
     if kept:
         asked = next((one for one in known if one.name == kept[-1].policy), asked)
-        title = f"{inert(shown.cluster)}: decisions of {inert(asked.name)}"
+        title = f"{inert(shown.cluster)}: decisions of policy {inert(asked.name)}"
         parts = [_head(title, asked, kept[-1], shown, clock), *_body(asked, noted, kept, shown, clock)]
     elif shown.cluster is not None:
-        title = f"{inert(shown.cluster)}: decisions of {inert(asked.name)}"
-        parts = [f"<h1>{title}</h1>\n{_others(shown)}", _only_counted(shown.lately.states)]
+        title = f"{inert(shown.cluster)}: decisions of policy {inert(asked.name)}"
+        parts = [f"<h1>{title}</h1>\n{_others(shown, live=live)}", _only_counted(shown.lately.states)]
     else:
         title = f"{inert(asked.name)}: nothing was decided yet"
         parts = [f"<h1>{title}</h1>", _how_to_ask(asked)]
@@ -127,7 +127,7 @@ def _head(title: str, asked: Asked, newest: Noted, shown: Shown, clock: float | 
     if clock is not None:
         facts["Replicas"] = f"{shown.replicas:,}"
     items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    return f"<h1>{title}</h1>\n{_others(shown)}<dl>{items}</dl>"
+    return f"<h1>{title}</h1>\n{_others(shown, live=clock is not None)}<dl>{items}</dl>"
 
 
 def _mode(asked: Asked, newest: Noted) -> str:
@@ -137,9 +137,9 @@ def _mode(asked: Asked, newest: Noted) -> str:
     return f"the policy decides; where it fails, {heuristic} does"
 
 
-def _others(shown: Shown) -> str:
-    """Links to all clusters, where there are several."""
-    if len(shown.clusters) < 2:
+def _others(shown: Shown, *, live: bool) -> str:
+    """Links to all clusters, where there are several and somebody answers."""
+    if not live or len(shown.clusters) < 2:
         return ""
     here = ' aria-current="page"'
     links = "".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 
 from rlsched.errors import BadInputError
@@ -33,3 +34,38 @@ def read_tokens(path: Path | None) -> list[str]:
             remedy = f"use {LEAST} ASCII characters or more, as of 'openssl rand -hex 32'"
             raise BadInputError(str(path), problem, remedy)
     return tokens
+
+
+class Tokens:
+    """Those of a file, as it is now.
+
+    Args:
+        path: of the file; None: anyone may ask.
+
+    Raises:
+        BadInputError: see `read_tokens`.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known = [token.encode() for token in read_tokens(path)]
+
+    def allow(self, given: bytes) -> bool:
+        """Whether it is one of them, or none is wanted."""
+        # All are looked at, however early one matches: how long it takes tells nothing.
+        return not self._known or any([hmac.compare_digest(given, token) for token in self._known])
+
+    def renew(self) -> list[str]:
+        """Read the file again; while it means nothing, those hold that did.
+
+        Returns:
+            What has changed, or why it could not, in words.
+        """
+        try:
+            known = [token.encode() for token in read_tokens(self._path)]
+        except BadInputError as error:
+            return [f"tokens stay what they were: {error}"]
+        if known == self._known:
+            return []
+        self._known = known
+        return ["tokens are those now that stand in the file"]

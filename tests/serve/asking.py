@@ -14,6 +14,7 @@ from rlsched.serve.engine import Engine
 from rlsched.serve.http import Application
 from rlsched.serve.recorder import Accounts, Book, News, Noted, Shown
 from rlsched.serve.settings import ServeConfig
+from rlsched.serve.tokens import Tokens
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -60,17 +61,17 @@ class Service:
 
     Args:
         policies: name -> folder, or one folder.
-        tokens: one of which requests must bear.
         settings: further fields of `ServeConfig`.
     """
 
-    def __init__(self, policies: Any, tokens: Iterable[str] = (), **settings: Any) -> None:
+    def __init__(self, policies: Any, **settings: Any) -> None:
         config = ServeConfig.model_validate({"policies": policies, **settings})
         self.engine = Engine(config)
         self.desk = Desk(self.engine)
         self.accounts = Accounts()
         self.ledger = OwnLedger(self.accounts)
-        self.app = Application(self.desk, self.accounts, self.ledger, list(tokens))
+        self.tokens = Tokens(config.token_file)
+        self.app = Application(self.desk, self.accounts, self.ledger, self.tokens)
         self.loop = asyncio.new_event_loop()
 
     def close(self) -> None:

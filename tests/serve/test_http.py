@@ -126,8 +126,9 @@ def test_bodies_are_cut_short(service: Service, hpc: Path) -> None:
     assert (reply.status, reply.json["error"]) == (422, "states: 65 of them; send at most 64")
 
 
-def test_tokens(hpc: Path) -> None:
-    service = Service(hpc, [TOKEN, "another-token-of-enough-length"])
+def test_tokens(hpc: Path, tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(f"{TOKEN}\nanother-token-of-enough-length\n")
+    service = Service(hpc, token_file=tmp_path / "tokens")
     for path, body in (
         ("/v1/decisions", example(hpc)),
         ("/v1/policy", None),
@@ -149,6 +150,40 @@ def test_tokens(hpc: Path) -> None:
             assert service.ask(path, body, authorization=f"Basic {basic}").status == status
     assert service.ask("/healthz").status == 200
     service.close()
+
+
+def test_tokens_are_those_that_stand_in_the_file_now(hpc: Path, tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(f"{TOKEN}\n")
+    service = Service(hpc, token_file=path)
+    new = "another-token-of-enough-length"
+
+    def allowed() -> list[bool]:
+        asked = [service.ask("/v1/policy", authorization=f"Bearer {token}") for token in (TOKEN, new)]
+        return [reply.status == 200 for reply in asked]
+
+    assert service.tokens.renew() == []
+    assert allowed() == [True, False]
+    path.write_text(f"{TOKEN}\n{new}\n")
+    assert service.tokens.renew() == ["tokens are those now that stand in the file"]
+    assert allowed() == [True, True]
+    path.write_text(f"{new}\n")
+    service.tokens.renew()
+    assert allowed() == [False, True]
+    for nothing in ("", "short\n"):
+        path.write_text(nothing)
+        (line,) = service.tokens.renew()
+        assert line.startswith(f"tokens stay what they were: {path}: ")
+        assert allowed() == [False, True]
+    path.unlink()
+    assert len(service.tokens.renew()) == 1
+    assert allowed() == [False, True]
+    service.close()
+
+
+def test_a_body_that_is_empty_is_told_so(service: Service) -> None:
+    reply = service.ask("/v1/decisions", b"")
+    assert (reply.status, reply.json["error"]) == (400, "body: is empty; send JSON in UTF-8")
 
 
 def test_too_many_at_once_are_sent_away(hpc: Path) -> None:

@@ -47,7 +47,7 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_says_who_decided_and_when() -> None:
     read = Read(page(POLICIES, shown([busy()], ["west"])))
-    assert read.text.count("west: decisions of hpc") == 2  # title and heading
+    assert read.text.count("west: decisions of policy hpc") == 2  # title and heading
     for words in ("0123456789abcdef", "lublin-256", "where it fails, fcfs:easy does", "3 s ago"):
         assert words in read.text
     assert [tag for tag in read.tags if tag in {"h1", "h2"}] == ["h1", *["h2"] * 4]
@@ -61,6 +61,14 @@ def test_shadow_is_told_of() -> None:
     read = Read(page(POLICIES, shown([replace(one, answer=answer)])))
     assert "shadow: fcfs:easy decides" in read.text
     assert read.tile("fallbacks") == ["0", "the policy always answered"]
+
+
+def test_what_a_shadow_would_do_instead_is_told_of() -> None:
+    one = busy()
+    would = [Decision(f"s{k}", "start", one.state.now) for k in range(4)]
+    for shadow, words in ((would, "differ; the policy: s0 starts, s1 starts, s2 starts, …"), ([], "nothing")):
+        answer = answered(one.answer.decisions, "fallback", "shadow", agrees=False, shadow=shadow)
+        assert words in Read(page(POLICIES, shown([replace(one, answer=answer)]))).text
 
 
 def test_tiles_count() -> None:
@@ -153,7 +161,7 @@ def test_nothing_decided_says_how_to_ask() -> None:
 def test_states_that_were_only_counted_are_told_of() -> None:
     some = Shown(["a", "b"], "a", Lately(states=1234, compared=1234), 1)
     read = Read(page(POLICIES, some))
-    assert "a: decisions of hpc" in read.text
+    assert "a: decisions of policy hpc" in read.text
     assert "1,234 states decided, none of which is kept here" in read.text
     assert read.values("a", "href") == ["?cluster=a", "?cluster=b"]
 
@@ -165,6 +173,8 @@ def test_links_lead_to_the_other_clusters() -> None:
     assert [parse_qs(urlsplit(link).query)["cluster"] for link in links] == [[name] for name in names]
     assert all(link.startswith("?cluster=") for link in links)
     assert read.values("a", "aria-current") == ["page"]
+    recorded = Read(page(POLICIES, shown([busy()], names), live=False))
+    assert not recorded.values("a", "href")  # nobody answers there
 
 
 @pytest.mark.parametrize("words", HOSTILE)

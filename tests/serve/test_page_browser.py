@@ -231,7 +231,7 @@ def test_what_would_slip_in_is_not_run_either(
     text = told("before").replace("<h1>", f"{slipped}<h1>")
     site.answers = lambda path, count: (200, text)
     document, console = browse()
-    assert "<title>default: decisions of hpc</title>" in document
+    assert "<title>default: decisions of policy hpc</title>" in document
     assert set(site.asked) == {"/"}
     assert console != []  # the browser says what it refused
 
