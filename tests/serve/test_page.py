@@ -65,7 +65,7 @@ def test_shadow_is_told_of() -> None:
 
 def test_what_a_shadow_would_do_instead_is_told_of() -> None:
     one = busy()
-    would = [Decision(f"s{k}", "start", one.state.now) for k in range(4)]
+    would = [Decision(f"s{k}", "start", one.state.now, None) for k in range(4)]
     for shadow, words in ((would, "differ; the policy: s0 starts, s1 starts, s2 starts, …"), ([], "nothing")):
         answer = answered(one.answer.decisions, "fallback", "shadow", agrees=False, shadow=shadow)
         assert words in Read(page(POLICIES, shown([replace(one, answer=answer)]))).text
