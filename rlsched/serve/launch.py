@@ -8,6 +8,7 @@ import importlib.util
 import logging
 import os
 import platform
+import random
 import shutil
 import socket
 import sys
@@ -15,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -40,6 +41,9 @@ LOOKS = 10
 
 LEAN = "rlsched.serve.lean"
 """Module to be imported before Serve is, here and by workers."""
+
+QUIET_PORTS = range(20_000, 30_000)
+"""Below those that systems give away (from 32,768) and Serve's (30,000), above Ray's workers' (to 19,999)."""
 
 RETRY_BYTES = 1 << 18
 """Requests of at most that are asked again of another replica where one dies over them."""
@@ -96,11 +100,15 @@ def has_haproxy() -> bool:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody has now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
+    """A port of this machine that nobody has now, and that no system gives to somebody who wants any.
+
+    Ray's processes want dozens while they start; of two services at most one in ten thousand meets another.
+    """
+    for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("", port))
+            return port
+    raise OSError("there is no free port")
 
 
 def check_port(host: str, port: int) -> None:
@@ -139,44 +147,55 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         BadInputError: a policy cannot be served, or there is no such cluster.
     """
     prepare()
+    from rlsched.learn.session import ray_session
+
+    for name in ("ray", "ray.serve"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    settings = {
+        # They are for Ray's dashboard, which is not there, and its agents work for them all the time.
+        "enable_metrics_collection": False,
+        # All processes that are started want it: the first of them have it when they are asked for.
+        "preload_python_modules": [LEAN, "ray.serve"],
+    }
+    with ray_session(address, _system_config=settings), _served(config, host, port, address) as url:
+        yield url
+
+
+@contextmanager
+def _served(config: ServeConfig, host: str, port: int, address: str | None) -> Iterator[str]:
+    """Start Serve and the service; see `serving`.
+
+    It imports Serve no sooner than Ray is there: processes that Ray starts do so at the same time.
+    """
     import ray
     from ray import serve
     from ray.serve.config import HTTPOptions, ProxyLocation
     from ray.serve.exceptions import RayServeException
 
-    from rlsched.learn.session import ray_session
     from rlsched.serve.app import APART, NAME, build_apart
 
-    for name in ("ray", "ray.serve"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     service, ledger = build_apart(config.rooted())
     start = partial(serve.start, http_options=HTTPOptions(host=host, port=port))
-    settings = {
-        # They are for Ray's dashboard, which is not there, and its agents work for them all the time.
-        "enable_metrics_collection": False,
-        "preload_python_modules": [LEAN],
-    }
-    with ray_session(address, _system_config=settings):
-        try:
-            if address is None:
-                started = _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly))
-                _run(serve.RunTarget(service, NAME, "/"), wait=False)
-                _wait_for(host, port, started)
-                _run(serve.RunTarget(ledger, APART, None), wait=False)
-            else:
-                start(proxy_location=ProxyLocation.EveryNode)
-                _run(serve.RunTarget(service, NAME, "/"), serve.RunTarget(ledger, APART, None), wait=True)
-        except (RayServeException, RuntimeError) as error:
-            raise _refused(config, error) from None
-        try:
-            yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
-        finally:
-            with _silent():
-                for name in (NAME, APART):  # replicas tell the ledger to their end
-                    serve.delete(name)
-                if address is None:  # on a cluster, what else is served there goes on
-                    serve.shutdown()
-                    ray.shutdown()
+    try:
+        if address is None:
+            started = _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly))
+            _run(serve.RunTarget(service, NAME, "/"), wait=False)
+            _wait_for(host, port, started)
+            _run(serve.RunTarget(ledger, APART, None), wait=False)
+        else:
+            start(proxy_location=ProxyLocation.EveryNode)
+            _run(serve.RunTarget(service, NAME, "/"), serve.RunTarget(ledger, APART, None), wait=True)
+    except (RayServeException, RuntimeError) as error:
+        raise _refused(config, error) from None
+    try:
+        yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
+    finally:
+        with _silent():
+            for name in (NAME, APART):  # replicas tell the ledger to their end
+                serve.delete(name)
+            if address is None:  # on a cluster, what else is served there goes on
+                serve.shutdown()
+                ray.shutdown()
 
 
 def _run(*targets: RunTarget, wait: bool) -> None:
