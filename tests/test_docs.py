@@ -23,7 +23,7 @@ import ray
 
 from rlsched.cli.main import main
 from rlsched.learn.session import start_ray
-from rlsched.serve.launch import free_port
+from rlsched.serve.launch import free_ports
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
@@ -101,7 +101,7 @@ class Shell:
     def _served(self, words: list[str], folder: Path) -> tuple[int | None, str]:
         """Start a service that goes on until `close`; well if it is ready to be asked."""
         told = folder / "service.json"
-        self._port = free_port()
+        self._port = free_ports(1)[0]
         served = [sys.executable, "-m", "rlsched", *words, "--port", str(self._port), "--json", str(told)]
         with (folder / "service.txt").open("wb") as said:
             self._service = subprocess.Popen(

@@ -22,7 +22,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.serve.artefact import example_request
 from rlsched.serve.describing import describe
-from rlsched.serve.launch import free_port
+from rlsched.serve.launch import free_ports
 from rlsched.serve.load import Job, Load, load_of
 from rlsched.serve.schema import BatchRequest, ClusterState
 from rlsched.sim.simulator import VectorSimulator
@@ -192,7 +192,7 @@ def running(command: Sequence[str], room: Path) -> Iterator[Service]:
     Raises:
         RuntimeError: it does not come up.
     """
-    told, port = room / "service.json", free_port()
+    told, port = room / "service.json", free_ports(1)[0]
     told.unlink(missing_ok=True)
     began = time.perf_counter()
     with _process([*command, "--port", str(port), "--json", str(told)], room) as process:
@@ -205,7 +205,7 @@ def running(command: Sequence[str], room: Path) -> Iterator[Service]:
 def running_stock(script: Path, folder: Path) -> Iterator[Service]:
     """The stock service, likewise."""
     with tempfile.TemporaryDirectory() as scratch:
-        room, port = Path(scratch), free_port()
+        room, port = Path(scratch), free_ports(1)[0]
         began = time.perf_counter()
         with _process([str(script), str(folder), str(port)], room) as process:
             while "serving" not in (room / "log").read_text("utf-8", "replace"):

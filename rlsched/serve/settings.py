@@ -70,11 +70,11 @@ class ServeConfig(Frozen):
         return {"default": value} if isinstance(value, str | Path) else value
 
     def rooted(self) -> ServeConfig:
-        """With folders named from the root: replicas run elsewhere."""
+        """With folders named from the root: replicas run elsewhere. Links stay: they may lead on tomorrow."""
         return self.model_copy(
             update={
-                "policies": {name: path.resolve() for name, path in self.policies.items()},
-                "token_file": None if self.token_file is None else self.token_file.resolve(),
-                "log": None if self.log is None else self.log.resolve(),
+                "policies": {name: path.absolute() for name, path in self.policies.items()},
+                "token_file": None if self.token_file is None else self.token_file.absolute(),
+                "log": None if self.log is None else self.log.absolute(),
             }
         )

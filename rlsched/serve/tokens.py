@@ -47,7 +47,7 @@ class Tokens:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self._path, self._said = path, ""
         self._known = [token.encode() for token in read_tokens(path)]
 
     def allow(self, given: bytes) -> bool:
@@ -59,12 +59,14 @@ class Tokens:
         """Read the file again; while it means nothing, those hold that did.
 
         Returns:
-            What has changed, or why it could not, in words.
+            What has changed, or why it could not, in words; nothing twice in a row.
         """
         try:
             known = [token.encode() for token in read_tokens(self._path)]
         except BadInputError as error:
-            return [f"tokens stay what they were: {error}"]
+            said, self._said = self._said, str(error)
+            return [] if said == self._said else [f"tokens stay what they were: {error}"]
+        self._said = ""
         if known == self._known:
             return []
         self._known = known

@@ -21,13 +21,14 @@ from rlsched.learn.policy import load_policy
 from rlsched.learn.sections import Network
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
+from rlsched.serve import recorder
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.desk import LEFT_BEHIND
 from rlsched.serve.journal import Journal, read_journal
 from rlsched.serve.log import ServiceLog
 from rlsched.serve.logbook import Logbook
-from rlsched.serve.recorder import Noted
-from rlsched.serve.schema import DecisionRequest
+from rlsched.serve.recorder import CLUSTERS, LATELY, News, Noted
+from rlsched.serve.schema import Answer, ClusterState, DecisionRequest, WaitingJob
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import read_tokens
 
@@ -371,3 +372,36 @@ def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: 
     manifest = read_manifest(tmp_path / "b")
     assert check(tmp_path / "b", manifest) == []
     assert manifest.episodes >= 3
+
+
+def told_of(cluster: str, jobs: int = 1) -> Noted:
+    queue = [WaitingJob(id=k, demand=[1], submit=0, requested=60) for k in range(jobs)]
+    return Noted(0.0, "hpc", "0", ClusterState(now=0, cluster=cluster, waiting=queue), Answer([], "policy"))
+
+
+def test_what_nobody_is_told_of_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger may be late, or never come."""
+    news = News(None)
+    for k in range(10 * CLUSTERS):
+        assert news.note([told_of(f"cluster {k}")] * (LATELY // 2)) == 0
+    assert list(news.clusters) == [f"cluster {k}" for k in range(9 * CLUSTERS, 10 * CLUSTERS)]
+    news.note([told_of(f"cluster {10 * CLUSTERS - 1}")] * LATELY)
+    newest = news.clusters[f"cluster {10 * CLUSTERS - 1}"]
+    assert (len(newest.noted), newest.states) == (LATELY, LATELY // 2 + LATELY)
+    monkeypatch.setattr(recorder, "LATELY_JOBS", 1000)
+    news.note([told_of("large", 300)] * 7)
+    assert (len(news.clusters["large"].noted), news.clusters["large"].jobs) == (3, 900)
+
+
+def test_what_a_log_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    news = News(10)
+    assert news.note([told_of("a")] * 8) == 0
+    assert news.note([told_of("b")] * 5) == 3
+    assert {name: (len(one.noted), one.states) for name, one in news.clusters.items()} == {
+        "a": (8, 8),
+        "b": (2, 5),
+    }
+    monkeypatch.setattr(recorder, "TOLD_JOBS", 1000)
+    news = News(10)
+    assert news.note([told_of("a", 400)] * 3) == 1
+    assert news.kept == 2

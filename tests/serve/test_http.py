@@ -14,6 +14,8 @@ import pytest
 
 from rlsched.serve.http import describe
 from rlsched.serve.recorder import summed
+from rlsched.serve.settings import ServeConfig
+from rlsched.serve.tokens import Tokens
 
 from .asking import TOKEN, Service, example
 from .malformed import Writer
@@ -174,11 +176,27 @@ def test_tokens_are_those_that_stand_in_the_file_now(hpc: Path, tmp_path: Path) 
         path.write_text(nothing)
         (line,) = service.tokens.renew()
         assert line.startswith(f"tokens stay what they were: {path}: ")
+        assert service.tokens.renew() == []  # not every two seconds
         assert allowed() == [False, True]
     path.unlink()
     assert len(service.tokens.renew()) == 1
     assert allowed() == [False, True]
     service.close()
+
+
+def test_a_link_to_tokens_may_lead_elsewhere_tomorrow(tmp_path: Path) -> None:
+    """So do secrets that Kubernetes mounts."""
+    for number in (1, 2):
+        (tmp_path / f"tokens-{number}").write_text(f"{number}-{TOKEN}\n")
+    link = tmp_path / "tokens"
+    link.symlink_to("tokens-1")
+    config = ServeConfig.model_validate({"policies": "runs/policy", "token_file": link}).rooted()
+    tokens = Tokens(config.token_file)
+    assert tokens.allow(f"1-{TOKEN}".encode())
+    link.unlink()
+    link.symlink_to("tokens-2")
+    tokens.renew()
+    assert [tokens.allow(f"{number}-{TOKEN}".encode()) for number in (1, 2)] == [False, True]
 
 
 def test_a_body_that_is_empty_is_told_so(service: Service) -> None:

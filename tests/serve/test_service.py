@@ -22,7 +22,7 @@ import rlsched
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.launch import free_port
+from rlsched.serve.launch import free_ports
 from rlsched.serve.load import Job, load_of
 
 from .asking import TOKEN, example
@@ -45,7 +45,7 @@ class Running:
     """`rlsched serve` in a process."""
 
     def __init__(self, tmp: Path, *arguments: object) -> None:
-        self.port, self.told = free_port(), tmp / "service.json"
+        self.port, self.told = free_ports(1)[0], tmp / "service.json"
         self.mark = uuid.uuid4().hex
         self.log = (tmp / "log.txt").open("w+b")
         command = [
