@@ -142,17 +142,16 @@ class Teller:
             LOG.warning("the ledger could not be told: %s", error)
 
     async def metrics(self) -> bytes:
-        """See `Ledger.metrics`."""
+        """See `Ledger.metrics`; without a ledger this replica's alone, which are better than none."""
         await self.tell()
-        own = summed([self._accounts.samples()])  # this replica's alone are better than none
-        if self.keeper is None:
-            return own
-        try:
-            found: bytes = await asyncio.wait_for(self.keeper.metrics.remote(), PATIENCE_S)
-        except Exception as error:  # of Ray's many
-            LOG.warning("the ledger does not answer: %s", error)
-            return own
-        return found
+        if self.keeper is not None:
+            try:
+                found: bytes = await asyncio.wait_for(self.keeper.metrics.remote(), PATIENCE_S)
+            except Exception as error:  # of Ray's many
+                LOG.warning("the ledger does not answer: %s", error)
+            else:
+                return found
+        return summed([self._accounts.samples()])
 
     async def shown(self, cluster: str | None) -> Shown:
         """See `Ledger.shown`."""
