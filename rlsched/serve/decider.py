@@ -17,7 +17,8 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.policy import Player, TrainedPolicy
 from rlsched.scenario import Scenario
-from rlsched.serve.reading import Id, Read, Site, read_states
+from rlsched.serve.columns import Id
+from rlsched.serve.reading import Read, Site, read_states
 from rlsched.serve.schema import ClusterState, Decision, Reason
 from rlsched.sim.orders import PLACEMENTS, placed_by
 from rlsched.sim.priorities import PRIORITIES

@@ -1,0 +1,253 @@
+"""The jobs of many clusters as columns, checked to the last field.
+
+Batches wait for this, so no line of Python is run for a job: C reads the fields of a list of them at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain, pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+from msgspec.structs import astuple
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import DemandArray, FloatArray, IntArray
+from rlsched.serve.schema import PlannedJob, RunningJob, WaitingJob
+from rlsched.sim.snapshot import PLANNED, READY, RUNNING, SUSPENDED, WAITING
+
+Job = RunningJob | WaitingJob | PlannedJob
+Id = int | str
+
+LISTS: dict[str, tuple[type[Job], int]] = {
+    "running": (RunningJob, RUNNING),
+    "planned": (PlannedJob, PLANNED),
+    "suspended": (WaitingJob, SUSPENDED),
+    "waiting": (WaitingJob, WAITING),
+}
+"""Lists of a state: what they hold, and where a job in them is."""
+
+NAMES = tuple(LISTS)
+
+TURN = np.zeros(len({RUNNING, PLANNED, SUSPENDED, READY, WAITING}), np.int64)
+TURN[[RUNNING, PLANNED, SUSPENDED, READY, WAITING]] = range(len(TURN))
+"""By place: the order in which the jobs of a cluster stand; those that run take their units first."""
+
+NOT_GIVEN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Jobs of clusters one after the other, by `TURN`; times in seconds.
+
+    Attributes:
+        where: (cluster,) what stands before its fields in messages.
+        whose: (job,) which cluster.
+        place: (job,) RUNNING, ... of the core.
+        listed: (job,) in which of `LISTS` it was sent.
+        within: (job,) where in that list.
+        ids: (job,)
+        submit: (job,) its start, where it is not given.
+        requested: (job,) what it asked for in all.
+        ran: (job,) before it was suspended; 0 where it was not.
+        at: (job,) when it is planned to start; 0 where it is not.
+        start: (job,) of one that runs; else 0.
+        expected_end: (job,) likewise.
+        qos: (job,)
+        demand: (job, resource) units.
+        queue_at_submit: (job,) or `NOT_GIVEN`, as the next two.
+        work_at_submit: (job,)
+        free_at_submit: (job,)
+    """
+
+    where: Sequence[str]
+    whose: IntArray
+    place: NDArray[np.int8]
+    listed: NDArray[np.int8]
+    within: IntArray
+    ids: NDArray[np.object_]
+    submit: IntArray
+    requested: IntArray
+    ran: IntArray
+    at: IntArray
+    start: IntArray
+    expected_end: IntArray
+    qos: FloatArray
+    demand: DemandArray
+    queue_at_submit: IntArray
+    work_at_submit: IntArray
+    free_at_submit: IntArray
+
+    @classmethod
+    def of(
+        cls, lists: Sequence[Sequence[Sequence[Job]]], where: Sequence[str], resources: int, *, queued: bool
+    ) -> Columns:
+        """Of all jobs of all clusters.
+
+        Args:
+            lists: (list, cluster, job) in the order of `LISTS`.
+            where: (cluster,) what stands before its fields in messages.
+            resources: that a demand must have.
+            queued: jobs that wait stand in the order of their submit times, not in that of their lists.
+
+        Raises:
+            BadInputError: a job stands there twice, or its demand is one of another cluster.
+        """
+        parts = [
+            _part(kind, place, listed, found, resources)
+            for listed, ((kind, place), found) in enumerate(zip(LISTS.values(), lists, strict=True))
+        ]
+        columns = cls(where, **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        short = columns.demand[:, 0] < 0
+        if short.any():
+            row = int(short.argmax())
+            kept = lists[columns.listed[row]][columns.whose[row]][columns.within[row]]
+            columns.refuse(
+                row, "demand", f"{len(kept.demand)} entries for {resources} resources", "send one for each"
+            )
+        turn = TURN[columns.place]
+        if queued:
+            by_submit = np.where(columns.place == WAITING, columns.submit, 0)
+            columns = columns.take(np.lexsort((by_submit, turn, columns.whose)))
+        else:
+            columns = columns.take(np.lexsort((turn, columns.whose)))
+        columns._check_names()
+        return columns
+
+    @property
+    def first(self) -> IntArray:
+        """(cluster + 1,) where the jobs of each begin."""
+        counts = np.bincount(self.whose, minlength=len(self.where))
+        return np.concatenate(([0], counts.cumsum()))
+
+    def demand_of(self, name: Id) -> IntArray:
+        """(cluster, resource) of its job of that name; 0 where it has none."""
+        found = np.zeros((len(self.where), self.demand.shape[1]), np.int64)
+        rows = np.flatnonzero(self.ids == name)
+        found[self.whose[rows]] = self.demand[rows]
+        return found
+
+    def take(self, rows: IntArray | NDArray[np.bool_]) -> Columns:
+        """These jobs, in this order."""
+        chosen = {field.name: getattr(self, field.name)[rows] for field in fields(self)[1:]}
+        return replace(self, **chosen)
+
+    def refuse(self, row: int, field: str, problem: str, remedy: str) -> NoReturn:
+        """Say which job of which list is wrong, as the client sent it."""
+        at = f"{self.where[self.whose[row]]}{NAMES[self.listed[row]]}[{self.within[row]}].{field}"
+        raise BadInputError(at, f"of job {self.ids[row]!r} {problem}", remedy)
+
+    def _check_names(self) -> None:
+        ids = self.ids.tolist()
+        for c, (begin, end) in enumerate(pairwise(self.first.tolist())):
+            if len({*ids[begin:end]}) < end - begin:
+                (twice, _), *_ = Counter(ids[begin:end]).most_common(1)
+                problem = f"job {twice!r} stands there twice"
+                raise BadInputError(f"{self.where[c]}waiting", problem, "name each once")
+
+    def check(self, now: IntArray, units: IntArray, tick_s: int, horizon: int) -> None:
+        """What must hold of every job, and of those that run together.
+
+        Args:
+            now: (cluster,) seconds.
+            units: (resource,) of all of them.
+            tick_s: seconds per tick.
+            horizon: ticks that are planned ahead.
+
+        Raises:
+            BadInputError: it does not.
+        """
+        now = now[self.whose]
+        running, planned = self.place == RUNNING, self.place == PLANNED
+        longest = f"is longer than the {horizon} ticks that are planned"
+        most = f"asks for more than the {units.tolist()} units of the cluster"
+        run_time = "send start + requested time"
+        wrong = (
+            (running & (self.start > now), "start", "is later than now", "list it as waiting"),
+            (self.submit > now, "submit", "is later than now", "send jobs that were submitted"),
+            (
+                running & (self.submit > self.start),
+                "submit",
+                "is later than its start",
+                "send its submit time",
+            ),
+            (
+                running & (self.expected_end <= self.start),
+                "expected_end",
+                "is not later than its start",
+                run_time,
+            ),
+            (planned & (self.at <= now), "at", "is not later than now", "list it as running, or as waiting"),
+            (planned & (-(-self.requested // tick_s) > horizon), "requested", longest, "list it as waiting"),
+            (self.demand.sum(axis=1) < 1, "demand", "asks for nothing", "ask for a unit"),
+            ((self.demand > units).any(axis=1), "demand", most, "send the cluster's units"),
+        )
+        for bad, field, problem, remedy in wrong:
+            if bad.any():
+                self.refuse(int(bad.argmax()), field, problem, remedy)
+        held = np.zeros((len(self.where), len(units)), np.int64)
+        np.add.at(held, self.whose[running], self.demand[running])
+        if (held > units).any():
+            c, r = np.argwhere(held > units)[0].tolist()
+            problem = f"hold {held[c, r]} of {units[r]} units"
+            raise BadInputError(f"{self.where[c]}running", problem, "send the cluster's units")
+
+
+def _part(
+    kind: type[Job], place: int, listed: int, lists: Sequence[Sequence[Job]], resources: int
+) -> dict[str, NDArray[Any]]:
+    """Columns of the jobs of one list of each cluster; a demand of another length begins with -1."""
+    jobs = [*chain.from_iterable(lists)]
+    count = len(jobs)
+    names = kind.__struct_fields__
+    flat = [*chain.from_iterable(map(astuple, jobs))]
+    told: dict[str, Sequence[Any]] = {name: flat[k :: len(names)] for k, name in enumerate(names)}
+    sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+    begins = sizes.cumsum() - sizes
+    start, expected_end = _column(told.get("start"), count), _column(told.get("expected_end"), count)
+    placed = np.full(count, place, np.int8)
+    if any(told.get("ready", ())):
+        placed[np.fromiter(told["ready"], np.bool_, count)] = READY
+    return {
+        "whose": np.repeat(np.arange(len(lists)), sizes),
+        "place": placed,
+        "listed": np.full(count, listed, np.int8),
+        "within": np.arange(count) - np.repeat(begins, sizes),
+        "ids": np.fromiter(told["id"], np.object_, count),
+        "submit": _column(told["submit"], count, start),
+        "requested": _column(told["requested"], count, expected_end - start),
+        "ran": _column(told.get("ran"), count),
+        "at": _column(told.get("at"), count),
+        "start": start,
+        "expected_end": expected_end,
+        "qos": np.fromiter(told["qos"], np.float64, count),
+        "demand": _demands(told["demand"], resources),
+        "queue_at_submit": _column(told.get("queue_at_submit"), count, NOT_GIVEN),
+        "work_at_submit": _column(told.get("work_at_submit"), count, NOT_GIVEN),
+        "free_at_submit": _column(told.get("free_at_submit"), count, NOT_GIVEN),
+    }
+
+
+def _demands(demands: Sequence[Sequence[int]], resources: int) -> DemandArray:
+    """(job, resource) where all have so many entries; of the others the first is -1."""
+    if set(map(len, demands)) <= {resources}:
+        flat: Iterable[int] = chain.from_iterable(demands)
+        return np.fromiter(flat, np.int32, len(demands) * resources).reshape(len(demands), resources)
+    fits = np.fromiter(map(len, demands), np.int64, len(demands)) == resources
+    return np.repeat(np.where(fits, 0, -1).astype(np.int32)[:, None], resources, axis=1)
+
+
+def _column(values: Sequence[int | None] | None, count: int, usual: IntArray | int = 0) -> IntArray:
+    """Whole numbers; where there is none, what is usual there."""
+    if values is None:
+        return np.full(count, usual, np.int64)
+    try:
+        return np.fromiter(values, np.int64, count)
+    except TypeError:  # some are None
+        known = np.array(values, np.float64)  # exact: all are below FAR
+    missing = np.isnan(known)
+    return np.where(missing, usual, np.where(missing, 0, known).astype(np.int64))
