@@ -10,6 +10,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -161,8 +162,12 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         # All processes that are started want it: the first of them have it when they are asked for.
         "preload_python_modules": [LEAN, "ray.serve"],
     }
-    with ray_session(address, _system_config=settings), _served(config, host, port, address):
-        yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
+    with ray_session(address, _system_config=settings):
+        if threading.current_thread() is threading.main_thread():
+            # Ray's own prints a trace and may break off in the middle of a start.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with _served(config, host, port, address):
+            yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
 
 
 @contextmanager

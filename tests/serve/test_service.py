@@ -167,3 +167,12 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path: Path) -> None:
     assert service.process.wait(timeout=PATIENCE_S) == 2
     (line,) = [line for line in service.said().splitlines() if line.startswith("error")]
     assert line.startswith(f"error: {tmp_path / 'policy'}: is damaged or of another version")
+
+
+def test_a_start_is_broken_off_as_ctrl_c_would(hpc: Path, tmp_path: Path) -> None:
+    service = Running(tmp_path, hpc)
+    until(lambda: bool(service.replicas()), "a replica")
+    service.process.send_signal(signal.SIGTERM)
+    assert service.process.wait(timeout=PATIENCE_S) == 130
+    assert service.said().splitlines() == ["interrupted"]
+    until(lambda: not service.replicas(), "the end of its replicas")
