@@ -103,12 +103,15 @@ RANGES = "Input should be greater than"
             "clustr=1",
             "clustr: unknown key; did you mean 'cluster'? use one of cluster, decision, description",
         ),
-        ("cluster.tick=1", "cluster.tick: unknown key; did you mean 'tick_s'? use one of resources, tick_s"),
+        (
+            "cluster.tick=1",
+            "cluster.tick: unknown key; did you mean 'tick_s'? use one of kill_at_requested, resources",
+        ),
         (
             "cluster.resources.0.unit=1",
             "cluster.resources.0.unit: unknown key; did you mean 'units'? use one of full_w, idle_w",
         ),
-        ("workload.file=1", "workload.file: unknown key; use one of kind, load, max_runtime_s"),
+        ("workload.file=1", "workload.file: unknown key; use one of daily_cycle, estimates, jobs, kind"),
         (
             "decision.widow=1",
             "decision.widow: unknown key; did you mean 'window'? use one of action_rule, admission, expiry",
@@ -190,8 +193,8 @@ def test_the_allowed_values_are_said(override: str, said: str) -> None:
             "mine: workload.rules: value 'x'; Input should be 'standard' or 'rlscheduler'",
         ),
         (
-            {"workload": {"kind": "swf", "file": "a", "load": 1}},
-            "mine: workload.load: unknown key; use one of enrich, file, kind, max_job_demand",
+            {"workload": {"kind": "swf", "file": "a", "rate": 1}},
+            "mine: workload.rate: unknown key; use one of enrich, estimates, file",
         ),
         (
             {"workload": {"kind": "swf", "file": "a", "training_jobs": [1]}},

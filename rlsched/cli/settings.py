@@ -70,16 +70,22 @@ def settings(
 
 
 def walk(
-    model: type[BaseModel], part: Literal["scenario", "training"], before: str = "", only: str = ""
+    model: type[BaseModel],
+    part: Literal["scenario", "training"],
+    before: str = "",
+    only: str = "",
+    told: set[type[BaseModel]] | None = None,
 ) -> Iterator[Setting]:
-    """Every setting of a model and of the models in it.
+    """Every setting of a model and of the models in it; those of several kinds are told of once.
 
     Args:
         model: whose fields are told.
         part: whose they are.
         before: path to the model.
         only: where it is one of several kinds, which.
+        told: kinds that were told of already.
     """
+    told = set() if told is None else told
     for name, field in model.model_fields.items():
         if name == "schema_version" or (only and name == "kind"):
             continue
@@ -88,13 +94,17 @@ def walk(
         if len(kinds) > 1:
             words = tuple(word for kind in kinds for word in _literal(kind.model_fields["kind"].annotation))
             yield Setting(f"{key}.kind", part, "", words, field.description or "")
-        elif not kinds or field.default is None:
+        if not kinds or field.default is None:
             doc = (field.description or "") + (f" ({only})" if only else "")
             yield Setting(key, part, _default(field.default), words, doc.strip())
         inside = f"{key}.0." if get_origin(field.annotation) is tuple else f"{key}."
         for kind in kinds:
-            told = "".join(_literal(kind.model_fields["kind"].annotation)) if len(kinds) > 1 else only
-            yield from walk(kind, part, inside, told)
+            if len(kinds) == 1:
+                yield from walk(kind, part, inside, only, told)
+            elif kind not in told:
+                told.add(kind)
+                word = "".join(_literal(kind.model_fields["kind"].annotation))
+                yield from walk(kind, part, inside, word, told)
 
 
 def _default(value: Any) -> str:

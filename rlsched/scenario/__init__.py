@@ -25,10 +25,16 @@ from rlsched.scenario.objective import (
 from rlsched.scenario.power import Battery, Power, PowerColumns
 from rlsched.scenario.workload import (
     Enrichment,
+    Estimates,
+    ExactEstimates,
+    GaussianEstimates,
     LublinWorkload,
     MaoWorkload,
+    MixtureWorkload,
+    ModelWorkload,
     PoissonWorkload,
     SwfWorkload,
+    TsafrirEstimates,
     Workload,
 )
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, shown, validate
@@ -44,8 +50,13 @@ __all__ = [
     "Decision",
     "Enrichment",
     "Episode",
+    "Estimates",
+    "ExactEstimates",
+    "GaussianEstimates",
     "LublinWorkload",
     "MaoWorkload",
+    "MixtureWorkload",
+    "ModelWorkload",
     "Objective",
     "Observation",
     "ObservationBlock",
@@ -56,6 +67,7 @@ __all__ = [
     "Scenario",
     "SwfWorkload",
     "Term",
+    "TsafrirEstimates",
     "Workload",
     "files",
     "given",
@@ -97,6 +109,9 @@ class Cluster(Frozen):
 
     tick_s: int = Field(1, ge=1, description="seconds per tick")
     resources: tuple[Resource, ...] = Field((Resource(),), min_length=1)
+    kill_at_requested: bool = Field(
+        False, description="end jobs at the time they asked for, whatever is left of their runtime"
+    )
 
 
 class Decision(Frozen):
@@ -246,17 +261,21 @@ class Scenario(Frozen):
     def _horizon_for_every_job(self) -> None:
         """A model draws no job that could never be planned; those of a trace are counted when it is read."""
         horizon, workload = self.decision.horizon, self.workload
-        if horizon is None or not isinstance(workload, PoissonWorkload | MaoWorkload):
-            return
-        name = "long" if workload.long[1] > workload.short[1] else "short"
-        longest = getattr(workload, name)[1]
-        if longest > horizon:
-            raise SettingError(
-                "decision.horizon",
-                f"value {horizon} is shorter than the longest job, {longest} ticks (workload.{name}), which "
-                "could never be planned",
-                f"set at least {longest}, or shorter jobs",
-            )
+        models: dict[str, Workload] = {"workload": workload}
+        if isinstance(workload, MixtureWorkload):
+            models = {f"workload.parts.{k}.workload": part.workload for k, part in enumerate(workload.parts)}
+        for where, model in models.items():
+            if horizon is None or not isinstance(model, PoissonWorkload | MaoWorkload):
+                continue
+            name = "long" if model.long[1] > model.short[1] else "short"
+            longest = getattr(model, name)[1]
+            if longest > horizon:
+                raise SettingError(
+                    "decision.horizon",
+                    f"value {horizon} is shorter than the longest job, {longest} ticks ({where}.{name}), "
+                    "which could never be planned",
+                    f"set at least {longest}, or shorter jobs",
+                )
 
     def _terms_that_are_counted(self) -> None:
         objective = self.objective

@@ -5,25 +5,125 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlsched.settings import Frozen, SettingError
 
 
-class LublinWorkload(Frozen):
+class ExactEstimates(Frozen):
+    """Users ask for what their jobs take."""
+
+    kind: Literal["exact"]
+
+
+class GaussianEstimates(Frozen):
+    """Users err by a normally distributed share of the runtime [H eq. 2.6]."""
+
+    kind: Literal["gaussian"]
+    nu: float = Field(1.0, ge=0, description="standard deviation of the error, as a share of the runtime")
+    side: Literal["two", "over", "under"] = Field(
+        "two", description="over: they ask for too much only; under: for too little only"
+    )
+    seed: int = Field(0, ge=0, description="of the errors of a trace's jobs")
+
+
+class TsafrirEstimates(Frozen):
+    """Users ask for one of few round values, of which twenty hold nearly all jobs (JSSPP 2005)."""
+
+    kind: Literal["tsafrir"]
+    longest_s: int | None = Field(
+        None, ge=60, description="that may be asked for; left out: the longest job, in whole hours"
+    )
+    seed: int = Field(0, ge=0, description="of what the jobs of a trace ask for")
+
+
+Estimates = Annotated[ExactEstimates | GaussianEstimates | TsafrirEstimates, Field(discriminator="kind")]
+
+
+class Jobs(Frozen):
+    """What all workloads have in common."""
+
+    estimates: Estimates | None = Field(
+        None, description="what users ask for; left out: exact, or what a trace says"
+    )
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Above0 = Annotated[float, Field(gt=0)]
+Gamma = tuple[Above0, Above0]
+
+
+class LublinParameters(Frozen):
+    """Parameters of the Lublin-Feitelson model; what is left out is as it was fitted."""
+
+    serial: Share | None = Field(None, description="share of jobs on one processor")
+    power_of_two: Share | None = Field(None, description="share of jobs whose size is a power of two")
+    size_low: float | None = Field(None, ge=0, description="log2 of the smallest size of parallel jobs")
+    size_middle: float | None = Field(
+        None, ge=0, description="log2 below the largest size, where large sizes begin"
+    )
+    size_high: float | None = Field(
+        None, ge=0, description="log2 of the largest size; left out: the whole machine, or as it was fitted"
+    )
+    size_first: Share | None = Field(None, description="share of sizes that are not large")
+    runtime_first: Gamma | None = Field(None, description="(shape, scale) of ln(runtime in s), short jobs")
+    runtime_second: Gamma | None = Field(None, description="(shape, scale) of ln(runtime in s), long jobs")
+    runtime_mix: tuple[float, float] | None = Field(
+        None, description="(per processor, constant) of the share of short jobs"
+    )
+    arrival: Gamma | None = Field(None, description="(shape, scale) of ln(gap in s) at rush hours")
+    arrival_all_day: Above0 | None = Field(None, description="factor on that shape, for the whole day")
+    cycle: Gamma | None = Field(
+        None,
+        description="(shape, scale) of arrivals over the half-hours of a day that begins at half past five",
+    )
+
+    @model_validator(mode="after")
+    def _shares(self) -> LublinParameters:
+        total = (self.serial or 0.0) + (self.power_of_two or 0.0)
+        if total > 1:
+            raise SettingError(
+                "serial", f"and power_of_two are {total:g} of all jobs", "set at most 1 in sum"
+            )
+        return self
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not left out."""
+        return self.model_dump(exclude_none=True)
+
+
+class LublinWorkload(Jobs):
     """Jobs drawn from the Lublin-Feitelson model (JPDC 63(11), 2003)."""
 
     kind: Literal["lublin"]
+    jobs: Literal["all", "batch", "interactive", "apart"] = Field(
+        "all",
+        description="which jobs it was fitted to; all: without telling interactive from batch jobs; apart: "
+        "both, each with its own parameters, in queues 0 and 1",
+    )
     load: float | None = Field(
         None,
         gt=0,
         description="offered work / capacity; arrivals are stretched to it; left out: the model's own",
     )
     max_runtime_s: int | None = Field(None, ge=1, description="longer jobs are drawn again")
+    daily_cycle: bool = Field(True, description="whether more jobs come at some hours than at others")
+    parameters: LublinParameters = LublinParameters()
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> LublinWorkload:
+        if self.jobs == "apart" and self.parameters.given:
+            name = next(iter(self.parameters.given))
+            raise SettingError(
+                f"parameters.{name}",
+                "means nothing where interactive and batch jobs each have their own",
+                "set workload.jobs to all, batch or interactive",
+            )
+        return self
 
 
 Ticks = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -37,7 +137,7 @@ def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
     return value
 
 
-class PoissonWorkload(Frozen):
+class PoissonWorkload(Jobs):
     """Poisson arrivals of short and long jobs with qos [G 4.4.1]."""
 
     kind: Literal["poisson"]
@@ -54,7 +154,7 @@ class PoissonWorkload(Frozen):
     _ordered = field_validator("short", "long", "high_qos", "low_qos")(ordered)
 
 
-class MaoWorkload(Frozen):
+class MaoWorkload(Jobs):
     """Bernoulli arrivals of jobs with one dominant resource [Mao et al. 2016, 4.1]."""
 
     kind: Literal["mao"]
@@ -83,13 +183,23 @@ class Enrichment(Frozen):
     _ordered = field_validator("high_qos", "low_qos")(ordered)
 
 
-class SwfWorkload(Frozen):
+class SwfWorkload(Jobs):
     """Jobs read from a trace in the Standard Workload Format."""
 
     kind: Literal["swf"]
     file: Path
     rules: Literal["standard", "rlscheduler"] = Field(
         "standard", description="rlscheduler: the loading rules of that simulator, for published figures"
+    )
+    load: float | None = Field(
+        None,
+        gt=0,
+        description="offered work / capacity of the whole trace; arrivals are moved together, or apart",
+    )
+    resample: Literal["no", "training", "always"] = Field(
+        "no",
+        description="put episodes together from days drawn with replacement, those of training or those of "
+        "evaluation as well, each from its own part of the trace",
     )
     training_jobs: tuple[int, int | None] | None = Field(
         None, description="rows [from, to) that training may see; left out: the first 80 %"
@@ -105,6 +215,24 @@ class SwfWorkload(Frozen):
     value_scale: float = Field(1.0, gt=0, description="factor on every job's value")
 
 
+ModelWorkload = Annotated[LublinWorkload | PoissonWorkload | MaoWorkload, Field(discriminator="kind")]
+
+
+class Part(Frozen):
+    """One of several models."""
+
+    share: float = Field(1.0, gt=0, description="of episodes, beside those of the others")
+    workload: ModelWorkload
+
+
+class MixtureWorkload(Frozen):
+    """Every episode is drawn from one of several models."""
+
+    kind: Literal["mixture"]
+    parts: tuple[Part, ...] = Field(min_length=1)
+
+
 Workload = Annotated[
-    LublinWorkload | SwfWorkload | PoissonWorkload | MaoWorkload, Field(discriminator="kind")
+    LublinWorkload | SwfWorkload | PoissonWorkload | MaoWorkload | MixtureWorkload,
+    Field(discriminator="kind"),
 ]

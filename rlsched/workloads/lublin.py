@@ -7,9 +7,9 @@ with the constants of the authors' program m_lublin99.c. Written anew, a whole e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import floor, lgamma, log, log2
+from math import exp, floor, lgamma, log, log2
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class LublinModel:
         power_of_two: share of jobs whose size is rounded to a power of two.
         size_low: log2 of processors, lower end of the first uniform distribution of sizes.
         size_middle: log2 of processors below the whole machine, where the second one takes over.
+        size_high: log2 of processors, the largest size; None, or where that is more: the whole machine.
         size_first: probability of the first uniform distribution of sizes.
         runtime_first: (shape, scale) of the gamma distribution of ln(runtime in s) of short jobs.
         runtime_second: (shape, scale) of the one of long jobs.
@@ -48,7 +49,7 @@ class LublinModel:
             jobs are longer.
         arrival: (shape, scale) of the gamma distribution of ln(gap between rush-hour arrivals in s).
         arrival_all_day: factor from the shape of rush hours to that of the whole day.
-        cycle: (shape, scale) of the gamma distribution of jobs over the slots of a day.
+        cycle: (shape, scale) of the gamma distribution of jobs over a day's slots; None: all slots alike.
         longest_log_runtime: ln(s); longer runtimes are drawn again.
         longest_log_gap: ln(s); longer gaps are drawn again.
         load: offered work / capacity, as the expected processors x runtime of a job over the machine
@@ -62,20 +63,21 @@ class LublinModel:
     power_of_two: float = 0.576
     size_low: float = 0.8
     size_middle: float = 2.5
+    size_high: float | None = None
     size_first: float = 0.86
     runtime_first: tuple[float, float] = (4.2, 0.94)
     runtime_second: tuple[float, float] = (312.0, 0.03)
     runtime_mix: tuple[float, float] = (-0.0054, 0.78)
     arrival: tuple[float, float] = (10.2303, 0.4871)
     arrival_all_day: float = 1.0225
-    cycle: tuple[float, float] = (8.1737, 3.9631)
+    cycle: tuple[float, float] | None = (8.1737, 3.9631)
     longest_log_runtime: float = 12.0
     longest_log_gap: float = 13.0
     load: float | None = None
     max_runtime_s: int | None = None
 
     @classmethod
-    def batch(cls, *, load: float | None = None, max_runtime_s: int | None = None) -> LublinModel:
+    def batch(cls) -> LublinModel:
         """The parameters for batch jobs only: the model with the interactive jobs left out."""
         return cls(
             serial=0.2927,
@@ -89,20 +91,39 @@ class LublinModel:
             arrival=(6.0415, 0.8531),
             arrival_all_day=1.0519,
             cycle=(6.1271, 5.2740),
-            load=load,
-            max_runtime_s=max_runtime_s,
         )
 
-    def draw(self, rng: np.random.Generator, jobs: int, processors: int) -> JobTable:
+    @classmethod
+    def interactive(cls) -> LublinModel:
+        """The parameters for interactive jobs only, which are short and never wider than 45 processors."""
+        return cls(
+            serial=0.1541,
+            power_of_two=0.625,
+            size_low=1.0,
+            size_middle=2.5,
+            size_high=5.5,
+            size_first=0.705,
+            runtime_first=(3.8351, 0.6605),
+            runtime_second=(7.073, 0.6856),
+            runtime_mix=(-0.0118, 0.9156),
+            arrival=(6.5510, 0.6621),
+            arrival_all_day=0.9797,
+            cycle=(8.9186, 3.6680),
+        )
+
+    def draw(
+        self, rng: np.random.Generator, jobs: int, processors: int, begin: int | None = None
+    ) -> JobTable:
         """Draw jobs in the order of their arrival, with exact estimates.
 
-        The first job comes at a random moment of the first day, as often at each as jobs do: like the
-        first job of a window cut anywhere from a long trace.
+        Left to itself, the first job comes at a random moment of the first day, as often at each as jobs
+        do: like the first job of a window cut anywhere from a long trace.
 
         Args:
             rng: where all randomness comes from.
             jobs: number of jobs, >= 1.
             processors: size of the machine and of the widest job, >= 1.
+            begin: seconds from the first midnight, at which some gap between two jobs goes on already.
 
         Returns:
             Times in seconds; submit counts from the first midnight; requested is the runtime.
@@ -117,7 +138,14 @@ class LublinModel:
             while len(again := np.flatnonzero(runtimes > self.max_runtime_s)):
                 sizes[again] = self._sizes(rng, len(again), processors)
                 runtimes[again] = self._runtimes(rng, sizes[again])
-        return JobTable.build(submit=self._arrivals(rng, jobs, stretch), runtime=runtimes, demand=sizes)
+        submit = self._arrivals(rng, jobs, stretch, begin)
+        return JobTable.build(submit=submit, runtime=runtimes, demand=sizes)
+
+    @property
+    def longest_runtime_s(self) -> int:
+        """Seconds that no job exceeds."""
+        longest = int(exp(self.longest_log_runtime))
+        return longest if self.max_runtime_s is None else min(longest, self.max_runtime_s)
 
     def natural_load(self, processors: int) -> float:
         """Expected offered work / capacity with gaps as they come, whatever `load` asks for."""
@@ -127,6 +155,7 @@ class LublinModel:
     def _size_range(self, processors: int) -> tuple[float, float, float]:
         """Low, middle and high end of log2(size); small machines squeeze them, serial ones to 0."""
         high = log2(processors)
+        high = high if self.size_high is None else min(high, self.size_high)
         low = min(self.size_low, high)
         return low, max(low, high - self.size_middle), high
 
@@ -154,7 +183,7 @@ class LublinModel:
             logs[again] = rng.standard_gamma(shape) * scale
         return np.exp(logs).astype(np.int64)
 
-    def _arrivals(self, rng: np.random.Generator, jobs: int, stretch: float) -> IntArray:
+    def _arrivals(self, rng: np.random.Generator, jobs: int, stretch: float, begin: int | None) -> IntArray:
         """Submit times in seconds, ascending.
 
         Gaps are drawn in rush-hour time, of which a slot holds as much as its share of a day's jobs;
@@ -165,15 +194,49 @@ class LublinModel:
         while len(again := np.flatnonzero(logs > self.longest_log_gap)):
             logs[again] = rng.standard_gamma(shape * self.arrival_all_day, len(again)) * scale
         gaps = np.exp(logs) * stretch
-        gaps[0] = rng.random() * DAY_S
+        rush, slots = _rush_seconds(self.cycle), np.arange(SLOTS + 1) * float(SLOT_S)
+        if begin is None:
+            gaps[0] = rng.random() * DAY_S
+        else:
+            midnight = begin // DAY_S * DAY_S
+            gaps[0] = rng.random() * gaps[0] + midnight + np.interp(begin - midnight, slots, rush)
         day, within = np.divmod(np.cumsum(gaps), DAY_S)
-        clock = np.interp(within, _rush_seconds(self.cycle), np.arange(SLOTS + 1) * float(SLOT_S))
-        return (day * DAY_S + clock).astype(np.int64)
+        return (day * DAY_S + np.interp(within, rush, slots)).astype(np.int64)
+
+
+def draw_apart(
+    models: tuple[LublinModel, ...], rng: np.random.Generator, jobs: int, processors: int
+) -> JobTable:
+    """Draw jobs of several kinds that come side by side, each in a queue of its own: 0, 1, ...
+
+    Args:
+        models: one of each kind.
+        rng: where all randomness comes from.
+        jobs: of all kinds together, >= 1.
+        processors: as for `LublinModel.draw`.
+    """
+    first = models[0].draw(rng, jobs, processors)
+    begin = int(first.submit[0])
+    tables = [first, *(model.draw(rng, jobs, processors, begin) for model in models[1:])]
+
+    def column(name: str) -> IntArray:
+        return np.concatenate([getattr(table, name) for table in tables])
+
+    table = JobTable.build(
+        submit=column("submit"),
+        runtime=column("runtime"),
+        demand=column("demand"),
+        queue=np.repeat(np.arange(len(tables)), jobs),
+    )
+    table = table.take(np.argsort(table.submit, kind="stable")[:jobs])
+    return replace(table, id=np.arange(1, jobs + 1))
 
 
 @lru_cache(maxsize=64)
-def _rush_seconds(cycle: tuple[float, float]) -> FloatArray:
+def _rush_seconds(cycle: tuple[float, float] | None) -> FloatArray:
     """(slots + 1,) seconds of rush-hour time gone by at the start of each slot; DAY_S at the end."""
+    if cycle is None:
+        return np.linspace(0.0, DAY_S, SLOTS + 1)
     edges = np.arange(FIRST_SLOT, FIRST_SLOT + SLOTS + 1) - 0.5
     share = np.diff([_gamma_integral(*cycle, edge, 0.0) for edge in edges])
     share = np.roll(share, FIRST_SLOT - 1)  # the k-th slot of the distribution is clock slot k - 1

@@ -70,3 +70,10 @@ def whole_nodes(jobs: JobTable, cluster: Cluster) -> JobTable:
     if (nodes == 1).all():
         return jobs
     return replace(jobs, demand=-(-jobs.demand // nodes) * nodes)
+
+
+def at_requested(jobs: JobTable, cluster: Cluster) -> JobTable:
+    """The same jobs as they run on a machine that may end them at the time they asked for."""
+    if not cluster.kill_at_requested:
+        return jobs
+    return replace(jobs, runtime=np.minimum(jobs.runtime, jobs.requested))

@@ -65,6 +65,11 @@ class MaoModel:
             tuple(span(workload.other, most) for most in largest),
         )
 
+    @property
+    def longest(self) -> int:
+        """Ticks that a job may run."""
+        return max(self.workload.short[1], self.workload.long[1])
+
     def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
         """Draw jobs in the order of their arrival, the first at tick 0.
 

@@ -57,6 +57,11 @@ class PoissonModel:
         busiest = max(mean / unit for mean, unit in zip(mean_demand(largest), units, strict=True))
         return cls(workload, largest, workload.load / (busiest * mean_runtime(workload)))
 
+    @property
+    def longest(self) -> int:
+        """Ticks that a job may run."""
+        return max(self.workload.short[1], self.workload.long[1])
+
     def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
         """Draw jobs in the order of their arrival.
 

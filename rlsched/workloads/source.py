@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import exp
 from pathlib import Path
 
+import numpy as np
+
 from rlsched.errors import BadInputError
-from rlsched.scenario import Cluster, LublinWorkload, MaoWorkload, PoissonWorkload, Scenario, SwfWorkload
+from rlsched.jobs import JobTable
+from rlsched.scenario import (
+    Cluster,
+    LublinWorkload,
+    MixtureWorkload,
+    ModelWorkload,
+    PoissonWorkload,
+    Scenario,
+    SwfWorkload,
+)
 from rlsched.workloads import swf
+from rlsched.workloads.days import DAY_S, Days, with_load
 from rlsched.workloads.enrich import enrich
 from rlsched.workloads.episodes import EpisodeJobs, Source, Supply
+from rlsched.workloads.estimates import estimated
 from rlsched.workloads.limits import within_limits
-from rlsched.workloads.lublin import LublinModel
-from rlsched.workloads.machine import resolved, usable_units, whole_nodes
+from rlsched.workloads.machine import at_requested, resolved, usable_units, whole_nodes
 from rlsched.workloads.mao import MaoModel
-from rlsched.workloads.models import LublinJobs, Model, ModelSource
+from rlsched.workloads.models import EstimatedJobs, LublinJobs, MixedModels, Model, ModelSource
 from rlsched.workloads.poisson import PoissonModel
 from rlsched.workloads.traces import TraceSource, Windows
 
 __all__ = ["EpisodeJobs", "ModelSource", "Source", "TraceSource", "open_source"]
+
+ESTIMATES_STREAM = 0x657374
+"""Marks the random stream of what users ask for."""
 
 TRAINING_SHARE = 0.8
 """Share of a trace, from its beginning, that training sees where the scenario does not say."""
@@ -40,11 +54,8 @@ def open_source(scenario: Scenario) -> Source:
     return _open_model(scenario, scenario.workload)
 
 
-def _open_model(scenario: Scenario, workload: LublinWorkload | PoissonWorkload | MaoWorkload) -> ModelSource:
-    if isinstance(workload, LublinWorkload):
-        _one_resource(scenario.cluster, "leave one resource")
-    name = "Lublin" if isinstance(workload, LublinWorkload) else workload.kind
-    cluster = resolved(scenario.cluster, None, f"workload: the {name} model")
+def _open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) -> ModelSource:
+    cluster = resolved(scenario.cluster, None, f"workload: the {workload.kind} model")
     jobs, ticks = scenario.episode.jobs, scenario.episode.max_ticks
     if jobs is None and ticks is None:
         raise BadInputError(
@@ -55,12 +66,11 @@ def _open_model(scenario: Scenario, workload: LublinWorkload | PoissonWorkload |
     if scenario.episode.offsets:
         raise BadInputError("episode.offsets", "are rows of a trace", "leave them out with a model")
     model: Model
-    if isinstance(workload, LublinWorkload):
-        model = _lublin(workload, cluster, scenario.decision.horizon)
-    elif isinstance(workload, PoissonWorkload):
-        model = PoissonModel.of(workload, cluster)
+    if isinstance(workload, MixtureWorkload):
+        models = tuple(_model(scenario, part.workload, cluster) for part in workload.parts)
+        model = MixedModels(models, tuple(part.share for part in workload.parts))
     else:
-        model = MaoModel.of(workload, cluster)
+        model = _model(scenario, workload, cluster)
     return ModelSource(
         cluster=cluster,
         model=model,
@@ -70,20 +80,31 @@ def _open_model(scenario: Scenario, workload: LublinWorkload | PoissonWorkload |
     )
 
 
+def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Model:
+    model: Model
+    horizon = scenario.decision.horizon
+    if isinstance(workload, LublinWorkload):
+        model = _lublin(workload, cluster, horizon)
+    elif isinstance(workload, PoissonWorkload):
+        model = PoissonModel.of(workload, cluster)
+    else:
+        model = MaoModel.of(workload, cluster)
+    if workload.estimates is None:
+        return model
+    return EstimatedJobs(model, workload.estimates, cluster.tick_s, horizon)
+
+
 def _lublin(workload: LublinWorkload, cluster: Cluster, horizon: int | None) -> LublinJobs:
-    processors = usable_units(cluster.resources[0])
-    model = LublinModel(load=workload.load, max_runtime_s=workload.max_runtime_s)
-    model.natural_load(processors)  # refuses impossible limits now, not at a reset
-    longest = int(exp(model.longest_log_runtime))
-    if workload.max_runtime_s is not None:
-        longest = min(longest, workload.max_runtime_s)
-    if horizon is not None and longest > horizon * cluster.tick_s:
+    _one_resource(cluster, "leave one resource")
+    jobs = LublinJobs.of(workload, usable_units(cluster.resources[0]), cluster.tick_s)
+    if horizon is not None and jobs.longest > horizon:
+        longest = max(model.longest_runtime_s for model in jobs.models)
         raise BadInputError(
             "workload.max_runtime_s",
             f"jobs of up to {longest} s do not fit decision.horizon {horizon} of {cluster.tick_s} s each",
             f"set at most {horizon * cluster.tick_s}, or a longer horizon or cluster.tick_s",
         )
-    return LublinJobs(model, processors, cluster.tick_s)
+    return jobs
 
 
 def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
@@ -93,10 +114,15 @@ def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     trace = _read(workload.file, workload.rules, scenario.cluster.tick_s)
     cluster = resolved(scenario.cluster, trace.processors, name)
     jobs = trace.jobs if workload.enrich is None else enrich(trace.jobs, workload.enrich, cluster)
+    jobs = _asked_for(jobs, workload, cluster.tick_s)
     jobs, counts = within_limits(
         whole_nodes(jobs, cluster), cluster.resources[0], workload, scenario.decision.horizon, name
     )
-    trace = replace(trace, jobs=jobs, repairs=trace.repairs | counts)
+    jobs = _at_load(jobs, workload, usable_units(cluster.resources[0]), name)
+    overdue = int((jobs.runtime > jobs.requested).sum())
+    if cluster.kill_at_requested and overdue:
+        counts["ended_at_requested"] = overdue
+    trace = replace(trace, jobs=at_requested(jobs, cluster), repairs=trace.repairs | counts)
     windows = _windows(scenario, workload, trace, counts)
     return TraceSource(
         cluster=cluster,
@@ -106,7 +132,53 @@ def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
         training_rows=_training_rows(scenario, workload, windows),
         offsets=scenario.episode.offsets,
         supply=_supply(scenario, cluster),
+        days=_days(workload, trace.jobs, windows, cluster.tick_s),
+        resample_evaluation=workload.resample == "always",
     )
+
+
+def _asked_for(jobs: JobTable, workload: SwfWorkload, tick_s: int) -> JobTable:
+    """The same jobs with other requests, the same for a job in whatever episode it is shown."""
+    estimates = workload.estimates
+    seed = getattr(estimates, "seed", 0)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(ESTIMATES_STREAM,)))
+    return estimated(jobs, estimates, rng, tick_s, int(jobs.runtime.max()) * tick_s)
+
+
+def _at_load(jobs: JobTable, workload: SwfWorkload, units: int, name: str) -> JobTable:
+    if workload.load is None:
+        return jobs
+    if workload.rules == "rlscheduler":
+        raise BadInputError(
+            "workload.load",
+            f"value {workload.load:g} under workload.rules rlscheduler, whose figures are for its own",
+            "leave it out, or set workload.rules: standard",
+        )
+    if jobs.submit[0] == jobs.submit[-1]:
+        raise BadInputError(
+            "workload.load",
+            f"value {workload.load:g}: all jobs of {name} come at once",
+            "leave it out, or name another trace",
+        )
+    return with_load(jobs, units, workload.load)
+
+
+def _days(workload: SwfWorkload, jobs: JobTable, windows: Windows, tick_s: int) -> Days | None:
+    if workload.resample == "no":
+        return None
+    if workload.rules == "rlscheduler" or windows.everything:
+        key = "workload.rules" if workload.rules == "rlscheduler" else "episode.jobs"
+        problem = "value rlscheduler" if workload.rules == "rlscheduler" else "value None, the whole trace,"
+        raise BadInputError(
+            key, f"{problem} does not go with workload.resample={workload.resample}", "leave one out"
+        )
+    if DAY_S % tick_s:
+        raise BadInputError(
+            "cluster.tick_s",
+            f"value {tick_s}: a day is no whole number of ticks, as workload.resample needs",
+            "set a part of 86400",
+        )
+    return Days(jobs, DAY_S // tick_s)
 
 
 def _windows(scenario: Scenario, workload: SwfWorkload, trace: swf.Trace, counts: dict[str, int]) -> Windows:

@@ -10,6 +10,7 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Cluster
+from rlsched.workloads.days import Days
 from rlsched.workloads.episodes import (
     EpisodeJobs,
     Supply,
@@ -100,6 +101,8 @@ class TraceSource:
         offsets: rows at which evaluation episodes start; may lie in the training rows, since published
             figures are for such ones. Empty: random rows outside the training rows.
         supply: draws the power, if there is any.
+        days: of the trace, from which episodes of training are put together; None: they are cut out.
+        resample_evaluation: whether those of evaluation that are not listed are, too.
     """
 
     cluster: Cluster
@@ -109,6 +112,8 @@ class TraceSource:
     training_rows: tuple[int, int]
     offsets: tuple[int, ...]
     supply: Supply | None = None
+    days: Days | None = None
+    resample_evaluation: bool = False
 
     @property
     def repairs(self) -> dict[str, int]:
@@ -118,7 +123,9 @@ class TraceSource:
     @property
     def max_jobs(self) -> int:
         """The most jobs that an episode can have."""
-        return self.windows.most
+        if self.days is None or self.windows.ticks is None:
+            return self.windows.most
+        return self.days.busiest * (self.windows.ticks // self.days.ticks + 2)
 
     def rows(self, offset: int, jobs: int) -> JobTable:
         """So many jobs from a row on, in loaded order: what the replay of rlscheduler starts from."""
@@ -129,6 +136,8 @@ class TraceSource:
         first, end = self.training_rows
         if self.windows.everything:
             return self._episode(first, end, rng)
+        if self.days is not None:
+            return self._resampled(rng, [(first, end)], "training", rng)
         row = self._random_row(rng, [(first, end)], "training")
         return self._episode(row, self.windows.end(row), rng)
 
@@ -139,6 +148,9 @@ class TraceSource:
         if not self.offsets:
             first, end = self.training_rows
             outside = [(0, first), (end, len(self.trace.jobs))]
+            if self.resample_evaluation:
+                rng = evaluation_rng(index, seed)
+                return self._resampled(rng, outside, "evaluation", evaluation_power_rng(index, seed))
             row = self._random_row(evaluation_rng(index, seed), outside, "evaluation")
             return self.listed(row, index, seed)
         if index >= len(self.offsets):
@@ -171,6 +183,21 @@ class TraceSource:
                 return first + place
             place -= count
         raise AssertionError("a place lies in one of the spans")
+
+    def _resampled(
+        self, rng: np.random.Generator, spans: list[tuple[int, int]], purpose: str, power: np.random.Generator
+    ) -> EpisodeJobs:
+        """An episode of days that lie in these spans of rows."""
+        assert self.days is not None
+        days = self.days.within(spans)
+        if not np.diff(self.days.edges)[days].any():
+            raise BadInputError(
+                self.name,
+                f"has no whole day for {purpose}, as workload.resample needs",
+                "set workload.resample=no, or other workload.training_jobs",
+            )
+        jobs = self.days.draw(rng, days, self.windows.jobs, self.windows.ticks)
+        return episode(jobs, -1, self.supply, power)
 
     def _episode(self, first: int, end: int, rng: np.random.Generator) -> EpisodeJobs:
         return episode(self.rows(first, end - first).in_submit_order(), first, self.supply, rng)

@@ -51,7 +51,7 @@ def test_defaults_are_what_is_taken_where_nothing_is_said(capsys: pytest.Capture
         == config
     )
     kinds = next(row["choices"] for row in listed(capsys, "workload") if row["key"] == "workload.kind")
-    assert kinds == ["lublin", "swf", "poisson", "mao"]
+    assert kinds == ["lublin", "swf", "poisson", "mao", "mixture"]
     assert {row["key"] for row in listed(capsys, "power.battery")} > {
         "power.battery",
         "power.battery.initial",

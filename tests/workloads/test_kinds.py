@@ -1,0 +1,173 @@
+"""Lublin's model with all of its settings, and mixtures of models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import JobTable
+from rlsched.workloads.lublin import DAY_S, LublinModel
+from rlsched.workloads.models import KINDS, LublinJobs
+from rlsched.workloads.statistics import Sample, statistics
+from tests.workloads.opening import for_ticks, opened_model
+
+MACHINE = ({"units": 128},)
+JOBS = 20_000
+
+
+def drawn(count: int = JOBS, **workload: Any) -> JobTable:
+    source = opened_model({"kind": "lublin", **workload}, f"episode.jobs={count}", resources=MACHINE)
+    return source.evaluation(0, 0).jobs
+
+
+# By the constants of the authors' program: shares of sizes, and means of ln(runtime), a b of gammas.
+@pytest.mark.parametrize(
+    ("kind", "serial", "power", "short", "long", "widest"),
+    [
+        ("all", 0.244, 0.576, 4.2 * 0.94, 312 * 0.03, 128),
+        ("batch", 0.2927, 0.6686, 6.57 * 0.823, 639.1 * 0.0156, 128),
+        ("interactive", 0.1541, 0.625, 3.8351 * 0.6605, 7.073 * 0.6856, 45),
+    ],
+)
+def test_published_statistics(
+    kind: str, serial: float, power: float, short: float, long: float, widest: int
+) -> None:
+    jobs = drawn(40_000, jobs=kind)
+    figures = statistics(Sample(kind, [jobs], 128, 1))
+    assert figures.serial == pytest.approx(serial, abs=0.01)
+    # Some of the other parallel jobs come to a power of two by chance.
+    assert power - 0.01 <= figures.power_of_two <= power + 0.25 * (1 - serial - power) + 0.05
+    assert jobs.demand.max() == widest
+    # Serial jobs are short with probability pa + pb.
+    alone = np.log(jobs.runtime[jobs.demand[:, 0] == 1] + 0.5)
+    slope, constant = KINDS[kind][0]().runtime_mix
+    expected = (slope + constant) * short + (1 - slope - constant) * long
+    assert alone.mean() == pytest.approx(expected, abs=0.12)
+
+
+def test_the_daily_cycle_may_be_left_out() -> None:
+    hours = {}
+    for cycle in (True, False):
+        jobs = drawn(daily_cycle=cycle)
+        hours[cycle] = Sample("", [jobs], 128, 1).hourly
+    assert hours[True].max() > 8 * hours[True].min()
+    assert hours[False].max() < 1.6 * hours[False].min()
+
+
+def test_every_parameter_is_heard_of() -> None:
+    plain = drawn()
+    given = {
+        "serial": 0.1,
+        "power_of_two": 0.7,
+        "size_low": 2.0,
+        "size_middle": 1.0,
+        "size_high": 5.0,
+        "size_first": 0.5,
+        "runtime_first": [3.0, 0.9],
+        "runtime_second": [200.0, 0.03],
+        "runtime_mix": [-0.001, 0.5],
+        "arrival": [9.0, 0.5],
+        "arrival_all_day": 1.1,
+        "cycle": [5.0, 4.0],
+    }
+    for name, value in given.items():
+        jobs = drawn(parameters={name: value})
+        changed = [
+            not np.array_equal(getattr(jobs, column), getattr(plain, column))
+            for column in ("submit", "runtime", "demand")
+        ]
+        assert any(changed), name
+        # Arrivals know nothing of sizes and runtimes, and the other way round.
+        assert changed[0] == (name in {"arrival", "arrival_all_day", "cycle"}) or any(changed[1:]), name
+    jobs = drawn(parameters=given)
+    assert jobs.demand.max() == 32
+    assert (jobs.demand == 1).mean() == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("load", [None, 0.6])
+def test_interactive_and_batch_jobs_come_side_by_side(load: float | None) -> None:
+    source = opened_model(
+        {"kind": "lublin", "jobs": "apart", "load": load}, f"episode.jobs={JOBS}", resources=MACHINE
+    )
+    jobs = source.evaluation(3, 0).jobs
+    assert (np.diff(jobs.submit) >= 0).all()
+    assert jobs.id.tolist() == list(range(1, JOBS + 1))
+    interactive = jobs.queue == 0
+    assert set(jobs.queue.tolist()) == {0, 1}
+    assert jobs.demand[interactive].max() <= 45
+    assert np.median(jobs.runtime[interactive]) < np.median(jobs.runtime[~interactive]) / 2
+    # Both from the beginning on: among the first jobs there are some of each.
+    assert 5 < interactive[:200].sum() < 195
+    assert isinstance(source.model, LublinJobs)
+    natural = [model.natural_load(128) for model in (LublinModel.interactive(), LublinModel.batch())]
+    if load is not None:  # the kinds keep their shares of it
+        loads = [model.load for model in source.model.models]
+        assert loads == pytest.approx([load * one / sum(natural) for one in natural])
+
+
+def test_a_part_begins_where_the_other_does() -> None:
+    model, rng = LublinModel.batch(), np.random.default_rng(0)
+    begin = 5 * DAY_S + 40_000
+    first = [int(model.draw(rng, 2, 128, begin).submit[0]) - begin for _ in range(500)]
+    assert min(first) >= -1
+    gaps = np.diff(model.draw(np.random.default_rng(1), JOBS, 128).submit)
+    assert np.median(first) < np.quantile(gaps, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("workload", "told"),
+    [
+        ({"jobs": "apart", "parameters": {"serial": 0.1}}, "workload.parameters.serial: means nothing where"),
+        (
+            {"parameters": {"serial": 0.9, "power_of_two": 0.2}},
+            "workload.parameters.serial: and power_of_two are 1.1",
+        ),
+        ({"parameters": {"serial": 0.9}}, "workload.parameters.serial: value 0.9 beside power_of_two 0.576"),
+        ({"parameters": {"arrival": [1.0, -1.0]}}, "workload.parameters.arrival"),
+        ({"jobs": "some"}, "workload.jobs"),
+    ],
+)
+def test_what_means_nothing(workload: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        opened_model({"kind": "lublin", **workload}, resources=MACHINE)
+    assert told in str(caught.value)
+
+
+PARTS: dict[str, Any] = {
+    "kind": "mixture",
+    "parts": [
+        {"share": 3, "workload": {"kind": "lublin", "load": 0.5}},
+        {"workload": {"kind": "lublin", "load": 1.5, "estimates": {"kind": "gaussian", "side": "over"}}},
+    ],
+}
+
+
+def test_episodes_of_a_mixture_are_of_one_part_each() -> None:
+    source = opened_model(PARTS, "episode.jobs=20", resources=MACHINE)
+    exact = [
+        np.array_equal(jobs.requested, jobs.runtime)
+        for jobs in (source.evaluation(k, 0).jobs for k in range(400))
+    ]
+    assert np.mean(exact) == pytest.approx(0.75, abs=0.07)
+    again = source.evaluation(7, 0).jobs
+    assert np.array_equal(again.submit, source.evaluation(7, 0).jobs.submit)
+
+
+def test_mixtures_with_a_horizon() -> None:
+    short = {"kind": "poisson", "long": [10, 20]}
+    long = {"kind": "poisson", "long": [30, 60], "load": 0.3}
+    parts = {"kind": "mixture", "parts": [{"workload": short}, {"workload": long}]}
+    with pytest.raises(BadInputError, match=r"value 48 .* 60 ticks \(workload\.parts\.1\.workload\.long\)"):
+        opened_model(parts, "decision={action_rule: fit, horizon: 48}", *for_ticks(100))
+    source = opened_model(parts, "decision={action_rule: fit, horizon: 60}", *for_ticks(100))
+    longest = [source.evaluation(k, 0).jobs.runtime.max() for k in range(40)]
+    assert min(longest) <= 20 < max(longest)
+    assert all(len(source.evaluation(k, 0).jobs) <= source.max_jobs for k in range(40))
+
+
+def test_a_mixture_of_nothing_is_refused() -> None:
+    with pytest.raises(BadInputError, match="parts"):
+        opened_model({"kind": "mixture", "parts": []}, resources=MACHINE)
