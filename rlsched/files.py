@@ -5,8 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -15,14 +18,27 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: it cannot be written; what was there is untouched.
     """
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which at the end, if all went well, takes the place of another; see `write_whole`.
+
+    Raises:
+        OSError: it cannot be written; what was there is untouched.
+    """
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            yield file
         return
     path = path.resolve()  # of a link, what it points to is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = unfinished_name(path)
     try:
-        unfinished.write_bytes(content)
+        with unfinished.open("wb") as file:
+            yield file
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

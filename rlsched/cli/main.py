@@ -29,8 +29,10 @@ from rlsched.cli import (
     serve,
     settings,
     simulate,
+    trace,
     train,
     tune,
+    workload,
 )
 from rlsched.errors import BadInputError
 
@@ -65,6 +67,8 @@ app.command("algorithms")(algorithms.algorithms)
 app.command("settings")(settings.settings)
 app.add_typer(bench.app, name="bench")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(trace.app, name="trace")
+app.add_typer(workload.app, name="workload")
 
 
 @app.callback(invoke_without_command=True)

@@ -206,13 +206,20 @@ def named_scenario(where: str, name: str, overrides: Sequence[str] = ()) -> Scen
     """
     from rlsched.scenario import load, names
 
-    if name not in names() and Path(name).suffix not in {".yaml", ".yml"}:
+    if not is_scenario(name):
         close = get_close_matches(name, names(), n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise BadInputError(
             where, f"unknown scenario {name!r}", f"{meant}use a .yaml file or one of {', '.join(names())}"
         )
     return load(name, overrides)
+
+
+def is_scenario(name: str) -> bool:
+    """Whether that is a name of a scenario, or of a file with one."""
+    from rlsched.scenario import names
+
+    return name in names() or Path(name).suffix in {".yaml", ".yml"}
 
 
 def trace_scenario(trace: Path, overrides: Sequence[str]) -> Scenario:

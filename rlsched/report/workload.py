@@ -1,0 +1,73 @@
+"""The picture of workloads side by side: sizes, runtimes, arrivals over the day, requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MultipleLocator, PercentFormatter
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.report.style import LEARNED, house_style, new_figure, quiet_axes, shortened
+from rlsched.workloads.statistics import HOURS, Sample
+
+WIDTH_IN, HEIGHT_IN = 11.0, 6.6
+TIMES_S = {1: "1 s", 60: "1 min", 3600: "1 h", 86_400: "1 d", 864_000: "10 d"}
+POINTS = 400
+
+
+def draw_workloads(samples: Sequence[Sample]) -> Figure:
+    """Four panels, a colour for each sample."""
+    with house_style():
+        figure = new_figure(WIDTH_IN, HEIGHT_IN)
+        panels = figure.subplots(2, 2)
+        for k, sample in enumerate(samples):
+            look = {"color": LEARNED[k % len(LEARNED)], "label": shortened(sample.name)}
+            _sizes(panels[0, 0], sample, k, len(samples), look)
+            _distribution(panels[0, 1], sample.runtimes_s, look)
+            panels[1, 0].plot(np.arange(HOURS) + 0.5, sample.hourly, **look)
+            _distribution(panels[1, 1], sample.runtimes_s / sample.requested_s, look)
+        titles = (
+            "Processors",
+            "Runtime",
+            "Arrivals over the day",
+            "Runtime as a share of what was requested",
+        )
+        for axes, title in zip(panels.flat, titles, strict=True):
+            axes.set_title(title)
+            quiet_axes(axes, "y")
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        panels[0, 0].set_ylabel("share of jobs")
+        panels[0, 0].set_xlabel("each bar: up to so many")
+        panels[0, 1].set_ylabel("share of jobs up to it")
+        panels[0, 1].set_xscale("log")
+        panels[0, 1].set_xticks(list(TIMES_S), list(TIMES_S.values()))
+        panels[0, 1].minorticks_off()
+        panels[1, 0].set_ylabel("share of jobs in the hour")
+        panels[1, 0].set_xlabel("hour of the day")
+        panels[1, 0].set_xlim(0, HOURS)
+        panels[1, 0].set_ylim(bottom=0)
+        panels[1, 0].xaxis.set_major_locator(MultipleLocator(6))
+        panels[1, 1].set_ylabel("share of jobs up to it")
+        panels[1, 1].set_xlim(0, 1.5)
+        panels[1, 1].xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        panels[0, 0].legend(loc="upper right")
+    return figure
+
+
+def _sizes(axes: Axes, sample: Sample, k: int, count: int, look: dict[str, str]) -> None:
+    """Bars by powers of two."""
+    exponent = np.ceil(np.log2(np.maximum(sample.sizes, 1))).astype(np.int64)
+    shares = np.bincount(exponent) / len(exponent)
+    width = 0.8 / count
+    axes.bar(np.arange(len(shares)) + (k - (count - 1) / 2) * width, shares, width, **look)  # type: ignore[arg-type]
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{2 ** round(x):,}" if x >= 0 else ""))
+    axes.xaxis.set_major_locator(MultipleLocator(2))
+
+
+def _distribution(axes: Axes, values: IntArray | FloatArray, look: dict[str, str]) -> None:
+    """Share of values up to each."""
+    shares = np.linspace(0.0, 1.0, POINTS)
+    axes.plot(np.quantile(values, shares), shares, **look)  # type: ignore[arg-type]

@@ -1,0 +1,49 @@
+"""Jobs of a scenario to look at: all of a trace, or many that its models draw."""
+
+from __future__ import annotations
+
+import re
+
+from rlsched.scenario import Episode, MixtureWorkload, Scenario
+from rlsched.workloads.lublin import DAY_S
+from rlsched.workloads.source import TraceSource, open_source
+from rlsched.workloads.statistics import Sample
+
+PARTS = 64
+"""Episodes that are drawn of a mixture, whose jobs are of one of its parts each."""
+
+
+def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
+    """Jobs of a scenario.
+
+    Args:
+        name: what they are called.
+        scenario: whose workload it is; nothing is played, so power and pools do not count.
+        jobs: to draw, where they are drawn.
+        seed: of the draw.
+
+    Raises:
+        BadInputError: the workload cannot be opened.
+    """
+    mixed = isinstance(scenario.workload, MixtureWorkload)
+    drawn = getattr(scenario.workload, "resample", "always") == "always"
+    episode = Episode(jobs=max(1, jobs // PARTS if mixed else jobs) if drawn else None)
+    source = open_source(scenario.model_copy(update={"episode": episode, "power": None}))
+    clock_s = 0
+    if isinstance(source, TraceSource):
+        clock_s = _clock_s(source.trace.header)
+        if drawn:  # days are put together from the first submit of the trace on
+            clock_s += int(source.trace.jobs.submit[0]) * scenario.cluster.tick_s
+    return Sample(
+        name=name,
+        tables=[source.evaluation(k, seed).jobs for k in range(PARTS if mixed else 1)],
+        units=int(source.cluster.resources[0].units or 0),
+        tick_s=scenario.cluster.tick_s,
+        clock_s=clock_s % DAY_S,
+    )
+
+
+def _clock_s(header: dict[str, str]) -> int:
+    """Seconds since local midnight at which the clock of a trace starts, as far as its header says."""
+    start, zone = (re.match(r"-?\d+", header.get(key, "")) for key in ("UnixStartTime", "TimeZone"))
+    return (int(start[0]) if start else 0) + (int(zone[0]) if zone else 0)

@@ -1,0 +1,137 @@
+"""What jobs are like: sizes, runtimes, arrivals, and what their users ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.workloads.days import natural_load
+from rlsched.workloads.lublin import DAY_S
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+HOURS = 24
+POPULAR = 20
+"""Values that are counted as popular."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Jobs to be described.
+
+    Attributes:
+        name: what they are called.
+        tables: in submit order, each from a clock of its own.
+        units: of the first resource.
+        tick_s: seconds per tick.
+        clock_s: seconds since midnight at tick 0.
+    """
+
+    name: str
+    tables: Sequence[JobTable]
+    units: int
+    tick_s: int
+    clock_s: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.tables))
+
+    @property
+    def sizes(self) -> IntArray:
+        """(jobs,) units of the first resource."""
+        return np.concatenate([table.demand[:, 0] for table in self.tables]).astype(np.int64)
+
+    @property
+    def runtimes_s(self) -> IntArray:
+        """(jobs,) seconds."""
+        return np.concatenate([table.runtime for table in self.tables]) * self.tick_s
+
+    @property
+    def requested_s(self) -> IntArray:
+        """(jobs,) seconds."""
+        return np.concatenate([table.requested for table in self.tables]) * self.tick_s
+
+    @property
+    def gaps_s(self) -> IntArray:
+        """(jobs - tables,) seconds between one submit and the next."""
+        return np.concatenate([np.diff(table.submit) for table in self.tables]) * self.tick_s
+
+    @property
+    def hourly(self) -> FloatArray:
+        """(hour,) share of jobs that come in each hour of the day."""
+        submit = np.concatenate([table.submit for table in self.tables]) * self.tick_s + self.clock_s
+        return np.bincount(submit % DAY_S // (DAY_S // HOURS), minlength=HOURS) / len(submit)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Figures of a sample; quantiles are those of `QUANTILES`.
+
+    Attributes:
+        name: of the sample.
+        jobs: in it.
+        units: of the first resource.
+        load: offered work / capacity, from the first submit to the last; the mean over tables.
+        serial: share of jobs on one unit.
+        power_of_two: share of jobs on 2, 4, 8, ... units.
+        sizes: quantiles, units.
+        runtimes_s: quantiles.
+        gap_s: mean seconds between arrivals.
+        gap_variation: their standard deviation over their mean.
+        hourly: (24,) share of jobs in each hour of the day.
+        accuracy: quantiles of runtime / requested.
+        overdue: share of jobs that run longer than they request.
+        popular: share of jobs that request one of the twenty values that are requested most.
+        users: different ones; 0 where they are not known.
+        queues: likewise.
+    """
+
+    name: str
+    jobs: int
+    units: int
+    load: float | None
+    serial: float
+    power_of_two: float
+    sizes: list[float]
+    runtimes_s: list[float]
+    gap_s: float | None
+    gap_variation: float | None
+    hourly: list[float]
+    accuracy: list[float]
+    overdue: float
+    popular: float
+    users: int
+    queues: int
+
+
+def statistics(sample: Sample) -> Statistics:
+    """Figures of jobs."""
+    sizes, runtimes, requested, gaps = sample.sizes, sample.runtimes_s, sample.requested_s, sample.gaps_s
+    loads = [natural_load(table, sample.units) for table in sample.tables]
+    load, mean = float(np.mean(loads)), float(gaps.mean()) if len(gaps) else 0.0
+    counts = np.sort(np.unique(requested, return_counts=True)[1])[::-1]
+
+    def different(name: str) -> int:
+        known = np.concatenate([getattr(table, name) for table in sample.tables])
+        return len(np.unique(known[known >= 0]))
+
+    return Statistics(
+        name=sample.name,
+        jobs=len(sizes),
+        units=sample.units,
+        load=load if np.isfinite(load) else None,
+        serial=float((sizes == 1).mean()),
+        power_of_two=float(((sizes > 1) & (sizes & (sizes - 1) == 0)).mean()),
+        sizes=np.quantile(sizes, QUANTILES).tolist(),
+        runtimes_s=np.quantile(runtimes, QUANTILES).tolist(),
+        gap_s=mean if len(gaps) else None,
+        gap_variation=float(gaps.std() / mean) if mean else None,
+        hourly=sample.hourly.tolist(),
+        accuracy=np.quantile(runtimes / requested, QUANTILES).tolist(),
+        overdue=float((runtimes > requested).mean()),
+        popular=float(counts[:POPULAR].sum() / len(requested)),
+        users=different("user"),
+        queues=different("queue"),
+    )

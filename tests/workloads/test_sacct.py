@@ -1,0 +1,298 @@
+"""Slurm's accounting as a trace: every kind of line, order, size, and what cannot be read."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlsched.errors import BadInputError
+from rlsched.workloads import sacct, swf
+from rlsched.workloads.sacct import Imported, import_sacct, span_s
+
+COLUMNS = (
+    "JobID|JobIDRaw|User|Account|Partition|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|"
+    "ReqCPUS|AllocCPUS"
+)
+
+
+def line(number: str, raw: str | None = None, **changes: str) -> str:
+    """A job of u1 that waited ten minutes and ran for one on 4 of 2 requested processors."""
+    values = {
+        "JobID": number,
+        "JobIDRaw": raw or number,
+        "User": "u1",
+        "Account": "physics",
+        "Partition": "batch",
+        "State": "COMPLETED",
+        "Submit": "2025-01-31T12:00:00",
+        "Eligible": "2025-01-31T12:05:00",
+        "Start": "2025-01-31T12:10:00",
+        "End": "2025-01-31T12:11:00",
+        "ElapsedRaw": "60",
+        "TimelimitRaw": "30",
+        "ReqCPUS": "2",
+        "AllocCPUS": "4",
+    }
+    assert set(changes) <= set(values)
+    return "|".join((values | changes)[name] for name in COLUMNS.split("|"))
+
+
+def imported(
+    tmp: Path, lines: Iterable[str], columns: str = COLUMNS, **options: object
+) -> tuple[Imported, list[str]]:
+    out = tmp / "site.swf"
+    text = [columns, *lines]
+    found = import_sacct((f"{one}\n" for one in text), "test", out, **options)  # type: ignore[arg-type]
+    rows = [row for row in out.read_text().splitlines() if not row.startswith(";")]
+    return found, rows
+
+
+def test_a_job(tmp_path: Path) -> None:
+    found, rows = imported(tmp_path, [line("7")])
+    assert rows == ["1 0 600 60 4 -1 -1 2 1800 -1 1 1 1 -1 1 1 -1 -1"]
+    assert (found.lines, found.jobs, dict(found.counts), found.unused) == (1, 1, {}, ["Eligible"])
+    trace = swf.read(tmp_path / "site.swf")
+    assert trace.processors == 4
+    assert trace.header["UnixStartTime"] == "1738324800"  # 31 January 2025, noon
+    assert trace.header["Queue"] == "1 batch"
+    assert trace.repairs == {}
+    _, rows = imported(tmp_path, [line("7")], eligible=True)
+    assert rows[0].startswith("1 0 300 60")
+
+
+def test_what_is_no_job_is_counted(tmp_path: Path) -> None:
+    lines = [
+        line("1"),
+        line("1.batch"),
+        line("1.extern"),
+        line("1.0"),
+        line("2", State="PENDING", Start="Unknown", End="Unknown", ElapsedRaw="0"),
+        line("3_[4-9%2]", "3", State="CANCELLED by 1000", Start="None", End="2025-01-31T13:00:00"),
+        line("4", State="RUNNING", End="Unknown"),
+        line("5", ElapsedRaw="0"),
+        line("6", AllocCPUS="0", ReqCPUS="0"),
+        line("7", ElapsedRaw="a minute"),
+        line("8", Submit="31.1.2025"),
+        line("9", Submit="Unknown"),
+        line("10") + "|more",
+        "11|11|u1",
+        "",
+        line("12", State="REQUEUED"),
+        line("12"),
+    ]
+    found, rows = imported(tmp_path, lines)
+    assert len(rows) == found.jobs == 2
+    assert found.lines == 16
+    assert found.counts == {
+        "steps_dropped": 3,
+        "never_started_dropped": 2,
+        "still_running_dropped": 1,
+        "zero_runtime_dropped": 1,
+        "processors_missing_dropped": 1,
+        "not_numeric_dropped": 2,
+        "submit_missing_dropped": 1,
+        "long_lines_dropped": 1,
+        "short_lines_dropped": 1,
+        "requeued_dropped": 1,
+    }
+    assert set(found.counts) <= set(sacct.DROPPED)
+    assert found.jobs + sum(found.counts.values()) == found.lines
+
+
+def test_the_last_run_of_a_job_that_was_put_back_counts(tmp_path: Path) -> None:
+    again = {"Submit": "2025-01-31T12:11:00", "Start": "2025-01-31T12:20:00", "ElapsedRaw": "90"}
+    lines = [
+        line("5_1", "6", State="NODE_FAIL"),
+        line("5_1.batch", "6.batch"),
+        line("5_1", "6", **again),
+        line("5_2", "7"),
+    ]
+    found, rows = imported(tmp_path, lines)
+    assert found.counts == {"requeued_dropped": 1, "steps_dropped": 1}
+    assert [row.split()[1:4] for row in rows] == [["0", "600", "60"], ["660", "540", "90"]]
+    # Tasks of an array are jobs of their own.
+    found, rows = imported(tmp_path, [line(f"5_{k}", str(10 + k)) for k in range(4)])
+    assert (found.jobs, found.counts) == (4, {})
+
+
+def test_limits_states_and_what_is_not_known(tmp_path: Path) -> None:
+    states = ["COMPLETED", "CANCELLED by 0", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED"]
+    limits = ["1440", "UNLIMITED", "Partition_Limit", "", "1"]
+    lines = [
+        line(str(k), State=state, TimelimitRaw=limit, User="" if k else "u9")
+        for k, (state, limit) in enumerate(zip(states, limits, strict=True))
+    ]
+    found, rows = imported(tmp_path, lines)
+    assert [row.split()[8] for row in rows] == ["86400", "-1", "-1", "-1", "60"]
+    assert [row.split()[10] for row in rows] == ["1", "5", "0", "0", "5"]
+    assert [row.split()[11] for row in rows] == ["1", "-1", "-1", "-1", "-1"]
+    assert found.counts == {"limit_missing": 3}
+    early, rows = imported(tmp_path, [line("1", Start="2025-01-31T11:59:00")])
+    assert early.counts == {"start_before_submit": 1}
+    assert rows[0].split()[2] == "0"
+
+
+def test_other_columns_say_the_same(tmp_path: Path) -> None:
+    columns = "JobID|Submit|Start|End|Timelimit|AllocTRES"
+    words = [
+        "1|1738324800|1738325400|1738325460|1-00:30:00|billing=9,cpu=64,mem=4G,node=2",
+        "2|0|1|2|5:00|cpu=1",
+    ]
+    found, rows = imported(tmp_path, words, columns)
+    assert rows == [f"1 0 600 60 64 -1 -1 64 {86400 + 1800} -1 -1 -1 -1 -1 -1 -1 -1 -1"]
+    assert found.counts == {"submit_missing_dropped": 1}  # Slurm's time 0 is never
+    _, rows = imported(
+        tmp_path,
+        ["9|2025-01-31T12:00:00|2025-01-31T12:10:00|01:02:03|8|"],
+        "jobid|submit|start|elapsed|ncpus|",
+    )
+    assert rows[0].split()[1:5] == ["0", "600", "3723", "8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("59", 59),
+        ("02:03", 123),
+        ("01:02:03", 3723),
+        ("1-02:03:04", 93784),
+        ("2-00", 172_800),
+        ("00:01.500", 1),
+    ],
+)
+def test_spans(text: str, seconds: int) -> None:
+    assert span_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "x", "1:2:3:4", "1-", "-1"])
+def test_what_is_no_span(text: str) -> None:
+    with pytest.raises(ValueError, match=r"int\(\)|^" + text):
+        span_s(text)
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines", "told"),
+    [
+        ("", [], "test: is empty; run: SLURM_TIME_FORMAT=%s sacct --allusers"),
+        ("JobID|Start|End|NCPUS", [], "test: has no column submit in its first line; run: "),
+        ("JobID|Submit|Start|NCPUS", [], "test: has no column end in its first line"),
+        ("JobID|Submit|Start|End", [], "test: has no column alloccpus in its first line"),
+        ("12|2025|3", [], "test: has no column jobid in its first line"),
+        (COLUMNS, [], "test: holds no job that ran (no line)"),
+        (COLUMNS, [line("1.batch")], "test: holds no job that ran (steps_dropped 1)"),
+    ],
+)
+def test_what_cannot_be_imported(tmp_path: Path, columns: str, lines: list[str], told: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        imported(tmp_path, lines, columns)
+    assert str(caught.value).startswith(told)
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(1, 7))
+def test_jobs_stand_in_the_order_of_their_submit_times(
+    tmp_path_factory: pytest.TempPathFactory, submits: list[int], held: int
+) -> None:
+    folder = tmp_path_factory.mktemp("sacct")
+    lines = [
+        line(str(k), Submit=str(10**9 + s), Start=str(10**9 + 60), ReqCPUS=str(k + 1))
+        for k, s in enumerate(submits)
+    ]
+    before, sacct.ROWS = sacct.ROWS, held
+    try:
+        _, rows = imported(folder, lines)
+    finally:
+        sacct.ROWS = before
+    found = [tuple(map(int, (row.split()[1], row.split()[7]))) for row in rows]
+    assert found == sorted((s - min(submits), k + 1) for k, s in enumerate(submits))
+    assert [int(row.split()[0]) for row in rows] == list(range(1, len(rows) + 1))
+    assert [path.name for path in folder.iterdir()] == ["site.swf"]
+
+
+def test_processors_are_those_in_use_at_full_hours(tmp_path: Path) -> None:
+    noon = 1738324800
+    lines = [
+        line("1", Submit=str(noon), Start=str(noon - 60), ElapsedRaw="120", AllocCPUS="30"),
+        line("2", Submit=str(noon), Start=str(noon), ElapsedRaw="3600", AllocCPUS="20"),
+        line("3", Submit=str(noon), Start=str(noon + 60), ElapsedRaw="3540", AllocCPUS="500"),
+        line("4", Submit=str(noon), Start=str(noon + 3600), ElapsedRaw="60", AllocCPUS="9"),
+    ]
+    found, _ = imported(tmp_path, [lines[0], lines[1], lines[3]])
+    assert found.processors == 50
+    found, _ = imported(tmp_path, lines)
+    assert found.processors == 500  # of the largest job, which no full hour saw
+    found, _ = imported(tmp_path, lines, processors=1024)
+    assert (found.processors, found.seen) == (1024, 500)
+    assert swf.read(tmp_path / "site.swf").processors == 1024
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from rlsched.workloads import sacct
+sacct.ROWS = 2_000
+with open(sys.argv[1]) as lines:
+    found = sacct.import_sacct(lines, "test", Path(sys.argv[1]).with_suffix(".swf"))
+print(found.jobs, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_lines(tmp_path: Path) -> None:
+    rng, peaks = random.Random(0), []
+    for count in (4_000, 60_000):
+        path = tmp_path / f"{count}.txt"
+        with path.open("w") as file:
+            file.write(COLUMNS + "\n")
+            for k in range(count):
+                submit = 10**9 + 30 * k + rng.randrange(10_000)
+                file.write(line(str(k), Submit=str(submit), Start=str(submit + 5)) + "\n")
+        ran = subprocess.run(
+            [sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True
+        )
+        jobs, peak = map(int, ran.stdout.split())
+        assert jobs == count
+        peaks.append(peak / 1024)
+    # 60,000 jobs as objects would be 30 MB.
+    assert peaks[1] - peaks[0] < 6.0, peaks
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: object, room: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "site.swf"
+    out.write_text("what was there")
+    monkeypatch.setattr(sacct._Sorter, "sorted", full)
+    with pytest.raises(OSError, match="No space left"):
+        import_sacct([COLUMNS, line("1")], "test", out)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("site.swf", "what was there")]
+
+
+def test_what_was_imported_is_read_as_it_was(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    submit = np.sort(rng.integers(10**9, 10**9 + 10**6, 500))
+    runtime, size = rng.integers(1, 10**5, 500), rng.integers(1, 64, 500)
+    lines = [
+        line(
+            str(k),
+            Submit=str(submit[k]),
+            Start=str(submit[k] + 7),
+            ElapsedRaw=str(runtime[k]),
+            AllocCPUS=str(size[k]),
+            ReqCPUS="1",
+        )
+        for k in rng.permutation(500)
+    ]
+    imported(tmp_path, lines)
+    jobs = swf.read(tmp_path / "site.swf").jobs
+    rows = {(s, r, p) for s, r, p in zip(submit - submit[0], runtime, size, strict=True)}
+    assert {(s, r, p) for s, r, p in zip(jobs.submit, jobs.runtime, jobs.demand[:, 0], strict=True)} == rows
+    assert (jobs.start == jobs.submit + 7).all()
