@@ -106,10 +106,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = get_command(app).main(arguments, prog_name="rlsched", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Who read us has gone (as head does). Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    except BrokenPipeError as error:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Who read us has gone (as head does). Python would complain once more when it closes stdout.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        return explain(error, debug)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:

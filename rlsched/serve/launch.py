@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -36,6 +37,9 @@ DRAINING_S = "3"
 
 TERMINAL = (1, 2)
 """Descriptors of stdout and stderr."""
+
+ENDING_S = 15.0
+"""That a start which was broken off may take to end."""
 
 LOOK_S = 0.05
 LOOKS = 10
@@ -162,12 +166,23 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         # All processes that are started want it: the first of them have it when they are asked for.
         "preload_python_modules": [LEAN, "ray.serve"],
     }
-    with ray_session(address, _system_config=settings):
-        if threading.current_thread() is threading.main_thread():
-            # Ray's own prints a trace and may break off in the middle of a start.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with _served(config, host, port, address):
-            yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
+    broken_off = threading.Event()
+
+    def break_off(*_: object) -> None:
+        broken_off.set()
+        raise KeyboardInterrupt
+
+    try:
+        with ray_session(address, _system_config=settings):
+            if threading.current_thread() is threading.main_thread():
+                # Ray's own prints a trace and may break off in the middle of a start.
+                signal.signal(signal.SIGTERM, break_off)
+            with _served(config, host, port, address):
+                yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
+    except Exception:
+        if broken_off.is_set():  # and Ray with it, in whatever it was at
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextmanager
@@ -193,9 +208,10 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
         ended.callback(serve.shutdown)
     ended.callback(serve.delete, APART)  # replicas tell the ledger to their end
     ended.callback(serve.delete, NAME)
+    started: Future[object] = Future()
     try:
         if address is None:
-            started = _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly))
+            _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly), started)
             _run(serve.RunTarget(service, NAME, "/"), wait=False)
             _wait_for(host, port, started)
             # Where all is to be written down, it is from the first decision on.
@@ -203,15 +219,36 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
         else:
             start(proxy_location=ProxyLocation.EveryNode)
             _run(serve.RunTarget(service, NAME, "/"), serve.RunTarget(ledger, APART, None), wait=True)
-    except (RayServeException, RuntimeError) as error:
-        if address is not None:
-            ended.close()
-        raise _refused(config, error) from None
+    except BaseException as error:
+        with _silent():
+            if address is not None:
+                ended.close()
+            else:
+                _break_off(started)
+        if isinstance(error, (RayServeException, RuntimeError)):
+            raise _refused(config, error) from None
+        raise
     try:
         yield
     finally:
         with _silent():
             ended.close()
+
+
+def _break_off(started: Future[object]) -> None:
+    """End what has begun to start, before Ray is ended.
+
+    HAProxy would outlive Ray, and keep its port; a thread that asks a Ray that has ended ends this process.
+
+    Args:
+        started: what becomes of the start, if it has begun.
+    """
+    from ray import serve
+
+    serve.shutdown()
+    if started.running():
+        with suppress(FutureTimeoutError):
+            started.exception(ENDING_S)
 
 
 def _run(*targets: RunTarget, wait: bool) -> None:
@@ -221,13 +258,14 @@ def _run(*targets: RunTarget, wait: bool) -> None:
     serve.run_many(targets, wait_for_applications_running=wait)
 
 
-def _start_meanwhile(start: Callable[[], object]) -> Future[object]:
+def _start_meanwhile(start: Callable[[], object], started: Future[object]) -> None:
     """Start Serve in a thread, and wait for its controller alone.
 
     Serve waits for its proxies, too, which hear of replicas whenever those come: there is no need to.
 
-    Returns:
-        What becomes of the start.
+    Args:
+        start: what starts it.
+        started: what becomes of the start.
 
     Raises:
         RuntimeError: it has failed at once.
@@ -235,14 +273,13 @@ def _start_meanwhile(start: Callable[[], object]) -> Future[object]:
     import ray
     from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
-    started: Future[object] = Future()
-
     def begin() -> None:
         try:
             started.set_result(start())
         except Exception as error:  # whatever it is, the main thread raises it
             started.set_exception(error)
 
+    started.set_running_or_notify_cancel()
     # A daemon: who ends while Serve starts does not wait for it.
     threading.Thread(target=begin, name="rlsched-start", daemon=True).start()
     while not started.done():
@@ -251,9 +288,8 @@ def _start_meanwhile(start: Callable[[], object]) -> Future[object]:
         except ValueError:
             time.sleep(LOOK_S)
         else:
-            return started
+            return
     started.result()
-    return started
 
 
 @contextmanager

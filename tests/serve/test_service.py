@@ -22,7 +22,7 @@ import rlsched
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.launch import free_ports
+from rlsched.serve.launch import check_port, free_ports
 from rlsched.serve.load import Job, load_of
 
 from .asking import TOKEN, example
@@ -175,4 +175,5 @@ def test_a_start_is_broken_off_as_ctrl_c_would(hpc: Path, tmp_path: Path) -> Non
     service.process.send_signal(signal.SIGTERM)
     assert service.process.wait(timeout=PATIENCE_S) == 130
     assert service.said().splitlines() == ["interrupted"]
-    until(lambda: not service.replicas(), "the end of its replicas")
+    assert service.replicas() == []
+    check_port("127.0.0.1", service.port)  # HAProxy has gone, too
