@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from rlsched.errors import BadInputError
 from rlsched.reading import GZIP_MAGIC
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from rlsched.jobs import JobTable
     from rlsched.workloads.swf import Trace
 
@@ -147,7 +150,7 @@ def cut(
         problem = f"value {jobs}: from row {first} on there are {len(table) - first:,}"
         raise BadInputError("--jobs", problem, "ask for fewer")
     part = table.take(slice(first, end))
-    _write(file, out, found, part, _processors(file, found, processors), f"rows {first} to {end - 1}", json)
+    _write(file, out, found, part, processors, f"rows {first} to {end - 1}", json)
 
 
 @app.command("scale")
@@ -174,15 +177,13 @@ def scale(
     if not 0 < (value or 0) < float("inf"):
         raise BadInputError(name, f"value {value:g}", "give a number above 0")
     found = _opened(file, out, json)
-    from rlsched.workloads.days import natural_load, with_load
+    from rlsched.workloads.days import natural_load, stretch_to, stretched
 
     units = _processors(file, found, processors)
     before = natural_load(found.jobs, units)
-    if before == float("inf"):
-        raise BadInputError(str(file), "all jobs come at once: their load cannot be changed", "name another")
     wanted = load if load is not None else before * (factor or 1.0)
-    scaled = with_load(found.jobs, units, wanted)
-    _write(file, out, found, scaled, units, f"load {wanted:.4g} instead of {before:.4g}", json)
+    scaled = stretched(found.jobs, stretch_to(found.jobs, units, wanted, name))
+    _write(file, out, found, scaled, processors, f"load {wanted:.4g} instead of {before:.4g}", json)
 
 
 @importing.command("sacct")
@@ -203,6 +204,10 @@ def sacct(
     eligible: Annotated[
         bool, typer.Option("--eligible", help="Jobs come when they could have started, not when submitted.")
     ] = False,
+    time_zone: Annotated[
+        str | None,
+        typer.Option("--time-zone", metavar="AREA/CITY", help="Of the site, as in Europe/Stockholm."),
+    ] = None,
     json: options.JsonOption = None,
 ) -> None:
     """Make a trace of what Slurm's accounting says, and say which lines are no jobs of it, and why.
@@ -218,13 +223,12 @@ def sacct(
     from rlsched.cli.tables import plain_table
     from rlsched.workloads.sacct import DROPPED, REPAIRED, import_sacct
 
+    zone = None if time_zone is None else _zone(time_zone)
     where = "stdin" if file == output.STDOUT else file
     with _lines(file) as lines, output.busy(f"reading {where}"):
         try:
-            found = import_sacct(lines, where, out, processors=processors, eligible=eligible)
-        except UnicodeDecodeError as error:
-            raise BadInputError(where, f"is not text ({error.reason})", "give what sacct printed") from None
-        except (OSError, EOFError) as error:
+            found = import_sacct(lines, where, out, processors=processors, eligible=eligible, zone=zone)
+        except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise BadInputError(where, f"cannot be read, or {out} written ({reason})", "see both") from None
     if json is not None:
@@ -244,8 +248,19 @@ def sacct(
         console.print(f"processors   {found.processors:,}, {told}")
     elif processors < found.seen:
         console.print(f"processors   {processors:,}, but {found.seen:,} were in use at once", style="yellow")
+    if not found.zone_known:
+        console.print("hours        of UTC; --time-zone AREA/CITY makes them those of the site's day")
     console.print(f"written      {out}")
     console.print(f"look at it   rlsched workload describe --trace {out}", markup=False)
+
+
+def _zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise BadInputError("--time-zone", f"{name!r} is unknown", "name one as Europe/Stockholm") from None
 
 
 @contextmanager
@@ -266,7 +281,7 @@ def _lines(file: str) -> Iterator[io.TextIOWrapper]:
         peeked = cast("io.BufferedReader", stream)
         if peeked.peek(2)[:2] == GZIP_MAGIC:
             stream = cast("IO[bytes]", stack.enter_context(gzip.open(stream)))
-        text = io.TextIOWrapper(stream, "utf-8", errors="replace")
+        text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape")
         stack.callback(text.detach)
         yield text
 
@@ -289,20 +304,11 @@ def _processors(file: Path, found: Trace, given: int | None) -> int:
 
 
 def _write(
-    file: Path, out: Path, found: Trace, jobs: JobTable, processors: int, what: str, json: str | None
+    file: Path, out: Path, found: Trace, jobs: JobTable, processors: int | None, what: str, json: str | None
 ) -> None:
-    from rlsched.workloads.swf import write
+    from rlsched.workloads.swf import rewrite
 
-    own = {"version", "maxjobs", "maxrecords", "maxnodes", "maxprocs"}
-    header = {key: value for key, value in found.header.items() if key.lower() not in own}
-    note = f"{header['Note']}\n" if "Note" in header else ""
-    write(
-        out,
-        jobs,
-        processors=processors,
-        header=header | {"Note": f"{note}rlsched: {what} of {file.name}"},
-        starts=jobs.start,
-    )
+    rewrite(file, out, jobs, note=f"rlsched: {what} of {file.name}", processors=processors)
     if json is not None:
         told = {"schema": 1, "file": str(file), "out": str(out), "jobs": len(jobs), "repairs": found.repairs}
         output.write_json(json, told)

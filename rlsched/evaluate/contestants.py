@@ -221,5 +221,8 @@ def seen_in_training(contestant: Learned, session: Session) -> int:
         return 0
     first, end = own.training_jobs or (0, int(session.trace_rows * TRAINING_SHARE))
     end = session.trace_rows if end is None else end
+    resampled = here.resample == "always"  # of days outside the training rows, if both have the same
+    if resampled and (own.training_jobs, own.load) == (here.training_jobs, here.load):
+        return 0
     spans = [(episode.offset or 0, len(episode.jobs)) for episode in session.episodes]
     return sum(offset < end and offset + jobs > first for offset, jobs in spans)

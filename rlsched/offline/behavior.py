@@ -261,6 +261,12 @@ def check_recorded(where: str, feed: EpisodeFeed) -> None:
             f"{RECORDED!r} decided in a trace, but scenario {feed.scenario.name!r} has a model of jobs",
             "name a trace",
         )
+    if feed.source.days is not None:
+        raise BadInputError(
+            where,
+            f"{RECORDED!r} decided about the trace as it was, not about days put together anew",
+            "set workload.resample=never",
+        )
     first, end = feed.source.training_rows
     if not (feed.source.trace.jobs.start[first:end] >= 0).any():
         raise BadInputError(

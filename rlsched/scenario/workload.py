@@ -24,7 +24,7 @@ class GaussianEstimates(Frozen):
     side: Literal["two", "over", "under"] = Field(
         "two", description="over: they ask for too much only; under: for too little only"
     )
-    seed: int = Field(0, ge=0, description="of the errors of a trace's jobs")
+    seed: int = Field(0, ge=0, description="of the errors, for a trace's jobs; a model's are drawn with them")
 
 
 class TsafrirEstimates(Frozen):
@@ -34,7 +34,7 @@ class TsafrirEstimates(Frozen):
     longest_s: int | None = Field(
         None, ge=60, description="that may be asked for; left out: the longest job, in whole hours"
     )
-    seed: int = Field(0, ge=0, description="of what the jobs of a trace ask for")
+    seed: int = Field(0, ge=0, description="of what a trace's jobs ask for; a model's draw it with them")
 
 
 Estimates = Annotated[ExactEstimates | GaussianEstimates | TsafrirEstimates, Field(discriminator="kind")]
@@ -105,7 +105,8 @@ class LublinWorkload(Jobs):
     load: float | None = Field(
         None,
         gt=0,
-        description="offered work / capacity; arrivals are stretched to it; left out: the model's own",
+        description="offered work / capacity, by whole runtimes; arrivals are stretched to it; left out: the "
+        "model's own",
     )
     max_runtime_s: int | None = Field(None, ge=1, description="longer jobs are drawn again")
     daily_cycle: bool = Field(True, description="whether more jobs come at some hours than at others")
@@ -194,10 +195,10 @@ class SwfWorkload(Jobs):
     load: float | None = Field(
         None,
         gt=0,
-        description="offered work / capacity of the whole trace; arrivals are moved together, or apart",
+        description="offered work / capacity of the trace, by whole runtimes; arrivals are moved to it",
     )
-    resample: Literal["no", "training", "always"] = Field(
-        "no",
+    resample: Literal["never", "training", "always"] = Field(
+        "never",
         description="put episodes together from days drawn with replacement, those of training or those of "
         "evaluation as well, each from its own part of the trace",
     )

@@ -28,6 +28,8 @@ FIRST_SLOT = 11
 The paper means the hour 11; the program uses the number as a half-hour slot, and every trace drawn
 from it, so it is kept.
 """
+GAPS = 4096
+"""Gaps among which one that goes on is chosen."""
 RAREST_ACCEPTED = 1e-3
 """Runtime limits that accept fewer draws than this are refused: drawing again would not end."""
 
@@ -198,8 +200,12 @@ class LublinModel:
         if begin is None:
             gaps[0] = rng.random() * DAY_S
         else:
+            # A gap that goes on at some moment is one of the long ones more often: by its length.
+            logs = rng.standard_gamma(shape * self.arrival_all_day, GAPS) * scale
+            among = np.exp(logs[logs <= self.longest_log_gap]) * stretch
+            gaps[0] = rng.random() * rng.choice(among, p=among / among.sum())
             midnight = begin // DAY_S * DAY_S
-            gaps[0] = rng.random() * gaps[0] + midnight + np.interp(begin - midnight, slots, rush)
+            gaps[0] += midnight + np.interp(begin - midnight, slots, rush)
         day, within = np.divmod(np.cumsum(gaps), DAY_S)
         return (day * DAY_S + np.interp(within, rush, slots)).astype(np.int64)
 
@@ -215,9 +221,15 @@ def draw_apart(
         jobs: of all kinds together, >= 1.
         processors: as for `LublinModel.draw`.
     """
-    first = models[0].draw(rng, jobs, processors)
+    rates = np.array(
+        [1.0 / (_gap_factor(model, processors) * _means(model, processors)[1]) for model in models]
+    )
+    leading = int(rng.choice(len(models), p=rates / rates.sum()))  # any job begins with the same chance
+    first = models[leading].draw(rng, jobs, processors)
     begin = int(first.submit[0])
-    tables = [first, *(model.draw(rng, jobs, processors, begin) for model in models[1:])]
+    tables = [
+        first if k == leading else model.draw(rng, jobs, processors, begin) for k, model in enumerate(models)
+    ]
 
     def column(name: str) -> IntArray:
         return np.concatenate([getattr(table, name) for table in tables])
@@ -234,11 +246,16 @@ def draw_apart(
 
 @lru_cache(maxsize=64)
 def _rush_seconds(cycle: tuple[float, float] | None) -> FloatArray:
-    """(slots + 1,) seconds of rush-hour time gone by at the start of each slot; DAY_S at the end."""
+    """(slots + 1,) seconds of rush-hour time gone by at the start of each slot; DAY_S at the end.
+
+    Nan where no slot has a job.
+    """
     if cycle is None:
         return np.linspace(0.0, DAY_S, SLOTS + 1)
     edges = np.arange(FIRST_SLOT, FIRST_SLOT + SLOTS + 1) - 0.5
     share = np.diff([_gamma_integral(*cycle, edge, 0.0) for edge in edges])
+    if not share.sum() > 0.0:
+        return np.full(SLOTS + 1, np.nan)
     share = np.roll(share, FIRST_SLOT - 1)  # the k-th slot of the distribution is clock slot k - 1
     return np.concatenate([[0.0], np.cumsum(share)]) * (DAY_S / share.sum())
 
@@ -272,6 +289,7 @@ def _means(model: LublinModel, processors: int) -> tuple[float, float]:
         )
         return short * first + (1.0 - short) * second
 
+    _check_tails(model, short)
     longest = model.longest_log_runtime
     limit = longest if model.max_runtime_s is None else min(longest, log(model.max_runtime_s + 1))
     share = share / hyper_gamma(longest, 0.0)  # a runtime beyond the model's limit is drawn again ...
@@ -286,6 +304,33 @@ def _means(model: LublinModel, processors: int) -> tuple[float, float]:
     shape, scale = model.arrival
     gap = (shape * model.arrival_all_day, scale, model.longest_log_gap)
     return work, _gamma_integral(*gap, 1.0) / _gamma_integral(*gap, 0.0)
+
+
+def _check_tails(model: LublinModel, short: FloatArray) -> None:
+    """What is too long is drawn again: hardly anything may be.
+
+    Raises:
+        BadInputError: drawing would not end, or no slot of the day has a job.
+    """
+    shape, scale = model.arrival
+    drawn = {
+        "runtime_first": (model.runtime_first, model.longest_log_runtime, bool((short > 0).any())),
+        "runtime_second": (model.runtime_second, model.longest_log_runtime, bool((short < 1).any())),
+        "arrival": ((shape * model.arrival_all_day, scale), model.longest_log_gap, True),
+    }
+    for name, ((shape, scale), limit, used) in drawn.items():
+        if used and not _gamma_integral(shape, scale, limit, 0.0) >= RAREST_ACCEPTED:
+            raise BadInputError(
+                f"workload.parameters.{name}",
+                f"value [{shape:g}, {scale:g}]: hardly ever below ln(seconds) {limit:g}, the model's limit",
+                "set a smaller shape or scale",
+            )
+    if not np.isfinite(_rush_seconds(model.cycle)).all():
+        raise BadInputError(
+            "workload.parameters.cycle",
+            f"value {list(model.cycle or ())}: no job comes at any time of the day",
+            "set a smaller shape or scale",
+        )
 
 
 def _size_shares(model: LublinModel, processors: int) -> FloatArray:

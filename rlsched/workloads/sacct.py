@@ -1,7 +1,7 @@
 """What Slurm's accounting says of a site's jobs, as a trace in the Standard Workload Format.
 
-Reads what `sacct --parsable2` prints, line by line: however long it is, memory stays the same. See
-docs/traces.md for the command; fields: https://slurm.schedmd.com/sacct.html.
+Reads what `sacct --parsable2` prints, line by line: what is more than some thousand jobs is kept on disk, so
+that memory hardly grows. See docs/traces.md for the command; fields: https://slurm.schedmd.com/sacct.html.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import heapq
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple, cast
+from zlib import crc32
+from zoneinfo import ZoneInfo
 
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
@@ -30,7 +32,11 @@ COMMAND = (
 SEPARATOR = "|"
 ROWS = 50_000
 """Jobs that are held at a time; they are put into order, and into a file of their own."""
+PARTITIONS = 64
+"""Files that lines are put into by job, so that those of one job are in one file."""
 HOUR_S, DAY_S = 3600, 86_400
+HOURS = 10_000
+"""Whose seconds are remembered: what is printed of a job is near what was printed of the one before."""
 LENGTH = len("2025-01-31T12:00:00")
 NEVER = {"", "unknown", "none", "n/a", "invalid"}
 """What stands for a time that has not come."""
@@ -39,7 +45,9 @@ DROPPED = {
     "steps_dropped": "steps of jobs (123.batch, 123.0): the line of the job itself says it all",
     "short_lines_dropped": "lines with fewer fields than the first line names",
     "long_lines_dropped": "lines with more fields: leave out names of jobs, which may hold the separator",
-    "requeued_dropped": "runs after which a job was put back into the queue: its last run counts",
+    "earlier_dropped": "other lines of a job: runs after which it was put back, the same run again; the last "
+    "counts",
+    "resized_dropped": "parts of jobs that ran on in another size: the last part counts",
     "submit_missing_dropped": "jobs without a time of submission",
     "never_started_dropped": "jobs that wait, or were cancelled before they started",
     "still_running_dropped": "jobs that had not ended",
@@ -56,6 +64,10 @@ REPAIRED = {
 STATUS = {"COMPLETED": 1, "CANCELLED": 5, "PREEMPTED": 5, "REVOKED": 5}
 """By state; others have failed: 0."""
 FAILED, UNKNOWN = 0, -1
+GONE_ON = {"REQUEUED": "earlier_dropped", "RESIZING": "resized_dropped"}
+"""States of runs that another one follows."""
+FAR = 1 << 60
+"""Stands for the start of what has not started."""
 
 
 @dataclass
@@ -70,6 +82,7 @@ class Imported:
         seen: of them that were in use at once at a full hour, or that the largest job had.
         unused: columns that a trace has no place for.
         users, queues: different ones.
+        zone_known: whether hours of the day are those of the site.
     """
 
     lines: int = 0
@@ -80,6 +93,7 @@ class Imported:
     unused: list[str] = field(default_factory=list)
     users: int = 0
     queues: int = 0
+    zone_known: bool = True
 
 
 class _Fields:
@@ -113,7 +127,7 @@ class _Fields:
             return found
 
         self.id = needed("jobid", "jobidraw")
-        self.raw = place("jobidraw")
+        place("jobidraw")
         self.submit = needed("eligible" if eligible else "submit")
         self.start = needed("start")
         self.elapsed = place("elapsedraw", "elapsed")
@@ -126,6 +140,8 @@ class _Fields:
         self.minutes = place("timelimitraw")
         self.limit = place("timelimit") if self.minutes is None else None
         self.state = place("state")
+        if self.end is None and self.state is None:
+            needed("end", "state")  # else nobody knows what still runs
         self.user = place("user", "uid")
         self.group = place("account", "group", "gid")
         self.queue = place("partition")
@@ -143,10 +159,19 @@ class _Numbers:
 
 
 class _Clock:
-    """Seconds since the epoch of what sacct prints; local times are taken as if all were of one offset."""
+    """Seconds since the epoch of what sacct prints.
 
-    def __init__(self) -> None:
-        self._days: dict[str, int] = {}
+    Args:
+        zone: of times in Slurm's own form; None: they are taken as if all were of one offset.
+
+    Attributes:
+        told: a time was printed in seconds, which are the same in all zones.
+    """
+
+    def __init__(self, zone: datetime.tzinfo | None) -> None:
+        self._zone = datetime.UTC if zone is None else zone
+        self._hours: dict[str, int] = {}
+        self.told = False
 
     def __call__(self, text: str) -> int | None:
         """None: the time has not come.
@@ -154,16 +179,20 @@ class _Clock:
         Raises:
             ValueError: it is no time.
         """
-        day = self._days.get(text[:10])
-        if day is not None and len(text) == LENGTH:
-            return day + 3600 * int(text[11:13]) + 60 * int(text[14:16]) + int(text[17:])
+        hour = self._hours.get(text[:13])
+        if hour is not None and len(text) == LENGTH:
+            return hour + 60 * int(text[14:16]) + int(text[17:])
         if text.isdigit():
+            self.told = True
             return int(text) or None  # Slurm's 0 is never
         if text.lower() in NEVER:
             return None
-        time = datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
-        self._days[text[:10]] = int(time.timestamp()) // DAY_S * DAY_S
-        return int(time.timestamp())
+        time = datetime.datetime.fromisoformat(text).replace(tzinfo=self._zone)
+        found = int(time.timestamp())
+        if len(self._hours) >= HOURS:
+            self._hours.clear()
+        self._hours[text[:13]] = found - 60 * time.minute - time.second
+        return found
 
 
 def span_s(text: str) -> int:
@@ -187,13 +216,21 @@ def span_s(text: str) -> int:
 
 
 class Job(NamedTuple):
-    """One of them, as a trace has it; a line is one from the wait time on, and times are of the epoch."""
+    """A run, as a trace has it; times are of the epoch.
+
+    Where it is none, the line says why: a name of `DROPPED`.
+    """
 
     submit: int
     start: int
     runtime: int
     processors: int
-    line: str
+    line: str  # from the wait time on
+
+    @property
+    def ran(self) -> bool:
+        """Whether it is one."""
+        return self.runtime > 0
 
 
 class _Reader:
@@ -201,31 +238,28 @@ class _Reader:
 
     Args:
         fields: where they stand.
+        clock: of their times.
         found: what is counted.
     """
 
-    def __init__(self, fields: _Fields, found: Imported) -> None:
-        self._fields, self._found = fields, found
-        self._clock, self._users, self._groups, self._queues = _Clock(), _Numbers(), _Numbers(), _Numbers()
+    def __init__(self, fields: _Fields, clock: _Clock, found: Imported) -> None:
+        self._fields, self._found, self._clock = fields, found, clock
+        self._users, self._groups, self._queues = _Numbers(), _Numbers(), _Numbers()
 
-    def jobs(self, lines: Iterable[str]) -> Iterator[Job]:
-        """All that ran, in the order of the lines."""
-        held: tuple[str, Job] | None = None
-        fields, counts = self._fields, self._found.counts
+    def runs(self, lines: Iterable[str]) -> Iterator[tuple[str, Job]]:
+        """Whose they are, and what they are: all that may be the last of a job, in the order of the lines."""
+        fields, found, counts = self._fields, self._found, self._found.counts
         for line in lines:
             values = line.rstrip("\r\n").split(SEPARATOR)
+            if values == [""]:
+                continue
+            found.lines += 1
             if len(values) != fields.count:
-                if values == [""]:
-                    continue
-                self._found.lines += 1
                 counts["short_lines_dropped" if len(values) < fields.count else "long_lines_dropped"] += 1
                 continue
-            self._found.lines += 1
             if "." in values[fields.id]:
                 counts["steps_dropped"] += 1
                 continue
-            # With --duplicates, the runs of a job that was put back follow one another.
-            number = values[fields.id if fields.raw is None else fields.raw]
             try:
                 job = self._job(values)
             except ValueError:
@@ -233,16 +267,9 @@ class _Reader:
                 continue
             if isinstance(job, str):
                 counts[job] += 1
-                continue
-            if held is not None:
-                if held[0] == number:
-                    counts["requeued_dropped"] += 1
-                else:
-                    yield held[1]
-            held = number, job
-        if held is not None:
-            yield held[1]
-        self._found.users, self._found.queues = len(self._users.of), len(self._queues.of)
+            else:
+                yield values[fields.id], job
+        found.users, found.queues = len(self._users.of), len(self._queues.of)
 
     def header(self) -> Iterator[str]:
         """What stands for the numbers of queues."""
@@ -257,39 +284,34 @@ class _Reader:
         """
         fields, clock = self._fields, self._clock
         state = values[fields.state].partition(" ")[0] if fields.state is not None else ""
-        if state == "REQUEUED":
-            return "requeued_dropped"
+        if state in GONE_ON:
+            return GONE_ON[state]
         submit, start = clock(values[fields.submit]), clock(values[fields.start])
         if submit is None:
             return "submit_missing_dropped"
         if start is None:
-            return "never_started_dropped"
+            return Job(submit, FAR, 0, 0, "never_started_dropped")
         end = clock(values[fields.end]) if fields.end is not None else start
         if end is None or state in {"RUNNING", "SUSPENDED", "PENDING"}:
-            return "still_running_dropped"
+            return Job(submit, start, 0, 0, "still_running_dropped")
         runtime = end - start if fields.elapsed is None else span_s(values[fields.elapsed])
         if runtime <= 0:
-            return "zero_runtime_dropped"
+            return Job(submit, start, 0, 0, "zero_runtime_dropped")
         requested = int(values[fields.requested] or 0) if fields.requested is not None else 0
         allocated = self._allocated(values) or requested
         if allocated <= 0:
             return "processors_missing_dropped"
         limit = self._limit(values)
-        counts = self._found.counts
-        if limit == UNKNOWN:
-            counts["limit_missing"] += 1
-        if start < submit:
-            counts["start_before_submit"] += 1
-            submit = start
+        wait = max(0, start - submit)
         status = STATUS.get(state, FAILED) if state else UNKNOWN
         user = UNKNOWN if fields.user is None else self._users(values[fields.user])
         group = UNKNOWN if fields.group is None else self._groups(values[fields.group])
         queue = UNKNOWN if fields.queue is None else self._queues(values[fields.queue])
         line = (
-            f"{start - submit} {runtime} {allocated} -1 -1 {requested or allocated} {limit} -1 {status} "
+            f"{wait} {runtime} {allocated} -1 -1 {requested or allocated} {limit} -1 {status} "
             f"{user} {group} -1 {queue} {queue} -1 -1"
         )
-        return Job(submit, start, runtime, allocated, line)
+        return Job(submit, start, runtime, max(allocated, requested), line)
 
     def _allocated(self, values: Sequence[str]) -> int:
         if self._fields.allocated is not None:
@@ -311,7 +333,13 @@ class _Reader:
 
 
 def import_sacct(
-    lines: Iterable[str], where: str, out: Path, *, processors: int | None = None, eligible: bool = False
+    lines: Iterable[str],
+    where: str,
+    out: Path,
+    *,
+    processors: int | None = None,
+    eligible: bool = False,
+    zone: ZoneInfo | None = None,
 ) -> Imported:
     """Write a trace of what sacct printed.
 
@@ -323,6 +351,7 @@ def import_sacct(
         out: the trace; an old one is replaced; gzip if the name ends in .gz.
         processors: of the machine; None: those that were in use at once at some full hour, as far as known.
         eligible: jobs count as submitted once they could have started.
+        zone: of the site; None: not known.
 
     Raises:
         BadInputError: there is no job, or a column is missing.
@@ -335,12 +364,22 @@ def import_sacct(
     found = Imported()
     fields = _Fields(first.rstrip("\r\n").removeprefix("\ufeff").split(SEPARATOR), where, eligible=eligible)
     found.unused = fields.unused
-    reader = _Reader(fields, found)
+    clock = _Clock(zone)
+    reader = _Reader(fields, clock, found)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as room:
+    with ExitStack() as stack:
+        room = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent))
+        runs = stack.enter_context(closing(_Runs(Path(room))))
+        for whose, run in reader.runs(lines):
+            runs.add(whose, run)
         sorter, use, largest = _Sorter(Path(room)), _Use(), 0
-        for job in reader.jobs(lines):
-            sorter.add(job)
+        for number, job in runs.last(found.counts):
+            if job.line.split(" ", 7)[6] == str(UNKNOWN):
+                found.counts["limit_missing"] += 1
+            if job.start < job.submit:
+                found.counts["start_before_submit"] += 1
+                job = job._replace(submit=job.start)
+            sorter.add(number, job)
             use.add(job)
             largest = max(largest, job.processors)
         found.jobs = sorter.count
@@ -349,8 +388,17 @@ def import_sacct(
             raise BadInputError(where, f"holds no job that ran ({reasons or 'no line'})", f"run: {COMMAND}")
         found.seen = max(largest, use.most())
         found.processors = found.seen if processors is None else processors
-        _write(out, sorter, reader.header(), found)
+        found.zone_known = zone is not None or not clock.told
+        _write(out, sorter, [*_zone_lines(zone, sorter.first), *reader.header()], found)
     return found
+
+
+def _zone_lines(zone: ZoneInfo | None, begin: int) -> Iterator[str]:
+    """What a header says of the time of day."""
+    if zone is not None:
+        offset = datetime.datetime.fromtimestamp(begin, zone).utcoffset() or datetime.timedelta()
+        yield f"; TimeZone: {int(offset.total_seconds())}"
+        yield f"; TimeZoneString: {zone.key}"
 
 
 def _write(out: Path, sorter: _Sorter, header: Iterable[str], found: Imported) -> None:
@@ -373,9 +421,87 @@ def _write(out: Path, sorter: _Sorter, header: Iterable[str], found: Imported) -
             "MaxQueues": found.queues,
         }
         lines = [*(f"; {key}: {value}" for key, value in comments.items()), *header]
-        file.write(("\n".join(lines) + "\n").encode())
-        for number, (submit, line) in enumerate(jobs, start=1):
+        file.write(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
+        for number, (submit, _, line) in enumerate(jobs, start=1):
             file.write(f"{number} {submit - begin} {line}\n".encode())
+
+
+class _Runs:
+    """Finds the last run of every job, wherever its lines stand; most of them are on disk.
+
+    Args:
+        room: a folder for that.
+    """
+
+    def __init__(self, room: Path) -> None:
+        self._room = room
+        self._held: list[tuple[str, int, Job]] = []
+        self._files: list[IO[str]] = []
+        self._count = 0
+
+    def add(self, whose: str, run: Job) -> None:
+        """Take one more."""
+        self._held.append((whose, self._count, run))
+        self._count += 1
+        if len(self._held) == ROWS:
+            self._put_down()
+
+    def _put_down(self) -> None:
+        if not self._files:
+            self._files = [
+                (self._room / f"runs-{k}").open("w+", encoding="utf-8", errors="surrogateescape")
+                for k in range(PARTITIONS)
+            ]
+        for whose, number, run in self._held:
+            place = crc32(whose.encode("utf-8", "surrogateescape")) % PARTITIONS
+            submit, start, runtime, processors, line = run
+            self._files[place].write(f"{whose}\t{number} {submit} {start} {runtime} {processors} {line}\n")
+        self._held = []
+
+    def last(self, counts: Counter[str]) -> Iterator[tuple[int, Job]]:
+        """The last run of every job that ran, and the number of its line; the others are counted.
+
+        Args:
+            counts: by reason.
+        """
+        if not self._files:
+            yield from _last(self._held, counts)
+            return
+        self._put_down()
+        for file in self._files:
+            file.seek(0)
+            yield from _last(map(_run, file), counts)
+
+    def close(self) -> None:
+        """Let go of files."""
+        for file in self._files:
+            file.close()
+
+
+def _run(row: str) -> tuple[str, int, Job]:
+    whose, _, rest = row.rstrip("\n").partition("\t")
+    number, submit, start, runtime, processors, line = rest.split(" ", 5)
+    return whose, int(number), Job(int(submit), int(start), int(runtime), int(processors), line)
+
+
+def _last(runs: Iterable[tuple[str, int, Job]], counts: Counter[str]) -> Iterator[tuple[int, Job]]:
+    found: dict[str, tuple[int, Job]] = {}
+    for whose, number, run in runs:
+        before = found.get(whose)
+        if before is not None:
+            counts["earlier_dropped"] += 1
+            if (before[1].submit, before[1].start, before[0]) > (run.submit, run.start, number):
+                continue
+        found[whose] = number, run
+    for number, run in found.values():
+        if run.ran:
+            yield number, run
+        else:
+            counts[run.line] += 1
+
+
+Row = tuple[int, int, str]
+"""Submit time, number of the line, and what a trace says."""
 
 
 class _Sorter:
@@ -391,50 +517,46 @@ class _Sorter:
 
     def __init__(self, room: Path) -> None:
         self._room = room
-        self._held: list[tuple[int, str]] = []
+        self._held: list[Row] = []
         self._parts: list[Path] = []
         self.count = 0
         self.first = 0
 
-    def add(self, job: Job) -> None:
-        """Take one more."""
+    def add(self, number: int, job: Job) -> None:
+        """Take one more, from the line of that number."""
         self.first = min(self.first, job.submit) if self.count else job.submit
         self.count += 1
-        self._held.append((job.submit, job.line))
+        self._held.append((job.submit, number, job.line))
         if len(self._held) == ROWS:
             self._put_down()
 
     def _put_down(self) -> None:
-        self._held.sort(key=_submit)
-        part = self._room / str(len(self._parts))
+        self._held.sort()
+        part = self._room / f"part-{len(self._parts)}"
         with part.open("w", encoding="ascii") as file:
-            file.writelines(f"{submit} {line}\n" for submit, line in self._held)
+            file.writelines(f"{submit} {number} {line}\n" for submit, number, line in self._held)
         self._parts.append(part)
         self._held = []
 
-    def sorted(self, stack: ExitStack) -> Iterator[tuple[int, str]]:
-        """All of them; of those that came at once, the first that was taken first.
+    def sorted(self, stack: ExitStack) -> Iterator[Row]:
+        """All of them; of those that came at once, the one of the first line first.
 
         Args:
             stack: closes files.
         """
         if not self._parts:
-            self._held.sort(key=_submit)
+            self._held.sort()
             return iter(self._held)
         if self._held:
             self._put_down()
         files = [stack.enter_context(part.open(encoding="ascii")) for part in self._parts]
-        return heapq.merge(*map(_read, files), key=_submit)
+        return heapq.merge(*map(_read, files))
 
 
-def _submit(row: tuple[int, str]) -> int:
-    return row[0]
-
-
-def _read(file: Iterable[str]) -> Iterator[tuple[int, str]]:
+def _read(file: Iterable[str]) -> Iterator[Row]:
     for row in file:
-        submit, _, line = row.rstrip("\n").partition(" ")
-        yield int(submit), line
+        submit, number, line = row.rstrip("\n").split(" ", 2)
+        yield int(submit), int(number), line
 
 
 class _Use:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlsched.scenario import Episode, MixtureWorkload, Scenario
+from rlsched.scenario import Episode, MixtureWorkload, Scenario, SwfWorkload
 from rlsched.workloads.lublin import DAY_S
 from rlsched.workloads.source import TraceSource, open_source
 from rlsched.workloads.statistics import Sample
@@ -25,10 +25,16 @@ def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
     Raises:
         BadInputError: the workload cannot be opened.
     """
-    mixed = isinstance(scenario.workload, MixtureWorkload)
-    drawn = getattr(scenario.workload, "resample", "always") == "always"
+    workload = scenario.workload
+    mixed, drawn = isinstance(workload, MixtureWorkload), True
+    if isinstance(workload, SwfWorkload):
+        drawn = workload.resample == "always"
+        if not drawn:  # what training would see are days of the same jobs
+            workload = workload.model_copy(update={"resample": "never"})
     episode = Episode(jobs=max(1, jobs // PARTS if mixed else jobs) if drawn else None)
-    source = open_source(scenario.model_copy(update={"episode": episode, "power": None}))
+    source = open_source(
+        scenario.model_copy(update={"workload": workload, "episode": episode, "power": None})
+    )
     clock_s = 0
     if isinstance(source, TraceSource):
         clock_s = _clock_s(source.trace.header)

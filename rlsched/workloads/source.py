@@ -20,7 +20,7 @@ from rlsched.scenario import (
     SwfWorkload,
 )
 from rlsched.workloads import swf
-from rlsched.workloads.days import DAY_S, Days, with_load
+from rlsched.workloads.days import DAY_S, Days, stretch_to, stretched
 from rlsched.workloads.enrich import enrich
 from rlsched.workloads.episodes import EpisodeJobs, Source, Supply
 from rlsched.workloads.estimates import estimated
@@ -91,6 +91,12 @@ def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Mod
         model = MaoModel.of(workload, cluster)
     if workload.estimates is None:
         return model
+    if getattr(workload.estimates, "seed", 0):
+        raise BadInputError(
+            "workload.estimates.seed",
+            "means nothing to a model, which draws requests with its jobs",
+            "leave it out",
+        )
     return EstimatedJobs(model, workload.estimates, cluster.tick_s, horizon)
 
 
@@ -114,71 +120,94 @@ def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     trace = _read(workload.file, workload.rules, scenario.cluster.tick_s)
     cluster = resolved(scenario.cluster, trace.processors, name)
     jobs = trace.jobs if workload.enrich is None else enrich(trace.jobs, workload.enrich, cluster)
-    jobs = _asked_for(jobs, workload, cluster.tick_s)
-    jobs, counts = within_limits(
-        whole_nodes(jobs, cluster), cluster.resources[0], workload, scenario.decision.horizon, name
+    _check_rules(scenario, workload)
+    exact = jobs if workload.estimates is None else replace(jobs, requested=jobs.runtime)
+    kept, counts = within_limits(
+        whole_nodes(exact, cluster), cluster.resources[0], workload, scenario.decision.horizon, name
     )
-    jobs = _at_load(jobs, workload, usable_units(cluster.resources[0]), name)
-    overdue = int((jobs.runtime > jobs.requested).sum())
+    kept = _asked_for(kept, jobs, workload, scenario)
+    stretch = 1.0
+    if workload.load is not None:
+        stretch = stretch_to(kept, usable_units(cluster.resources[0]), workload.load, "workload.load")
+    overdue = int((kept.runtime > kept.requested).sum())
     if cluster.kill_at_requested and overdue:
         counts["ended_at_requested"] = overdue
-    trace = replace(trace, jobs=at_requested(jobs, cluster), repairs=trace.repairs | counts)
+    kept = at_requested(kept, cluster)
+    jobs = kept if workload.load is None else stretched(kept, stretch)
+    trace = replace(trace, jobs=jobs, repairs=trace.repairs | counts)
     windows = _windows(scenario, workload, trace, counts)
-    return TraceSource(
+    training_rows = _training_rows(scenario, workload, windows)
+    source = TraceSource(
         cluster=cluster,
         trace=trace,
         name=name,
         windows=windows,
-        training_rows=_training_rows(scenario, workload, windows),
+        training_rows=training_rows,
         offsets=scenario.episode.offsets,
         supply=_supply(scenario, cluster),
-        days=_days(workload, trace.jobs, windows, cluster.tick_s),
+        days=None if workload.resample == "never" else Days(kept, DAY_S // cluster.tick_s, stretch),
         resample_evaluation=workload.resample == "always",
     )
+    source.check_days()
+    return source
 
 
-def _asked_for(jobs: JobTable, workload: SwfWorkload, tick_s: int) -> JobTable:
-    """The same jobs with other requests, the same for a job in whatever episode it is shown."""
-    estimates = workload.estimates
-    seed = getattr(estimates, "seed", 0)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(ESTIMATES_STREAM,)))
-    return estimated(jobs, estimates, rng, tick_s, int(jobs.runtime.max()) * tick_s)
+def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
+    """Settings that do not go with others.
 
-
-def _at_load(jobs: JobTable, workload: SwfWorkload, units: int, name: str) -> JobTable:
-    if workload.load is None:
-        return jobs
-    if workload.rules == "rlscheduler":
+    Raises:
+        BadInputError: they are given together.
+    """
+    own = {
+        "workload.load": workload.load is not None,
+        "workload.estimates": workload.estimates is not None,
+        "cluster.kill_at_requested": scenario.cluster.kill_at_requested,
+        "workload.resample": workload.resample != "never",
+    }
+    for key, given in own.items():
+        if given and workload.rules == "rlscheduler":
+            raise BadInputError(
+                key,
+                "is given with workload.rules rlscheduler, whose figures are for a trace as it is",
+                "leave it out, or set workload.rules: standard",
+            )
+    if workload.resample == "never":
+        return
+    if scenario.episode.jobs is None and scenario.episode.max_ticks is None:
         raise BadInputError(
-            "workload.load",
-            f"value {workload.load:g} under workload.rules rlscheduler, whose figures are for its own",
-            "leave it out, or set workload.rules: standard",
+            "episode.jobs",
+            f"value None, the whole trace, does not go with workload.resample={workload.resample}",
+            "set a number of jobs, or workload.resample=never",
         )
-    if jobs.submit[0] == jobs.submit[-1]:
-        raise BadInputError(
-            "workload.load",
-            f"value {workload.load:g}: all jobs of {name} come at once",
-            "leave it out, or name another trace",
-        )
-    return with_load(jobs, units, workload.load)
-
-
-def _days(workload: SwfWorkload, jobs: JobTable, windows: Windows, tick_s: int) -> Days | None:
-    if workload.resample == "no":
-        return None
-    if workload.rules == "rlscheduler" or windows.everything:
-        key = "workload.rules" if workload.rules == "rlscheduler" else "episode.jobs"
-        problem = "value rlscheduler" if workload.rules == "rlscheduler" else "value None, the whole trace,"
-        raise BadInputError(
-            key, f"{problem} does not go with workload.resample={workload.resample}", "leave one out"
-        )
-    if DAY_S % tick_s:
+    if DAY_S % scenario.cluster.tick_s:
         raise BadInputError(
             "cluster.tick_s",
-            f"value {tick_s}: a day is no whole number of ticks, as workload.resample needs",
+            f"value {scenario.cluster.tick_s}: a day is no whole number of ticks, as workload.resample needs",
             "set a part of 86400",
         )
-    return Days(jobs, DAY_S // tick_s)
+
+
+def _asked_for(kept: JobTable, jobs: JobTable, workload: SwfWorkload, scenario: Scenario) -> JobTable:
+    """Jobs of a trace with other requests: the same for a job whatever limits leave out, and within them.
+
+    Args:
+        kept: that are within the limits.
+        jobs: all of the trace.
+        workload: with the estimates.
+        scenario: whose horizon bounds what can be asked for.
+    """
+    estimates = workload.estimates
+    if estimates is None:
+        return kept
+    seed, tick_s = getattr(estimates, "seed", 0), scenario.cluster.tick_s
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(ESTIMATES_STREAM,)))
+    asked = estimated(jobs, estimates, rng, tick_s, int(jobs.runtime.max()) * tick_s)
+    order = np.argsort(asked.id)
+    requested = asked.requested[order][np.searchsorted(asked.id, kept.id, sorter=order)]
+    for most in (workload.max_job_duration, scenario.decision.horizon):
+        if most is not None:
+            requested = np.minimum(requested, most)
+    return replace(kept, requested=requested)
 
 
 def _windows(scenario: Scenario, workload: SwfWorkload, trace: swf.Trace, counts: dict[str, int]) -> Windows:
@@ -193,6 +222,8 @@ def _windows(scenario: Scenario, workload: SwfWorkload, trace: swf.Trace, counts
             "set a number of jobs, or workload.rules: standard",
         )
     starts = windows.starts(rows)
+    if workload.resample != "never" and not scenario.episode.offsets:
+        return windows
     if not starts and windows.ticks is None:
         without = "".join(f", {key} {count}" for key, count in counts.items() if key.endswith("_dropped"))
         raise BadInputError(

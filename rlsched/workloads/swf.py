@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.workloads.swf_text import FIELDS, OPTIONAL, load
+from rlsched.workloads.swf_text import FIELDS, OPTIONAL, load, raw_lines
 from rlsched.workloads.ticks import in_ticks
 
 Rules = Literal["standard", "rlscheduler"]
@@ -244,6 +244,50 @@ def write(
     lines += [" ".join(map(str, row)) for row in table.tolist()]
     data = ("\n".join(lines) + "\n").encode("utf-8")
     _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+
+
+def rewrite(
+    source: str | Path, target: str | Path, jobs: JobTable, *, note: str, processors: int | None = None
+) -> None:
+    """Write some jobs of a trace as they stand in its file, with their submit times as they are now.
+
+    Header and all other fields stay as they are; of jobs that have no number in the file, only what a
+    simulation knows of them.
+
+    Args:
+        source: a trace.
+        target: the file to write; an old one is replaced; gzip if the name ends in .gz.
+        jobs: of it, in the order to be written; times in seconds.
+        note: what was done, for the header.
+        processors: of the machine, where the header does not say it.
+
+    Raises:
+        BadInputError: a file cannot be read or written.
+    """
+    header, lines = raw_lines(Path(source))
+    counts = {"maxjobs": len(jobs), "maxrecords": len(jobs)}
+    told = [_recounted(line, counts) for line in header]
+    if processors is not None and not any(re.match(r"[;\s]*MaxProcs\s*:", line, re.I) for line in told):
+        told.append(f"; MaxProcs: {processors}")
+    told.append(f"; Note: {note}")
+    for k, number in enumerate(jobs.id.tolist()):
+        fields = lines.get(number)
+        if fields is None:
+            known = (jobs.runtime[k], jobs.demand[k, 0], jobs.requested[k])
+            fields = f"{number} 0 -1 {known[0]} {known[1]} -1 -1 {known[1]} {known[2]}".split()
+            fields += ["-1"] * (FIELDS - len(fields))
+        told.append(" ".join([fields[0], str(jobs.submit[k]), *fields[2:]]))
+    data = ("\n".join(told) + "\n").encode("utf-8", "surrogateescape")
+    target = Path(target)
+    _replace(target, gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+
+
+def _recounted(line: str, counts: Mapping[str, int]) -> str:
+    """A line of a header, with the number that belongs there now."""
+    match = re.match(r"([;\s]*(\w+)\s*:\s*)\d+", line)
+    if match is None or match[2].lower() not in counts:
+        return line
+    return f"{match[1]}{counts[match[2].lower()]}"
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -80,6 +80,26 @@ def load(path: Path) -> SwfText:
     return SwfText(header, columns, dict(dropped))
 
 
+def raw_lines(path: Path) -> tuple[list[str], dict[int, list[str]]]:
+    """The lines of a header, and by number the fields of the first line of every job that has one.
+
+    Raises:
+        BadInputError: see `load`.
+    """
+    data = read_data(path, "give a trace in the Standard Workload Format, plain or gzip")
+    first_job = _JOB_LINE.search(data)
+    begin = len(data) if first_job is None else first_job.start()
+    header = data[:begin].decode("utf-8", "surrogateescape").splitlines()
+    found: dict[int, list[str]] = {}
+    for line in data[begin:].decode("utf-8", "surrogateescape").splitlines():
+        fields = line.partition(";")[0].split()
+        if len(fields) == FIELDS:
+            number = _number(fields[0].encode("utf-8", "surrogateescape"))
+            if number >= 0:
+                found.setdefault(int(number), fields)
+    return header, found
+
+
 def _columns_at_once(body: bytes) -> dict[str, FloatArray] | None:
     """All lines in one call of numpy's parser, or None where a line is not 18 finite numbers."""
     try:

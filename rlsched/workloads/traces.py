@@ -125,7 +125,7 @@ class TraceSource:
         """The most jobs that an episode can have."""
         if self.days is None or self.windows.ticks is None:
             return self.windows.most
-        return self.days.busiest * (self.windows.ticks // self.days.ticks + 2)
+        return self.days.most_jobs(self.windows.ticks)
 
     def rows(self, offset: int, jobs: int) -> JobTable:
         """So many jobs from a row on, in loaded order: what the replay of rlscheduler starts from."""
@@ -137,7 +137,7 @@ class TraceSource:
         if self.windows.everything:
             return self._episode(first, end, rng)
         if self.days is not None:
-            return self._resampled(rng, [(first, end)], "training", rng)
+            return self._resampled(self.days, "training", rng, rng)
         row = self._random_row(rng, [(first, end)], "training")
         return self._episode(row, self.windows.end(row), rng)
 
@@ -148,9 +148,9 @@ class TraceSource:
         if not self.offsets:
             first, end = self.training_rows
             outside = [(0, first), (end, len(self.trace.jobs))]
-            if self.resample_evaluation:
-                rng = evaluation_rng(index, seed)
-                return self._resampled(rng, outside, "evaluation", evaluation_power_rng(index, seed))
+            if self.days is not None and self.resample_evaluation:
+                streams = evaluation_rng(index, seed), evaluation_power_rng(index, seed)
+                return self._resampled(self.days, "evaluation", *streams)
             row = self._random_row(evaluation_rng(index, seed), outside, "evaluation")
             return self.listed(row, index, seed)
         if index >= len(self.offsets):
@@ -184,19 +184,36 @@ class TraceSource:
             place -= count
         raise AssertionError("a place lies in one of the spans")
 
-    def _resampled(
-        self, rng: np.random.Generator, spans: list[tuple[int, int]], purpose: str, power: np.random.Generator
-    ) -> EpisodeJobs:
-        """An episode of days that lie in these spans of rows."""
-        assert self.days is not None
-        days = self.days.within(spans)
-        if not np.diff(self.days.edges)[days].any():
+    def check_days(self) -> None:
+        """Refuse to resample a part of the trace that has no whole day.
+
+        Raises:
+            BadInputError: as said.
+        """
+        if self.days is not None:
+            self._days_of(self.days, "training")
+            if self.resample_evaluation and not self.offsets:
+                self._days_of(self.days, "evaluation")
+
+    def _days_of(self, days: Days, purpose: str) -> IntArray:
+        """(day,) that lie in the rows for training, or in the others."""
+        first, end = self.training_rows
+        spans = [(first, end)] if purpose == "training" else [(0, first), (end, len(self.trace.jobs))]
+        found = days.within(spans)
+        if not np.diff(days.edges)[found].any():
             raise BadInputError(
                 self.name,
-                f"has no whole day for {purpose}, as workload.resample needs",
-                "set workload.resample=no, or other workload.training_jobs",
+                f"has no whole day with a job for {purpose}, as workload.resample needs",
+                "set workload.resample=never, or other workload.training_jobs",
             )
-        jobs = self.days.draw(rng, days, self.windows.jobs, self.windows.ticks)
+        return found
+
+    def _resampled(
+        self, days: Days, purpose: str, rng: np.random.Generator, power: np.random.Generator
+    ) -> EpisodeJobs:
+        """An episode of days."""
+        found = self._days_of(days, purpose)
+        jobs = days.draw(rng, found, self.windows.jobs, self.windows.ticks)
         return episode(jobs, -1, self.supply, power)
 
     def _episode(self, first: int, end: int, rng: np.random.Generator) -> EpisodeJobs:

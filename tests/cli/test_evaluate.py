@@ -147,6 +147,17 @@ def test_rows_it_was_trained_on_are_said(rlsched: Run, trace: Path, tmp_path: Pa
     assert "may have been trained" not in rlsched("evaluate", policy, "--against", "fcfs", "-n", "2").out
 
 
+def test_resampled_days_of_evaluation_were_not_seen(rlsched: Run, tmp_path: Path) -> None:
+    file = "workload={kind: swf, file: datasets/sample.swf.gz, resample: always}"
+    policy = save_policy(tmp_path / "days", file, "episode.jobs=40")
+    ran = rlsched("evaluate", policy, "--against", "fcfs", "-n", "2")
+    assert ran.code == 0, ran
+    assert "may have been trained" not in ran.out
+    other = ("--set", "workload.training_jobs=[5000,null]")
+    ran = rlsched("evaluate", policy, "--against", "fcfs", "-n", "2", *other)
+    assert "may have been trained" in ran.out
+
+
 def test_a_network_and_sampling_from_it(rlsched: Run, tmp_path: Path) -> None:
     policy = save_network(tmp_path / "network")
     options = ("evaluate", policy, "-n", "2", "--against", "fcfs", "--json", "-")

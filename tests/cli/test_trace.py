@@ -72,6 +72,20 @@ def test_another_load(rlsched: Run, trace: Path, tmp_path: Path) -> None:
     assert "load" in swf.read(out).header["Note"]
 
 
+def test_all_else_stays_as_it_was(rlsched: Run, tmp_path: Path) -> None:
+    header = ["; Computer: Größe", "; MaxJobs: 9", "; MaxNodes: 4", "; MaxProcs: 16", "; Queue: 1 batch"]
+    lines = [f"{k} {100 * k} 7 60 {k} 3.5 2048 {k} -1 4096 {k % 6} 3 4 5 2 1 -1 9" for k in range(1, 8)]
+    file = trace_file(tmp_path, *header, *lines)
+    assert rlsched("trace", "cut", file, "--first", 2, "--jobs", 3, "--out", tmp_path / "a.swf").code == 0
+    written = (tmp_path / "a.swf").read_text("latin-1").splitlines()
+    assert written[:5] == [*header[:1], "; MaxJobs: 3", *header[2:]]
+    assert written[-3:] == lines[2:5]
+    assert rlsched("trace", "scale", file, "--factor", 0.5, "--out", tmp_path / "b.swf").code == 0
+    scaled = [row.split() for row in (tmp_path / "b.swf").read_text("latin-1").splitlines()[-7:]]
+    assert [int(row[1]) for row in scaled] == [100 + 200 * k for k in range(7)]
+    assert [row[2:] for row in scaled] == [row.split()[2:] for row in lines]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -84,6 +98,14 @@ def test_another_load(rlsched: Run, trace: Path, tmp_path: Path) -> None:
         (["cut", "TRACE", "--days", -1, "--out", "OUT"], "--days: value -1"),
         (["scale", "TRACE", "--out", "OUT"], "--load, --factor: one of them is needed"),
         (["scale", "TRACE", "--load", 0, "--out", "OUT"], "--load: value 0"),
+        (
+            ["scale", "TRACE", "--load", 1e-14, "--out", "OUT"],
+            "--load: value 1e-14: the last job would never",
+        ),
+        (
+            ["import", "sacct", "TRACE", "--out", "OUT", "--time-zone", "Mars/Base"],
+            "--time-zone: 'Mars/Base' is unknown",
+        ),
         (["scale", "TRACE", "--load", 1, "--out", "TRACE/x"], "--out: cannot write"),
         (["info", "NONE"], "NONE: no such file"),
         (["import", "sacct", "NONE", "--out", "OUT"], "NONE: cannot be read (No such file or directory)"),
@@ -129,9 +151,14 @@ def test_import_from_a_pipe_and_from_gzip(
     assert rlsched("simulate", "--trace", out, "--policy", "fcfs").code == 0
 
 
-def test_a_damaged_archive_is_one_line(rlsched: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_damaged_archive_is_one_line(rlsched: Run, tmp_path: Path, cut: bool) -> None:
     path = tmp_path / "sacct.gz"
-    path.write_bytes(gzip.compress((COLUMNS + "\n" + line("1") + "\n").encode() * 50)[:-9])
+    rng = np.random.default_rng(0)
+    rows = [line(str(k), User=f"u{rng.integers(10**9)}") for k in range(500)]
+    whole = bytearray(gzip.compress("\n".join([COLUMNS, *rows]).encode()))
+    whole[len(whole) // 2 : len(whole) // 2 + 200] = bytes(200)
+    path.write_bytes(whole[:-9] if cut else whole)
     ran = rlsched("trace", "import", "sacct", path, "--out", tmp_path / "site.swf")
     assert ran.code == 2
     assert len(ran.err.splitlines()) == 1
@@ -152,6 +179,13 @@ def test_workloads_side_by_side(rlsched: Run, trace: Path, tmp_path: Path) -> No
     assert other["runtimes_s"][-1] == jobs.runtime.max()
     assert sum(ours["hourly"]) == pytest.approx(1.0)
     assert "on 2, 4, 8, ... units" in ran.out
+
+
+@pytest.mark.parametrize("resample", ["training", "always"])
+def test_resampled_traces_are_described(rlsched: Run, resample: str) -> None:
+    words = ("--trace", "datasets/sample.swf.gz", "--set", f"workload.resample={resample}", "--jobs", 9000)
+    (told,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
+    assert told["jobs"] == (9000 if resample == "always" else 6000)
 
 
 def test_mixtures_are_described_by_all_their_parts(rlsched: Run) -> None:

@@ -202,3 +202,16 @@ def test_nobody_recorded_it(trace: Path, tmp_path: Path, capsys: pytest.CaptureF
     )
     assert main(["collect", "--scenario", "green-10", "--policy", "recorded", "--out", out]) == 2
     assert "but scenario 'green-10' has a model of jobs" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_days_put_together_anew_were_decided_about_by_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submit = 3600 * np.arange(200)
+    jobs = JobTable.build(submit=submit, runtime=np.full(200, 60), demand=np.ones(200, int), start=submit)
+    swf.write(tmp_path / "days.swf", jobs, processors=5, starts=jobs.start)
+    played = ["--trace", str(tmp_path / "days.swf"), "--policy", "recorded", "--steps", "50"]
+    words = ["collect", *played, "--out", str(tmp_path / "out")]
+    again = ["--set", "workload.resample=training", "--set", "episode.jobs=30"]
+    assert main([*words, *again]) == 2
+    assert "not about days put together anew; set workload.resample=never" in capsys.readouterr().err

@@ -175,5 +175,5 @@ def test_a_start_is_broken_off_as_ctrl_c_would(hpc: Path, tmp_path: Path) -> Non
     service.process.send_signal(signal.SIGTERM)
     assert service.process.wait(timeout=PATIENCE_S) == 130
     assert service.said().splitlines() == ["interrupted"]
-    assert service.replicas() == []
+    until(lambda: not service.replicas(), "the end of its replicas")
     check_port("127.0.0.1", service.port)  # HAProxy has gone, too

@@ -10,7 +10,8 @@ import pytest
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.workloads.days import DAY_S, Days, natural_load, with_load
+from rlsched.jobs import JobTable
+from rlsched.workloads.days import DAY_S, Days, natural_load, stretch_to, stretched
 from rlsched.workloads.source import TraceSource, open_source
 from rlsched.workloads.swf import read
 from tests.workloads.opening import for_ticks
@@ -62,7 +63,8 @@ def test_days_are_put_together_in_whole(trace: Path) -> None:
 
 def test_empty_days_are_days(trace: Path) -> None:
     days = Days(read(trace).jobs, DAY_S)
-    assert np.diff(days.edges).tolist() == [0 if d == 7 else EACH for d in range(DAYS)]
+    # The last day ends with its last job: it is none.
+    assert np.diff(days.edges).tolist() == [0 if d == 7 else EACH for d in range(DAYS - 1)]
     jobs = days.draw(np.random.default_rng(3), np.array([7, 8]), 40, None)
     assert jobs.submit[-1] // DAY_S > 8  # some of the days in between had no job
 
@@ -72,7 +74,7 @@ def test_evaluation_keeps_to_its_own_days(trace: Path) -> None:
     assert cut.evaluation(0, 0).offset >= 60
     source = opened(trace, "episode.jobs=7", resample="always", training_jobs=[0, 60])
     users = {user for k in range(200) for user in source.evaluation(k, 0).jobs.user.tolist()}
-    assert users == set(range(13, 20))
+    assert users == set(range(13, 19))
     again = source.evaluation(5, 0).jobs
     assert np.array_equal(again.user, source.evaluation(5, 0).jobs.user)
 
@@ -100,6 +102,20 @@ def test_resampling_keeps_the_daily_cycle(data_dir: Path) -> None:
     assert np.abs(shares[0] - shares[1]).max() < 0.03
 
 
+def test_a_load_keeps_days_as_they_are(data_dir: Path) -> None:
+    """Days that are put together anew begin where days begin, however much longer or shorter they become."""
+    path = data_dir / "swf" / "CTC-SP2-1996-3.1-cln.swf.gz"
+    hours = {}
+    for load in (None, 0.4, 1.5):
+        source = opened(path, "episode.jobs=2000", resample="training", load=load)
+        assert source.days is not None
+        rng, day = np.random.default_rng(0), DAY_S * source.days.stretch
+        drawn = np.concatenate([source.training(rng).jobs.submit for _ in range(40)])
+        hours[load] = np.histogram(drawn % day, bins=24, range=(0, day))[0]
+    for load in (0.4, 1.5):
+        assert np.corrcoef(hours[None], hours[load])[0, 1] > 0.99
+
+
 @pytest.mark.parametrize("load", [0.3, 0.7, 1.2])
 def test_arrivals_are_brought_to_a_load(data_dir: Path, load: float) -> None:
     path = data_dir / "swf" / "CTC-SP2-1996-3.1-cln.swf.gz"
@@ -115,11 +131,9 @@ def test_arrivals_are_brought_to_a_load(data_dir: Path, load: float) -> None:
 
 
 def test_by_hand() -> None:
-    from rlsched.jobs import JobTable
-
     jobs = JobTable.build(submit=[5, 15, 25], runtime=[10, 20, 10], demand=[2, 1, 4], start=[6, 16, 30])
     assert natural_load(jobs, 8) == 0.5  # 20 + 20 + 40 unit-ticks in 20 ticks of 8 units
-    half = with_load(jobs, 8, 0.25)
+    half = stretched(jobs, stretch_to(jobs, 8, 0.25, "load"))
     assert half.submit.tolist() == [5, 25, 45]
     assert half.start.tolist() == [-1, -1, -1]
 
@@ -135,9 +149,14 @@ def test_by_hand() -> None:
         (
             ["episode.jobs=5"],
             {"resample": "training", "rules": "rlscheduler"},
-            "workload.rules: value rlscheduler",
+            "workload.resample: is given with workload.rules rlscheduler",
         ),
-        (["episode.jobs=5"], {"load": 0.5, "rules": "rlscheduler"}, "workload.load: value 0.5 under"),
+        (
+            ["episode.jobs=5", "cluster.kill_at_requested=true"],
+            {"rules": "rlscheduler"},
+            "cluster.kill_at_requested: is given with workload.rules rlscheduler",
+        ),
+        (["episode.jobs=5"], {"load": 0.5, "rules": "rlscheduler"}, "workload.load: is given with"),
         (
             ["episode.jobs=5", "cluster.tick_s=7"],
             {"resample": "training"},
@@ -153,8 +172,11 @@ def test_what_does_not_go_together_is_refused(
     assert str(caught.value).startswith(line)
 
 
-def test_a_trace_without_a_whole_day_is_refused(tmp_path: Path) -> None:
-    path = trace_file(tmp_path, "; MaxProcs: 8", *[job_line(k, submit=60 * k) for k in range(50)])
-    source = opened(path, "episode.jobs=5", resample="training")
-    with pytest.raises(BadInputError, match="has no whole day for training"):
-        source.training(np.random.default_rng(0))
+def test_a_trace_without_a_whole_day_is_refused(trace: Path, tmp_path: Path) -> None:
+    path = trace_file(
+        tmp_path, "; MaxProcs: 8", *[job_line(k, submit=60 * k) for k in range(50)], name="short.swf"
+    )
+    with pytest.raises(BadInputError, match="has no whole day with a job for training"):
+        opened(path, "episode.jobs=5", resample="training")
+    with pytest.raises(BadInputError, match="has no whole day with a job for evaluation"):
+        opened(trace, "episode.jobs=5", resample="always", training_jobs=[0, 92])

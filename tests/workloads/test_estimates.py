@@ -152,14 +152,32 @@ def test_how_many_jobs_of_a_trace_are_ended_is_counted(data_dir: Any) -> None:
     assert (table.runtime <= table.requested).all()
 
 
+def test_the_same_jobs_of_a_trace_under_all_estimates(data_dir: Any) -> None:
+    trace = {"kind": "swf", "file": str(data_dir / "swf" / "CTC-SP2-1996-3.1-cln.swf.gz")}
+    kinds: list[dict[str, Any]] = [
+        {"kind": "exact"},
+        {"kind": "gaussian", "nu": 2.0, "side": "over"},
+        {"kind": "tsafrir"},
+    ]
+    ahead = ("cluster.tick_s=3600", "decision={action_rule: fit, horizon: 12}", *for_ticks(500))
+    found = [opened(trace | {"estimates": kind}, *ahead, resources=({},)).trace.jobs for kind in kinds]
+    for jobs in found[1:]:
+        assert np.array_equal(jobs.id, found[0].id)
+        assert jobs.requested.max() == 12
+    assert found[0].runtime.max() == 12
+
+
 @pytest.mark.parametrize(
     ("estimates", "line"),
     [
-        ({"kind": "gauss"}, "workload.lublin.estimates"),
-        ({"kind": "gaussian", "nu": -1}, "workload"),
-        ({"kind": "tsafrir", "longest_s": 0}, "workload"),
+        ({"kind": "gauss"}, "'exact', 'gaussian', 'tsafrir'"),
+        ({"kind": "gaussian", "nu": -1}, "greater than or equal to 0"),
+        ({"kind": "tsafrir", "longest_s": 0}, "greater than or equal to 60"),
+        ({"kind": "tsafrir", "seed": 1}, "workload.estimates.seed: means nothing to a model"),
     ],
 )
 def test_what_means_nothing_is_refused(estimates: dict[str, Any], line: str) -> None:
-    with pytest.raises(BadInputError, match="estimates"):
+    with pytest.raises(BadInputError) as caught:
         opened_model(LUBLIN | {"estimates": estimates}, resources=MACHINE)
+    assert "workload" in str(caught.value)
+    assert line in str(caught.value)

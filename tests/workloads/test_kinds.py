@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,8 @@ def test_every_parameter_is_heard_of() -> None:
             for column in ("submit", "runtime", "demand")
         ]
         assert any(changed), name
-        # Arrivals know nothing of sizes and runtimes, and the other way round.
-        assert changed[0] == (name in {"arrival", "arrival_all_day", "cycle"}) or any(changed[1:]), name
+        # Sizes and runtimes are drawn first: what arrivals are like does not change them.
+        assert any(changed[1:]) == (name not in {"arrival", "arrival_all_day", "cycle"}), name
     jobs = drawn(parameters=given)
     assert jobs.demand.max() == 32
     assert (jobs.demand == 1).mean() == pytest.approx(0.1, abs=0.01)
@@ -99,8 +100,6 @@ def test_interactive_and_batch_jobs_come_side_by_side(load: float | None) -> Non
     assert set(jobs.queue.tolist()) == {0, 1}
     assert jobs.demand[interactive].max() <= 45
     assert np.median(jobs.runtime[interactive]) < np.median(jobs.runtime[~interactive]) / 2
-    # Both from the beginning on: among the first jobs there are some of each.
-    assert 5 < interactive[:200].sum() < 195
     assert isinstance(source.model, LublinJobs)
     natural = [model.natural_load(128) for model in (LublinModel.interactive(), LublinModel.batch())]
     if load is not None:  # the kinds keep their shares of it
@@ -108,13 +107,42 @@ def test_interactive_and_batch_jobs_come_side_by_side(load: float | None) -> Non
         assert loads == pytest.approx([load * one / sum(natural) for one in natural])
 
 
-def test_a_part_begins_where_the_other_does() -> None:
-    model, rng = LublinModel.batch(), np.random.default_rng(0)
+def test_both_kinds_are_there_from_the_beginning_on() -> None:
+    source = opened_model(
+        {"kind": "lublin", "jobs": "apart", "daily_cycle": False}, "episode.jobs=64", resources=MACHINE
+    )
+    episodes = [source.evaluation(k, 0).jobs.queue for k in range(600)]
+    long = opened_model(
+        {"kind": "lublin", "jobs": "apart", "daily_cycle": False}, "episode.jobs=100000", resources=MACHINE
+    )
+    share = (long.evaluation(0, 0).jobs.queue == 0).mean()
+    for part in (slice(1), slice(1, 10), slice(64)):
+        found = np.mean([(queue[part] == 0).mean() for queue in episodes])
+        assert found == pytest.approx(share, abs=0.06), part
+
+
+def test_a_gap_that_goes_on_is_a_long_one() -> None:
+    model, rng = replace(LublinModel.batch(), cycle=None), np.random.default_rng(0)
     begin = 5 * DAY_S + 40_000
-    first = [int(model.draw(rng, 2, 128, begin).submit[0]) - begin for _ in range(500)]
+    first = [int(model.draw(rng, 1, 128, begin).submit[0]) - begin for _ in range(2000)]
+    gaps = np.diff(model.draw(np.random.default_rng(1), 200_000, 128).submit).astype(float)
+    # What is left is half of a gap drawn by its length: E[g^2] / (2 E[g]), far more than half a mean gap.
     assert min(first) >= -1
-    gaps = np.diff(model.draw(np.random.default_rng(1), JOBS, 128).submit)
-    assert np.median(first) < np.quantile(gaps, 0.75)
+    assert np.median(first) > 2 * gaps.mean()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"runtime_second": [500, 0.03]}, "runtime_second"),
+        ({"runtime_first": [60, 0.94]}, "runtime_first"),
+        ({"arrival": [60, 0.4871]}, "arrival"),
+        ({"cycle": [1000, 10]}, "cycle"),
+    ],
+)
+def test_what_could_hardly_be_drawn_is_refused(parameters: dict[str, Any], name: str) -> None:
+    with pytest.raises(BadInputError, match=rf"^workload\.parameters\.{name}: value \["):
+        opened_model({"kind": "lublin", "parameters": parameters}, resources=MACHINE)
 
 
 @pytest.mark.parametrize(

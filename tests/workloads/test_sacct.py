@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -77,6 +78,7 @@ def test_what_is_no_job_is_counted(tmp_path: Path) -> None:
         line("2", State="PENDING", Start="Unknown", End="Unknown", ElapsedRaw="0"),
         line("3_[4-9%2]", "3", State="CANCELLED by 1000", Start="None", End="2025-01-31T13:00:00"),
         line("4", State="RUNNING", End="Unknown"),
+        line("13", State="RESIZING"),
         line("5", ElapsedRaw="0"),
         line("6", AllocCPUS="0", ReqCPUS="0"),
         line("7", ElapsedRaw="a minute"),
@@ -90,7 +92,7 @@ def test_what_is_no_job_is_counted(tmp_path: Path) -> None:
     ]
     found, rows = imported(tmp_path, lines)
     assert len(rows) == found.jobs == 2
-    assert found.lines == 16
+    assert found.lines == 17
     assert found.counts == {
         "steps_dropped": 3,
         "never_started_dropped": 2,
@@ -101,26 +103,63 @@ def test_what_is_no_job_is_counted(tmp_path: Path) -> None:
         "submit_missing_dropped": 1,
         "long_lines_dropped": 1,
         "short_lines_dropped": 1,
-        "requeued_dropped": 1,
+        "resized_dropped": 1,
+        "earlier_dropped": 1,
     }
     assert set(found.counts) <= set(sacct.DROPPED)
     assert found.jobs + sum(found.counts.values()) == found.lines
 
 
-def test_the_last_run_of_a_job_that_was_put_back_counts(tmp_path: Path) -> None:
-    again = {"Submit": "2025-01-31T12:11:00", "Start": "2025-01-31T12:20:00", "ElapsedRaw": "90"}
-    lines = [
-        line("5_1", "6", State="NODE_FAIL"),
-        line("5_1.batch", "6.batch"),
-        line("5_1", "6", **again),
-        line("5_2", "7"),
-    ]
-    found, rows = imported(tmp_path, lines)
-    assert found.counts == {"requeued_dropped": 1, "steps_dropped": 1}
-    assert [row.split()[1:4] for row in rows] == [["0", "600", "60"], ["660", "540", "90"]]
+LATER = {"Submit": "2025-01-31T12:11:00", "Start": "2025-01-31T12:20:00", "ElapsedRaw": "90"}
+
+
+@pytest.mark.parametrize("held", [1, 3, 50_000])
+def test_the_last_run_of_a_job_counts_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr(sacct, "ROWS", held)
+    again = line("5_1", "6", **LATER)
+    others = [line(str(k)) for k in range(10, 14)]
+    # As sacct lists a whole site with --duplicates: earlier runs before all others.
+    lines = [line("5_1", "6", State="NODE_FAIL"), *others, line("5_1.batch", "6.batch"), again]
+    for order in (lines, lines[::-1]):
+        found, rows = imported(tmp_path, order)
+        assert found.counts == {"earlier_dropped": 1, "steps_dropped": 1}
+        assert [row.split()[1:4] for row in rows] == [["0", "600", "60"]] * 4 + [["660", "540", "90"]]
+    # The same line twice, as from two months that it touches.
+    found, rows = imported(tmp_path, [again, *others, again])
+    assert (found.jobs, found.counts) == (5, {"earlier_dropped": 1})
     # Tasks of an array are jobs of their own.
     found, rows = imported(tmp_path, [line(f"5_{k}", str(10 + k)) for k in range(4)])
     assert (found.jobs, found.counts) == (4, {})
+
+
+def test_what_runs_again_has_not_ended(tmp_path: Path) -> None:
+    running = line("1", State="RUNNING", End="Unknown", **(LATER | {"ElapsedRaw": "5"}))
+    found, _ = imported(tmp_path, [line("1", State="NODE_FAIL"), line("2"), running])
+    assert found.jobs == 1
+    assert found.counts == {"earlier_dropped": 1, "still_running_dropped": 1}
+
+
+def test_hours_are_those_of_the_site(tmp_path: Path) -> None:
+    # Noon in Stockholm, in winter and in summer; both are printed the same, or in seconds.
+    winter, summer = "2025-01-31T12:00:00", "2025-06-30T12:00:00"
+    zone = ZoneInfo("Europe/Stockholm")
+    lines = [line(str(k), Submit=text, Start=text) for k, text in enumerate((winter, summer))]
+    found, rows = imported(tmp_path, lines, zone=zone)
+    trace = swf.read(tmp_path / "site.swf")
+    assert (trace.header["UnixStartTime"], trace.header["TimeZone"]) == ("1738321200", "3600")
+    assert trace.header["TimeZoneString"] == "Europe/Stockholm"
+    assert int(rows[1].split()[1]) == 150 * 86_400 - 3600
+    assert found.zone_known
+    told = [
+        line(str(k), Submit=str(text), Start=str(text)) for k, text in enumerate((1738321200, 1751277600))
+    ]
+    _, same = imported(tmp_path, told, zone=zone)
+    assert same == rows
+    unknown, same = imported(tmp_path, told)
+    assert not unknown.zone_known
+    assert same == rows
 
 
 def test_limits_states_and_what_is_not_known(tmp_path: Path) -> None:
@@ -151,8 +190,8 @@ def test_other_columns_say_the_same(tmp_path: Path) -> None:
     assert found.counts == {"submit_missing_dropped": 1}  # Slurm's time 0 is never
     _, rows = imported(
         tmp_path,
-        ["9|2025-01-31T12:00:00|2025-01-31T12:10:00|01:02:03|8|"],
-        "jobid|submit|start|elapsed|ncpus|",
+        ["9|2025-01-31T12:00:00|2025-01-31T12:10:00|01:02:03|8|FAILED|"],
+        "jobid|submit|start|elapsed|ncpus|state|",
     )
     assert rows[0].split()[1:5] == ["0", "600", "3723", "8"]
 
@@ -184,6 +223,7 @@ def test_what_is_no_span(text: str) -> None:
         ("", [], "test: is empty; run: SLURM_TIME_FORMAT=%s sacct --allusers"),
         ("JobID|Start|End|NCPUS", [], "test: has no column submit in its first line; run: "),
         ("JobID|Submit|Start|NCPUS", [], "test: has no column end in its first line"),
+        ("JobID|Submit|Start|ElapsedRaw|NCPUS", [], "test: has no column end in its first line"),
         ("JobID|Submit|Start|End", [], "test: has no column alloccpus in its first line"),
         ("12|2025|3", [], "test: has no column jobid in its first line"),
         (COLUMNS, [], "test: holds no job that ran (no line)"),
@@ -264,15 +304,25 @@ def test_memory_does_not_grow_with_the_lines(tmp_path: Path) -> None:
     assert peaks[1] - peaks[0] < 6.0, peaks
 
 
-def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: object, room: object) -> None:
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("after", [0, 5])
+def test_a_disk_that_is_full_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """While lines are put down, and while the trace is written."""
+    rows = sacct._Sorter.sorted
+
+    def full(*values: object) -> Iterator[sacct.Row]:
+        for k, row in enumerate(rows(*values)):  # type: ignore[arg-type]
+            if k == after:
+                raise OSError(28, "No space left on device")
+            yield row
 
     out = tmp_path / "site.swf"
     out.write_text("what was there")
+    monkeypatch.setattr(sacct, "ROWS", 3)
     monkeypatch.setattr(sacct._Sorter, "sorted", full)
     with pytest.raises(OSError, match="No space left"):
-        import_sacct([COLUMNS, line("1")], "test", out)
+        import_sacct([COLUMNS, *(line(str(k)) for k in range(20))], "test", out)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("site.swf", "what was there")]
 
 
