@@ -45,6 +45,12 @@ ENTRIES = {
         "controller",
         "Venkataswamy 2023; Stooke et al. 2020",
     ),
+    "reinforce": Entry(
+        "reinforce",
+        "policy gradient of a network against the mean of trajectories of the same jobs, of all or of each "
+        "worker; needs no Ray",
+        "Williams 1992; Mao et al. 2016; Cunha 2022",
+    ),
     "priority_search": Entry(
         "search",
         "a score of jobs, linear or with network.priority_units hidden units, found by CMA-ES on whole "

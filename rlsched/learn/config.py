@@ -19,6 +19,7 @@ from rlsched.learn.sections import (
     Network,
     Ppo,
     Rare,
+    Reinforce,
     Sampling,
     Search,
     Validation,
@@ -30,7 +31,7 @@ from rlsched.scenario.beside import parse_beside
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
 
 Algorithm = Literal[
-    "ppo", "appo", "dqn", "cocorl", "priority_search", "bc", "marwil", "cql", "rare", "launchpad"
+    "ppo", "appo", "dqn", "cocorl", "reinforce", "priority_search", "bc", "marwil", "cql", "rare", "launchpad"
 ]
 SECTIONS: Mapping[str, tuple[str, ...]] = {algo: (algo,) for algo in get_args(Algorithm)} | {
     "priority_search": ("search",),
@@ -39,6 +40,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {algo: (algo,) for algo in get_args(Al
 """Algorithm -> sections of its own, that of what learns first."""
 FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
 """Algorithms that nothing can be learned with without a dataset; `rare` may have one."""
+OWN_ENGINES: Mapping[str, str] = {"priority_search": "search", "reinforce": "reinforce"}
+"""Algorithms that are not RLlib's, and what runs them."""
 REMEMBERING = ("ppo", "cocorl")
 """Algorithms that learn policies with a memory."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
@@ -65,6 +68,7 @@ class TrainConfig(Frozen):
     appo: Appo = Appo()
     dqn: Dqn = Dqn()
     cocorl: Cocorl = Cocorl()
+    reinforce: Reinforce = Reinforce()
     bc: Bc = Bc()
     marwil: Marwil = Marwil()
     cql: Cql = Cql()
@@ -167,7 +171,7 @@ class TrainConfig(Frozen):
     @property
     def engine(self) -> str:
         """What runs the algorithm; names its folder in a checkpoint."""
-        return "search" if self.algo == "priority_search" else "rllib"
+        return OWN_ENGINES.get(self.algo, "rllib")
 
     @model_validator(mode="after")
     def _together(self) -> TrainConfig:
@@ -188,6 +192,8 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"
             )
+        if self.algo == "reinforce":
+            self._check_reinforce()
         self._check_memory()
         if self.algo in ("ppo", "cocorl"):
             self._check_ppo()
@@ -204,6 +210,18 @@ class TrainConfig(Frozen):
         if self.algo in ("rare", "launchpad"):
             self._check_rare()
         return self
+
+    def _check_reinforce(self) -> None:
+        if self.network.kind == "priority":
+            raise SettingError("network.kind", "priority means nothing to reinforce", "leave it out")
+        if self.warm_start is not None:
+            raise SettingError("warm_start", "means nothing to reinforce", "leave it out, or set algo=ppo")
+        if self.sampling.runners:
+            raise SettingError(
+                "sampling.runners",
+                "mean nothing to reinforce, which plays in its own process",
+                "leave it out",
+            )
 
     def _check_rare(self) -> None:
         if self.network.kind == "priority":

@@ -142,6 +142,10 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
         from rlsched.learn.search import SearchEngine
 
         return SearchEngine(config, feed, iteration)
+    if config.algo == "reinforce":
+        from rlsched.learn.reinforce import ReinforceEngine
+
+        return ReinforceEngine(config, feed, iteration)
     from rlsched.learn.rllib import RllibEngine
 
     return RllibEngine(config, feed, iteration)

@@ -271,6 +271,22 @@ class Launchpad(Frozen):
     )
 
 
+class Reinforce(Frozen):
+    """Policy gradient against the mean of trajectories of the same jobs [Cunha 2022, algorithm 1]."""
+
+    episodes: int = Field(4, ge=1, description="training episodes per step")
+    trajectories: int = Field(16, ge=2, description="times that each of them is played, side by side")
+    workers: int = Field(
+        1,
+        ge=1,
+        description="per iteration, one after the other, each with episodes, baseline and step of its own; "
+        "1: one baseline and step for all (centralised)",
+    )
+    learning_rate: float = Field(1e-3, gt=0)
+    entropy: float = Field(0.0, ge=0)
+    minibatch: int = Field(4096, ge=1, description="decisions whose gradients are computed at once")
+
+
 class Search(Frozen):
     """Evolution of a priority function [Hansen 2016]."""
 

@@ -1,0 +1,209 @@
+"""Policy gradient with the mean of trajectories as its baseline: no critic, no RLlib, a page of code.
+
+Several trajectories play the same jobs; what one of them earned from its k-th decision on is held against
+what all of them did in the mean. Sources: Cunha 2022 [H], algorithm 1; Mao et al. 2016, section 3.3; Williams
+1992.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from pickle import PickleError
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.drawing import draw
+from rlsched.learn.engine import Progress
+from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy, one_thread
+from rlsched.sim.layout import Layout
+from rlsched.sim.simulator import VectorSimulator
+
+STATE = "reinforce.pt"
+DAMAGED = (OSError, ValueError, KeyError, TypeError, RuntimeError, EOFError, PickleError)
+
+
+class Trajectories(NamedTuple):
+    """What was played of one episode, several times side by side."""
+
+    obs: NDArray[np.float32]  # (row, size), a row for each that is playing, decision by decision
+    masks: NDArray[np.int8]  # (row, action)
+    actions: IntArray  # (row,)
+    playing: NDArray[np.bool_]  # (decision, trajectory)
+    rewards: FloatArray  # (decision, trajectory), 0 where it is over
+    elapsed: IntArray  # likewise, ticks
+
+
+def earned(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
+    """What each trajectory earns from each of its decisions on.
+
+    Args:
+        rewards: (decision, trajectory) of the transitions, 0 where it is over.
+        elapsed: likewise, ticks that they took.
+        gamma: discount per tick.
+
+    Returns:
+        (decision, trajectory).
+    """
+    found, after = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    for k in range(len(rewards) - 1, -1, -1):
+        after = rewards[k] + gamma ** elapsed[k] * after
+        found[k] = after
+    return found
+
+
+def advantages(values: FloatArray, playing: NDArray[np.bool_]) -> FloatArray:
+    """How much better than the mean of all that are still playing [H, algorithm 1].
+
+    Args:
+        values: (decision, trajectory) what was earned from there on.
+        playing: likewise, whether there was such a decision.
+
+    Returns:
+        (decision, trajectory), 0 where there was none.
+    """
+    means = np.sum(values * playing, axis=1) / np.maximum(1, playing.sum(axis=1))
+    advantage: FloatArray = (values - means[:, None]) * playing
+    return advantage
+
+
+class ReinforceEngine:
+    """REINFORCE at work.
+
+    Episodes and draws of an iteration come from a stream of its number: a run that goes on plays what it
+    would have played without a break.
+
+    Args:
+        config: how to train.
+        feed: of training episodes, and what is simulated.
+        iteration: at which the run begins or goes on.
+    """
+
+    columns = ("episode_return_mean", "advantage_std", "entropy")
+
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        scenario = feed.scenario
+        self.scenario, self.config, self.feed = scenario, config, feed
+        self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+        torch.manual_seed(config.seed)  # of the network's first weights
+        self.net = build_policy(self.layout, config.network)
+        self.kept = build_policy(self.layout, config.network).eval()
+        self.kept.load_state_dict(self.net.state_dict())
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.reinforce.learning_rate)
+        self.iteration, self.steps = iteration, 0
+        self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
+
+    def iterate(self) -> Progress:
+        """Play, and take a step: one for all, or one after the other for each worker."""
+        own = self.config.reinforce
+        rng = np.random.default_rng([self.config.seed, self.iteration])
+        returns, spreads, entropies = [], [], []
+        for _ in range(own.workers):
+            self.optimizer.zero_grad()
+            for _ in range(own.episodes):
+                played = self.play(self.feed.training(rng), rng)
+                values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
+                better = advantages(values, played.playing)
+                entropies.append(self.learn_from(played, better))
+                returns.append(played.rewards.sum(axis=0).mean())
+                spreads.append(better[played.playing].std())
+            self.optimizer.step()
+        for average, newest in zip(self.kept.parameters(), self.net.parameters(), strict=True):
+            average.data.lerp_(newest.data, 1.0 - self.config.averaging)
+        self.iteration += 1
+        found = (returns, spreads, entropies)
+        row = {name: float(np.mean(each)) for name, each in zip(self.columns, found, strict=True)}
+        return Progress(self.steps, row)
+
+    def play(self, episode: Episode, rng: np.random.Generator) -> Trajectories:
+        """Play an episode as often as the settings say, each time by other draws."""
+        sim = self.sim
+        for env in range(sim.num_envs):
+            sim.load(env, episode.jobs, episode.scale, episode.power)
+        told: list[tuple[NDArray[np.float32], NDArray[np.int8], IntArray]] = []
+        playing, rewards, elapsed = [], [], []
+        while not (over := sim.terminated | sim.truncated).all():
+            asked = np.flatnonzero(~over)
+            obs, mask = sim.obs[asked], sim.mask[asked]
+            with torch.inference_mode(), one_thread():
+                logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float()).numpy()
+            actions = np.full(sim.num_envs, self.layout.num_actions - 1)
+            actions[asked] = draw(logits, rng.random(len(asked)))[0]
+            if (actions < 0).any():
+                raise FloatingPointError("the policy gives no numbers any more: lower its learning rate")
+            sim.step(actions)
+            told.append((obs, mask, actions[asked]))
+            playing.append(~over)
+            rewards.append(np.where(over, 0.0, sim.reward))
+            elapsed.append(np.where(over, 0, sim.elapsed))
+            self.steps += len(asked)
+        shape = (len(told), sim.num_envs)
+        seen, legal, taken = zip(*told, strict=True)
+        return Trajectories(
+            np.concatenate(seen),
+            np.concatenate(legal),
+            np.concatenate(taken),
+            playing=np.array(playing, np.bool_).reshape(shape),
+            rewards=np.array(rewards).reshape(shape),
+            elapsed=np.array(elapsed, np.int64).reshape(shape),
+        )
+
+    def learn_from(self, played: Trajectories, better: FloatArray) -> float:
+        """Add to the gradient what these trajectories say; their mean entropy."""
+        own = self.config.reinforce
+        actions, weights = played.actions, better[played.playing]
+        share = 1.0 / (own.episodes * own.trajectories)
+        entropy = 0.0
+        for begin in range(0, len(actions), own.minibatch):
+            part = slice(begin, begin + own.minibatch)
+            mask = torch.from_numpy(played.masks[part]).float()
+            logits = self.net(torch.from_numpy(played.obs[part]), mask)
+            logp = torch.log_softmax(logits, dim=1)
+            taken = logp.gather(1, torch.from_numpy(actions[part])[:, None]).squeeze(1)
+            chances = torch.where(mask > 0, logp.exp() * logp, 0.0)
+            unsure = -chances.sum(dim=1)
+            weight = torch.from_numpy(weights[part]).float()
+            loss = -share * ((weight * taken).sum() + own.entropy * unsure.sum())
+            loss.backward()  # type: ignore[no-untyped-call]
+            entropy += float(unsure.detach().sum())
+        return entropy / len(actions)
+
+    def policy(self) -> TrainedPolicy:
+        """The average of what was learned."""
+        about = {"algo": self.config.algo, "seed": self.config.seed}
+        return TrainedPolicy(self.scenario, self.config.network, self.kept, self.layout.num_resources, about)
+
+    def save(self, folder: Path) -> None:
+        """Write weights, and what the optimizer remembers; the average is in the policy beside it."""
+        folder.mkdir(parents=True)
+        state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": self.steps}
+        torch.save(state, folder / STATE)
+
+    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+        """Go on from what was saved.
+
+        Raises:
+            BadInputError: it is damaged, or of other settings.
+        """
+        try:
+            state = torch.load(folder / STATE, weights_only=True)
+            self.net.load_state_dict(state["net"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.steps = int(state["steps"])
+        except DAMAGED as error:
+            raise BadInputError(
+                str(folder / STATE),
+                f"is damaged or of another version ({error!r})",
+                f"remove {folder.parent} to go on from the checkpoint before it",
+            ) from None
+        self.kept.load_state_dict(kept.net.state_dict())
+
+    def stop(self) -> None:
+        """Nothing to let go of."""

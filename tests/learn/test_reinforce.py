@@ -1,0 +1,204 @@
+"""REINFORCE: returns and baselines by hand, gradients by the formula, that it learns, and that it goes on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlsched import scenario
+from rlsched.cli.main import main
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.learn.config import make_config
+from rlsched.learn.policy import load_policy
+from rlsched.learn.reinforce import ReinforceEngine, Trajectories, advantages, earned
+
+pytestmark = pytest.mark.usefixtures("no_ray")
+
+# One processor, short and long jobs that all wait: who serves the short ones first has half the slowdown.
+CLUSTER = (
+    "cluster.resources=[{name: cpu, units: 1}]",
+    "workload={kind: mao, rate: 1.0, short: [1, 1], long: [20, 20], long_share: 0.5, max_demand: 1.0}",
+    "decision={action_rule: fit, time_rule: smdp, window: 8}",
+    "observation={blocks: [jobs, queue], time_scale_s: 64}",
+    "objective={reward: {slowdown: 1.0}, gamma: 1.0, baseline: []}",
+    "episode={jobs: 8}",
+)
+SETTINGS = (
+    "algo=reinforce",
+    "network={kind: mlp, hidden: [16]}",
+    "reinforce={episodes: 2, trajectories: 8, learning_rate: 0.03}",
+    "averaging=0.0",
+)
+
+
+def engine(*more: str, iteration: int = 0) -> ReinforceEngine:
+    feed = EpisodeFeed(scenario.load("lublin-256", CLUSTER))
+    return ReinforceEngine(make_config({}, "test", [*SETTINGS, *more]), feed, iteration)
+
+
+def test_what_is_earned_by_hand() -> None:
+    rewards = np.array([[-1.0, -2.0], [-3.0, 0.0], [-4.0, 0.0]])
+    elapsed = np.array([[1, 2], [2, 0], [1, 0]])
+    assert earned(rewards, elapsed, 1.0).tolist() == [[-8.0, -2.0], [-7.0, 0.0], [-4.0, 0.0]]
+    # -1 + 0.5 (-3 + 0.25 (-4)) = -3; one tick later the first reward of what follows counts half.
+    assert earned(rewards, elapsed, 0.5).tolist() == [[-3.0, -2.0], [-4.0, 0.0], [-4.0, 0.0]]
+
+
+def test_the_baseline_is_the_mean_of_those_that_still_play() -> None:
+    values = np.array([[-8.0, -2.0, -2.0], [-7.0, 0.0, -1.0], [-4.0, 0.0, 0.0]])
+    playing = np.array([[True, True, True], [True, False, True], [True, False, False]])
+    assert advantages(values, playing).tolist() == [[-4.0, 2.0, 2.0], [-3.0, 0.0, 3.0], [0.0, 0.0, 0.0]]
+
+
+def test_trajectories_are_whole_and_of_the_same_jobs() -> None:
+    one = engine()
+    rng = np.random.default_rng(0)
+    episode = one.feed.training(rng)
+    played = one.play(episode, rng)
+    assert played.playing[0].all()
+    assert len(played.obs) == len(played.masks) == len(played.actions) == played.playing.sum() == one.steps
+    # Once over, over; and what follows brings nothing.
+    assert (np.diff(played.playing.astype(int), axis=0) <= 0).all()
+    assert (played.rewards[~played.playing] == 0).all()
+    assert played.masks[np.arange(len(played.actions)), played.actions].all()
+    # Every trajectory starts all jobs: what they earn are slowdowns of the same jobs in other orders.
+    assert len(set(played.rewards.sum(axis=0).round(6).tolist())) > 1
+    for env in range(one.sim.num_envs):
+        assert (one.sim.state.jobs["start"][env, : len(episode.jobs)] >= 0).all()
+
+
+@pytest.mark.parametrize("minibatch", [1, 7, 4096])
+def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
+    one = engine(f"reinforce.minibatch={minibatch}", "reinforce.entropy=0.3")
+    rng = np.random.default_rng(0)
+    played = one.play(one.feed.training(rng), rng)
+    better = advantages(earned(played.rewards, played.elapsed, 1.0), played.playing)
+    one.optimizer.zero_grad()
+    entropy = one.learn_from(played, better)
+    found = [weights.grad for weights in one.net.parameters()]
+
+    total: Any = 0.0
+    unsure: Any = 0.0
+    row = 0
+    for k, playing in enumerate(played.playing):
+        for trajectory in np.flatnonzero(playing):
+            legal = torch.from_numpy(np.flatnonzero(played.masks[row]))
+            logits = one.net(
+                torch.from_numpy(played.obs[row : row + 1]),
+                torch.from_numpy(played.masks[row : row + 1]).float(),
+            )[0]
+            chances = torch.softmax(logits[legal], dim=0)
+            taken = chances[(legal == int(played.actions[row])).nonzero()[0, 0]]
+            total = total + torch.log(taken) * float(better[k, trajectory])
+            unsure = unsure - (chances * torch.log(chances)).sum()
+            row += 1
+    loss = -(total + 0.3 * unsure) / (2 * 8)
+    expected = torch.autograd.grad(loss, list(one.net.parameters()), allow_unused=True)
+    assert entropy == pytest.approx(float(unsure) / row, rel=1e-4)
+    for mine, theirs in zip(found, expected, strict=True):
+        if theirs is not None:
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_it_learns_to_serve_short_jobs_first(workers: int) -> None:
+    one = engine(f"reinforce.workers={workers}")
+    returns = [one.iterate().row["episode_return_mean"] or 0.0 for _ in range(90 // workers)]
+    before, after = np.mean(returns[: 9 // workers]), np.mean(returns[-(18 // workers) :])
+    assert after > 0.75 * before  # slowdowns are negative: a quarter less
+
+    def mean_slowdown(policy: Any) -> float:
+        rng, found = np.random.default_rng(1), []
+        for _ in range(20):
+            sim, episode = one.sim, one.feed.training(rng)
+            for env in range(sim.num_envs):
+                sim.load(env, episode.jobs, episode.scale)
+            while not (sim.terminated | sim.truncated).all():
+                sim.step(np.where(sim.terminated, len(sim.mask[0]) - 1, policy.act(sim.obs, sim.mask)))
+            found.append(sim.metrics(0, episode.jobs)["slowdown"])
+        return float(np.mean(found))
+
+    assert mean_slowdown(one.policy()) < 0.8 * mean_slowdown(engine().policy())
+
+
+def test_steps_are_one_for_all_or_one_per_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, baselines = [], []
+    for workers in (1, 3):
+        one = engine(f"reinforce.workers={workers}")
+        taken: list[int] = []
+        monkeypatch.setattr(one.optimizer, "step", lambda taken=taken: taken.append(1))
+        learn = one.learn_from
+
+        def seen(played: Trajectories, better: Any, learn: Any = learn) -> float:
+            baselines.append(np.abs((better * played.playing).sum(axis=1)).max())
+            return float(learn(played, better))
+
+        monkeypatch.setattr(one, "learn_from", seen)
+        one.iterate()
+        steps.append(len(taken))
+    assert steps == [1, 3]
+    assert max(baselines) < 1e-6  # every baseline is of one episode's trajectories alone
+
+
+def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = engine("averaging=0.8")
+    for _ in range(4):
+        whole.iterate()
+    first = engine("averaging=0.8")
+    for _ in range(2):
+        first.iterate()
+    first.save(tmp_path / "state")
+    first.policy().save(tmp_path / "policy")
+    second = engine("averaging=0.8", iteration=2)
+    second.restore(tmp_path / "state", load_policy(tmp_path / "policy"))
+    for _ in range(2):
+        second.iterate()
+    assert second.steps == whole.steps
+    for one, other in ((second.net, whole.net), (second.policy().net, whole.policy().net)):
+        for mine, theirs in zip(one.state_dict().values(), other.state_dict().values(), strict=True):
+            assert torch.equal(mine, theirs)
+    (tmp_path / "state" / "reinforce.pt").write_bytes(b"PK")
+    with pytest.raises(BadInputError, match=r"reinforce\.pt: is damaged"):
+        engine(iteration=2).restore(tmp_path / "state", load_policy(tmp_path / "policy"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["network.kind=priority"], "network.kind: priority means nothing to reinforce"),
+        (["warm_start={teacher: sjf}"], "warm_start: means nothing to reinforce"),
+        (["sampling.runners=2"], "sampling.runners: mean nothing to reinforce"),
+        (["network.lstm=8"], "network.lstm: is not learned by reinforce"),
+        (["dataset=somewhere"], "dataset: means nothing to reinforce"),
+    ],
+)
+def test_what_means_nothing_to_it(settings: list[str], told: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        make_config({}, "test", ["algo=reinforce", *settings])
+    assert told in str(caught.value)
+
+
+def test_a_run_by_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    settings = (*CLUSTER, *SETTINGS[1:], "validation.episodes=4", "validation.every=1")
+    words = ["train", "--scenario", "lublin-256", "--algo", "reinforce", "--out", str(out)]
+    words += [word for one in settings for word in ("--set", one)]
+    assert main([*words, "--steps", "300"]) == 0
+    with (out / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert int(rows[-1]["steps"]) >= 300
+    assert all(float(row["entropy"]) >= 0 for row in rows[1:])
+    policy = load_policy(out)
+    assert policy.about["algo"] == "reinforce"
+    assert main(["train", "--resume", "--out", str(out), "--steps", "600"]) == 0
+    with (out / "metrics.csv").open(newline="") as file:
+        again = list(csv.DictReader(file))
+    assert [row["steps"] for row in again[: len(rows)]] == [row["steps"] for row in rows]
+    assert int(again[-1]["steps"]) >= 600
+    assert main(["evaluate", str(out), "--episodes", "3", "--against", "fcfs,sjf:greedy"]) == 0
