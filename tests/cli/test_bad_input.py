@@ -52,7 +52,7 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ([*LUBLIN, "-b", "rlscheduler"], ["--backfill: 'rlscheduler'", "--protocol rlscheduler"]),
         (
             [*LUBLIN, "--set", "workload.laod=1"],
-            ["--set: workload.laod: unknown key; did you mean 'load'? use one of kind, load"],
+            ["--set: workload.laod: unknown key; did you mean 'load'? use one of daily_cycle, estimates"],
         ),
         ([*LUBLIN, "--set", "workload.load=much"], ["--set: workload.load: value 'much'"]),
         ([*LUBLIN, "--set", "workload.load"], ["--set: 'workload.load' is no assignment"]),

@@ -100,7 +100,7 @@ def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
             row += 1
     loss = -(total + 0.3 * unsure) / (2 * 8)
     expected = torch.autograd.grad(loss, list(one.net.parameters()), allow_unused=True)
-    assert entropy == pytest.approx(float(unsure) / row, rel=1e-4)
+    assert entropy == pytest.approx(float(unsure.detach()) / row, rel=1e-4)
     for mine, theirs in zip(found, expected, strict=True):
         if theirs is not None:
             torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
