@@ -24,11 +24,11 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
         figure = new_figure(WIDTH_IN, HEIGHT_IN)
         panels = figure.subplots(2, 2)
         for k, sample in enumerate(samples):
-            look = {"color": LEARNED[k % len(LEARNED)], "label": shortened(sample.name)}
-            _sizes(panels[0, 0], sample, k, len(samples), look)
-            _distribution(panels[0, 1], sample.runtimes_s, look)
-            panels[1, 0].plot(np.arange(HOURS) + 0.5, sample.hourly, **look)
-            _distribution(panels[1, 1], sample.runtimes_s / sample.requested_s, look)
+            colour = LEARNED[k % len(LEARNED)]
+            _sizes(panels[0, 0], sample, k, len(samples), colour)
+            _distribution(panels[0, 1], sample.runtimes_s, colour)
+            panels[1, 0].plot(np.arange(HOURS) + 0.5, sample.hourly, color=colour)
+            _distribution(panels[1, 1], sample.runtimes_s / sample.requested_s, colour)
         titles = (
             "Processors",
             "Runtime",
@@ -57,17 +57,18 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
     return figure
 
 
-def _sizes(axes: Axes, sample: Sample, k: int, count: int, look: dict[str, str]) -> None:
+def _sizes(axes: Axes, sample: Sample, k: int, count: int, colour: str) -> None:
     """Bars by powers of two."""
     exponent = np.ceil(np.log2(np.maximum(sample.sizes, 1))).astype(np.int64)
     shares = np.bincount(exponent) / len(exponent)
     width = 0.8 / count
-    axes.bar(np.arange(len(shares)) + (k - (count - 1) / 2) * width, shares, width, **look)  # type: ignore[arg-type]
+    places = np.arange(len(shares)) + (k - (count - 1) / 2) * width
+    axes.bar(places, shares, width, color=colour, label=shortened(sample.name))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{2 ** round(x):,}" if x >= 0 else ""))
     axes.xaxis.set_major_locator(MultipleLocator(2))
 
 
-def _distribution(axes: Axes, values: IntArray | FloatArray, look: dict[str, str]) -> None:
+def _distribution(axes: Axes, values: IntArray | FloatArray, colour: str) -> None:
     """Share of values up to each."""
     shares = np.linspace(0.0, 1.0, POINTS)
-    axes.plot(np.quantile(values, shares), shares, **look)  # type: ignore[arg-type]
+    axes.plot(np.quantile(values, shares), shares, color=colour)

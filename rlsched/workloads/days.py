@@ -45,6 +45,11 @@ class Days:
         return np.searchsorted(submit, submit[0] + self.ticks * np.arange(count + 1))
 
     @cached_property
+    def time(self) -> IntArray:
+        """(jobs,) ticks of its day at which each comes."""
+        return (self.jobs.submit - self.jobs.submit[0]) % self.ticks
+
+    @cached_property
     def busiest(self) -> int:
         """Jobs of the day that has the most."""
         return int(np.diff(self.edges).max(initial=0))
@@ -72,24 +77,21 @@ class Days:
         """
         begin, end = self.edges[days], self.edges[days + 1]
         before = np.cumsum(end - begin) - (end - begin)
-        if ticks is not None:
-            ticks = ceil(ticks / self.stretch)
+        room = 0 if ticks is None else ceil(ticks / self.stretch)
         place = int(rng.integers(before[-1] + end[-1] - begin[-1]))  # any job begins with the same chance
         drawn = int(np.searchsorted(before, place, side="right")) - 1
         first = int(begin[drawn] + place - before[drawn])
-        time = (self.jobs.submit - self.jobs.submit[0]) % self.ticks
         rows, found = [np.arange(first, end[drawn])], int(end[drawn]) - first
-        while found < jobs if jobs is not None else len(rows) * self.ticks < time[first] + (ticks or 0):
+        while found < jobs if jobs is not None else len(rows) * self.ticks < self.time[first] + room:
             drawn = int(rng.integers(len(days)))
             rows.append(np.arange(begin[drawn], end[drawn]))
             found += len(rows[-1])
-        table = self.jobs.take(np.concatenate(rows))
+        chosen = np.concatenate(rows)
         day = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
-        submit = day * self.ticks + (table.submit - self.jobs.submit[0]) % self.ticks
+        submit = np.floor((day * self.ticks + self.time[chosen]) * self.stretch).astype(np.int64)
         count = jobs if jobs is not None else int(np.searchsorted(submit, submit[0] + (ticks or 0)))
-        table = table.take(slice(count))
-        submit = np.floor(submit[:count] * self.stretch).astype(np.int64)
-        return replace(table, submit=submit, id=np.arange(1, count + 1), start=np.full(count, -1))
+        table = self.jobs.take(chosen[:count])
+        return replace(table, submit=submit[:count], id=np.arange(1, count + 1), start=np.full(count, -1))
 
 
 def stretched(jobs: JobTable, stretch: float) -> JobTable:

@@ -87,6 +87,12 @@ def test_episodes_of_so_many_ticks(trace: Path) -> None:
         assert jobs.submit[-1] - jobs.submit[0] < 3 * DAY_S
         assert len(jobs) <= source.max_jobs
     assert source.max_jobs == 5 * EACH
+    for load in (1e-3, 0.005, 0.03):  # days are that much longer, or shorter
+        scaled = opened(trace, *for_ticks(3 * DAY_S), resample="training", load=load)
+        for _ in range(100):
+            jobs = scaled.training(rng).jobs
+            assert jobs.submit[-1] - jobs.submit[0] < 3 * DAY_S
+            assert len(jobs) <= scaled.max_jobs
 
 
 def test_resampling_keeps_the_daily_cycle(data_dir: Path) -> None:

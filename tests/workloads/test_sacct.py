@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlsched.errors import BadInputError
-from rlsched.workloads import sacct, swf
+from rlsched.workloads import sacct, spill, swf
 from rlsched.workloads.sacct import Imported, import_sacct, span_s
 
 COLUMNS = (
@@ -117,7 +117,7 @@ LATER = {"Submit": "2025-01-31T12:11:00", "Start": "2025-01-31T12:20:00", "Elaps
 def test_the_last_run_of_a_job_counts_wherever_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr(sacct, "ROWS", held)
+    monkeypatch.setattr(spill, "ROWS", held)
     again = line("5_1", "6", **LATER)
     others = [line(str(k)) for k in range(10, 14)]
     # As sacct lists a whole site with --duplicates: earlier runs before all others.
@@ -246,11 +246,11 @@ def test_jobs_stand_in_the_order_of_their_submit_times(
         line(str(k), Submit=str(10**9 + s), Start=str(10**9 + 60), ReqCPUS=str(k + 1))
         for k, s in enumerate(submits)
     ]
-    before, sacct.ROWS = sacct.ROWS, held
+    before, spill.ROWS = spill.ROWS, held
     try:
         _, rows = imported(folder, lines)
     finally:
-        sacct.ROWS = before
+        spill.ROWS = before
     found = [tuple(map(int, (row.split()[1], row.split()[7]))) for row in rows]
     assert found == sorted((s - min(submits), k + 1) for k, s in enumerate(submits))
     assert [int(row.split()[0]) for row in rows] == list(range(1, len(rows) + 1))
@@ -277,8 +277,8 @@ def test_processors_are_those_in_use_at_full_hours(tmp_path: Path) -> None:
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from rlsched.workloads import sacct
-sacct.ROWS = 2_000
+from rlsched.workloads import sacct, spill
+spill.ROWS = 2_000
 with open(sys.argv[1]) as lines:
     found = sacct.import_sacct(lines, "test", Path(sys.argv[1]).with_suffix(".swf"))
 print(found.jobs, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -309,9 +309,9 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     """While lines are put down, and while the trace is written."""
-    rows = sacct._Sorter.sorted
+    rows = spill.Sorter.sorted
 
-    def full(*values: object) -> Iterator[sacct.Row]:
+    def full(*values: object) -> Iterator[spill.Row]:
         for k, row in enumerate(rows(*values)):  # type: ignore[arg-type]
             if k == after:
                 raise OSError(28, "No space left on device")
@@ -319,8 +319,8 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
 
     out = tmp_path / "site.swf"
     out.write_text("what was there")
-    monkeypatch.setattr(sacct, "ROWS", 3)
-    monkeypatch.setattr(sacct._Sorter, "sorted", full)
+    monkeypatch.setattr(spill, "ROWS", 3)
+    monkeypatch.setattr(spill.Sorter, "sorted", full)
     with pytest.raises(OSError, match="No space left"):
         import_sacct([COLUMNS, *(line(str(k)) for k in range(20))], "test", out)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("site.swf", "what was there")]
