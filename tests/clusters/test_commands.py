@@ -44,7 +44,7 @@ def test_commands_are_found_where_they_run(text: str, found: list[list[str]]) ->
         ("train --help", None),
         ("scenarios", None),
         ("dataset", "it names no command"),
-        ("trian", "No such command 'trian'. Did you mean 'train'?"),
+        ("trian", "No such command 'trian'. Did you mean 'train', 'trace'?"),
         ("scenarios shw", "No such command 'shw'. Did you mean 'show'?"),
         ("train --resum", "No such option: --resum (Possible options: --address, --resume)"),
         ("train --minutes", "Option '--minutes' requires an argument"),

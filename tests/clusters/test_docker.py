@@ -61,7 +61,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             (
                 "line 49: 'rlsched trian' would refuse this: No such command 'trian'. Did you mean "
-                "'train'?; see rlsched --help"
+                "'train', 'trace'?; see rlsched --help"
             )
         ],
     ),

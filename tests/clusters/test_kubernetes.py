@@ -233,7 +233,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             (
                 "spec.entrypoint: 'rlsched tran' would refuse this: No such command 'tran'. Did you mean "
-                "'train'?; see rlsched --help"
+                "'train', 'trace'?; see rlsched --help"
             )
         ],
     ),
