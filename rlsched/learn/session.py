@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import ray
+from ray._private import services
 from ray._private.node import Node
 
 from rlsched.errors import BadInputError
@@ -102,10 +104,16 @@ def lean_node() -> Iterator[None]:
     def nothing(node: Node, **settings: Any) -> None:
         """In place of a start."""
 
+    def command(*given: Any, **settings: Any) -> list[str]:
+        """That runs an agent."""
+        return [*ordinary(*given, **settings), str(Path(__file__).with_name("lean_agent.py"))]
+
+    ordinary = services._build_python_executable_command_memory_profileable
     with (
         patch.object(Node, "start_api_server", nothing),
         patch.object(Node, "start_monitor", nothing),
         patch.object(Node, "start_log_monitor", nothing),
+        patch.object(services, "_build_python_executable_command_memory_profileable", command),
         patch("ray._private.utils.get_dashboard_dependency_error", return_value=ImportError("left out")),
     ):
         yield

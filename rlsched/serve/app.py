@@ -46,10 +46,6 @@ LEDGER = "ledger"
 APART = f"{NAME}-{LEDGER}"
 """Names of the ledger's deployment, and of its application where it is one of its own."""
 
-COLLECTED_AFTER = (50_000, 20, 100)
-"""Objects until Python looks for rubbish: a batch makes a million that are none, and at the usual 700 half of
-the time to read it would go into looking at them."""
-
 SWITCH_S = 0.001
 """For which a thread may keep the interpreter while another one wants it: who decides is not to hold up who
 reads and writes, as Python's own 5 ms do at every turn."""
@@ -174,12 +170,15 @@ class DecisionService:
     """
 
     def __init__(self, config: Mapping[str, Any], keeper: DeploymentHandle | None = None) -> None:
+        from rlsched.serve import lean
+
+        lean.postpone()
         from rlsched.serve.desk import Desk
         from rlsched.serve.engine import Engine
         from rlsched.serve.http import Application
 
         sys.setswitchinterval(SWITCH_S)
-        gc.set_threshold(*COLLECTED_AFTER)
+        gc.set_threshold(*lean.COLLECTED_AFTER)
         self._config = validate(ServeConfig, config, "serve")
         self._desk = Desk(Engine(self._config))
         accounts = Accounts()

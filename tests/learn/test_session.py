@@ -50,6 +50,8 @@ def test_ray_starts_nothing_that_nobody_asks() -> None:
         assert len(control_processes("raylet/raylet")) == 1
         for name in ("dashboard/dashboard.py", "monitor.py"):
             assert not control_processes(name)
+        logs = Path(ray._private.worker.global_worker.node.get_logs_dir_path())
+        assert "Loaded 0 modules" in (logs / "dashboard_agent.log").read_text()
 
 
 def control_processes(name: str = "gcs_server") -> list[Path]:

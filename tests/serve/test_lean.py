@@ -18,3 +18,21 @@ print(pandas.DataFrame({"a": [1, 2]})["a"].sum())
 def test_serve_goes_without_pandas_and_everyone_else_has_it() -> None:
     done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["3"], done.stderr
+
+
+POSTPONED = """
+import sys
+from rlsched.serve import lean
+lean.postpone()
+import torch
+waits = [name for name in sorted(lean.LATER) if type(sys.modules[name]) is lean.Postponed]
+assert waits == sorted(lean.LATER), waits
+print(len(waits), torch.nn.Linear(3, 2)(torch.ones(4, 3)).shape[0])
+assert callable(torch.export.export)
+print(type(torch.export) is lean.Postponed)
+"""
+
+
+def test_what_only_compiles_networks_waits_until_it_is_used() -> None:
+    done = subprocess.run([sys.executable, "-c", POSTPONED], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["2", "4", "False"], done.stderr
