@@ -22,12 +22,13 @@ from ray.serve.schema import LoggingConfig
 from rlsched.serve.recorder import (
     Accounts,
     Book,
-    Lately,
     LedgerAwayError,
     News,
     Noted,
     Shown,
+    packed,
     summed,
+    unpacked,
 )
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import Tokens
@@ -72,8 +73,9 @@ class BookKeeper:
 
             self._log = ServiceLog(told, told.log)
 
-    async def take(self, replica: str, samples: list[Any], news: dict[str, Lately]) -> None:
-        """See `Book.take`; all of it goes into the log, where there is one."""
+    async def take(self, replica: str, samples: list[Any], told: bytes) -> None:
+        """See `Book.take`, of news as they were `packed`; all of it goes into the log, where there is one."""
+        news = unpacked(told)
         if self._log is not None:
             for lately in news.values():
                 self._log.take([*lately.noted])
@@ -131,7 +133,8 @@ class Teller:
         news, self._news = self._news, News(self._most)
         try:
             await asyncio.wait_for(
-                self.keeper.take.remote(self._replica, self._accounts.samples(), news.clusters), PATIENCE_S
+                self.keeper.take.remote(self._replica, self._accounts.samples(), packed(news.clusters)),
+                PATIENCE_S,
             )
         except Exception as error:
             self._accounts.dropped(news.kept)

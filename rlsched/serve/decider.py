@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, repeat
 
 import numpy as np
 import torch
+from msgspec import Struct
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,7 +19,6 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.policy import Player, TrainedPolicy
 from rlsched.scenario import Scenario
-from rlsched.serve.columns import Id
 from rlsched.serve.reading import Read, Site, read_states
 from rlsched.serve.schema import ClusterState, Decision, Reason
 from rlsched.sim.orders import PLACEMENTS, placed_by
@@ -36,6 +37,8 @@ from rlsched.sim.standstill import Standstill
 
 ACTIONS = ("start", "reserve", "plan", "suspend")
 """By the numbers of the core."""
+
+RESERVE = ACTIONS.index("reserve")
 
 REASONS = {
     MAY_START: ("may_start", "it could start, and was not chosen"),
@@ -158,26 +161,20 @@ def envs_of(jobs: int) -> int:
     return max(1, min(BATCH, JOBS_AT_ONCE // max(LEAST_ROOM, 1 << max(0, jobs - 1).bit_length())))
 
 
-@dataclass(frozen=True, eq=False)
-class Course:
+class Course(Struct, frozen=True, eq=False, gc=False):
     """What was decided about one cluster.
 
     Attributes:
         decisions: in order.
+        moved: what happens to which jobs, whatever the order, to be compared; a reservation is nothing.
         reasons: (job,) numbers of the core, by rank, of jobs that still wait.
         memory: what the policy remembers of it now.
     """
 
     decisions: list[Decision]
+    moved: bytes
     reasons: NDArray[np.int8]
     memory: str | None = None
-
-    @property
-    def moved(self) -> set[tuple[Id, str]]:
-        """What happens to jobs; a reservation is none."""
-        return {
-            (decision.job, decision.action) for decision in self.decisions if decision.action != "reserve"
-        }
 
 
 class Decider:
@@ -344,28 +341,45 @@ def _courses(
     memories: Sequence[str | None],
 ) -> list[Course]:
     """What was decided, in the names of the client."""
-    course = still.course
-    clusters = len(batch.states)
-    counts = course.decided[:clusters].tolist()
-    most = max(counts)
-    rows, kinds = course.row[:clusters, :most].tolist(), course.kind[:clusters, :most].tolist()
-    moments, forced = course.moment[:clusters, :most].tolist(), course.forced[:clusters, :most].tolist()
-    chances = None if scores is None else scores[:clusters, :most].tolist()
-    nows = batch.read.shot.now.tolist()
+    course, clusters = still.course, len(batch.states)
+    counts = course.decided[:clusters]
+    slots = (slice(clusters), slice(int(counts.max())))
+    there = np.arange(slots[1].stop) < counts[:, None]
+    whose, rows, kinds = there.nonzero()[0], course.row[slots][there], course.kind[slots][there]
+    moment, ids = course.moment[slots][there], batch.read.ids
+    now = np.array([state.now for state in batch.states], np.int64)
+    at = np.where(moment == batch.read.shot.now[whose], now[whose], moment * tick_s)
+    chances: Iterable[float | None] = repeat(None)
+    if scores is not None:
+        chances = np.where(course.forced[slots][there], np.array(None), scores[slots][there]).tolist()
+    decisions = list(
+        map(
+            Decision,
+            [ids[k][row] for k, row in zip(whose.tolist(), rows.tolist(), strict=True)],
+            [ACTIONS[kind] for kind in kinds.tolist()],
+            at.tolist(),
+            chances,
+        )
+    )
+    bounds = [0, *counts.cumsum().tolist()]
     reasons = course.reason[:clusters].copy()
-    found = []
-    for k, ids in enumerate(batch.read.ids):
-        decisions = [
-            Decision(
-                ids[rows[k][n]],
-                ACTIONS[kinds[k][n]],
-                batch.states[k].now if moments[k][n] == nows[k] else moments[k][n] * tick_s,
-                None if chances is None or forced[k][n] else chances[k][n],
-            )
-            for n in range(counts[k])
-        ]
-        found.append(Course(decisions, reasons[k], memories[k]))
-    return found
+    moved = _moved(course.row[slots], course.kind[slots], there)
+    return [
+        Course(decisions[begin:end], moved[k], reasons[k], memories[k])
+        for k, (begin, end) in enumerate(pairwise(bounds))
+    ]
+
+
+def _moved(rows: NDArray[np.integer], kinds: NDArray[np.integer], there: NDArray[np.bool_]) -> list[bytes]:
+    """See `Course.moved`; (cluster, decision) each."""
+    counts = there & (kinds != RESERVE)
+    none = np.iinfo(np.int64).max
+    codes = np.sort(np.where(counts, rows * np.int64(len(ACTIONS)) + kinds, none), axis=1)
+    width, told = codes.shape[1] * codes.itemsize, codes.tobytes()
+    return [
+        told[k * width : k * width + size]
+        for k, size in enumerate((counts.sum(axis=1) * codes.itemsize).tolist())
+    ]
 
 
 def _pack(player: Player, env: int) -> str:

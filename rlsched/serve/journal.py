@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from rlsched.errors import BadInputError
-from rlsched.serve.recorder import Book, Lately, Noted, Shown
-from rlsched.serve.schema import Answer, DecisionRequest
+from rlsched.serve.recorder import Book, Lately, Noted, Reread, Shown
 
 NAMES = "journal-*.jsonl"
 FILE_BYTES = 64 << 20
@@ -18,16 +17,6 @@ FILE_BYTES = 64 << 20
 
 SHOWN_STATES = 2000
 """Of the newest, of which a page is made."""
-
-
-class Line(msgspec.Struct, frozen=True):
-    """What was noted; a state that was asked about by itself comes with what else was asked."""
-
-    at: float
-    policy: str
-    version: str
-    state: DecisionRequest
-    answer: Answer
 
 
 class Journal:
@@ -102,7 +91,7 @@ def read_journal(folder: Path, cluster: str | None = None) -> Shown:
 
 def _newest(paths: list[Path]) -> Iterator[Noted]:
     """The newest states, the oldest of them first."""
-    decoder = msgspec.json.Decoder(Line)
+    decoder = msgspec.json.Decoder(Reread)
     lines: list[tuple[Path, int, bytes]] = []
     for path in reversed(paths):
         whole = path.read_bytes().split(b"\n")[:-1]  # what stands behind the last line's end was cut short
@@ -111,8 +100,8 @@ def _newest(paths: list[Path]) -> Iterator[Noted]:
             break
     for path, number, line in lines[-SHOWN_STATES:]:
         try:
-            told = decoder.decode(line)
+            noted = decoder.decode(line)
         except msgspec.MsgspecError as error:
             problem = f"line {number} is damaged ({error})"
             raise BadInputError(str(path), problem, "remove the line, or the file") from None
-        yield Noted(told.at, told.policy, told.version, told.state, told.answer)
+        yield noted

@@ -12,7 +12,7 @@ from typing import Any
 from rlsched.serve.desk import Desk
 from rlsched.serve.engine import Engine
 from rlsched.serve.http import Application
-from rlsched.serve.recorder import Accounts, Book, News, Noted, Shown
+from rlsched.serve.recorder import Accounts, Book, News, Noted, Shown, packed, unpacked
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import Tokens
 
@@ -45,7 +45,7 @@ class OwnLedger:
 
     def tell(self) -> None:
         news, self.news = self.news, News(None)
-        self.book.take("replica", self.accounts.samples(), news.clusters)
+        self.book.take("replica", self.accounts.samples(), unpacked(packed(news.clusters)))
 
     async def metrics(self) -> bytes:
         self.tell()

@@ -15,9 +15,10 @@ from rlsched.evaluate.play import play
 from rlsched.evaluate.session import Choice, open_session
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
+from rlsched.serve.columns import Id
 from rlsched.serve.decider import Course, Decider, Heuristic
 from rlsched.serve.describing import describe
-from rlsched.serve.schema import ClusterState, RunningJob, WaitingJob
+from rlsched.serve.schema import ClusterState, Decision, RunningJob, WaitingJob
 from rlsched.sim.layout import PRIVILEGED
 from rlsched.sim.playing import play_all
 from rlsched.sim.replay import replay
@@ -69,6 +70,10 @@ def done(
     return (int(ids[sim.queue(env)[action]]),)
 
 
+def moved(decisions: list[Decision]) -> set[tuple[Id, str]]:
+    return {(decision.job, decision.action) for decision in decisions if decision.action != "reserve"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
     feed = feed_of(*CASES[case])
@@ -103,6 +108,9 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             ids = episodes[env].jobs.id
             named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
             assert named == done(sim, env, greedy[env], feed, ids)
+        for batch in chosen.read(told, [""] * len(told)):
+            for one, other in zip(chosen.by_policy(batch), chosen.by_heuristic(batch), strict=True):
+                assert (one.moved == other.moved) == (moved(one.decisions) == moved(other.decisions))
         states += len(live)
         # Off the beaten track now and then, so that other states are met, too.
         for env in live[rng.random(len(live)) < 0.3]:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+from msgspec import to_builtins
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
@@ -27,8 +28,18 @@ from rlsched.serve.desk import LEFT_BEHIND
 from rlsched.serve.journal import Journal, read_journal
 from rlsched.serve.log import ServiceLog
 from rlsched.serve.logbook import Logbook
-from rlsched.serve.recorder import CLUSTERS, LATELY, News, Noted
-from rlsched.serve.schema import Answer, ClusterState, DecisionRequest, WaitingJob
+from rlsched.serve.recorder import CLUSTERS, LATELY, News, Noted, packed, unpacked
+from rlsched.serve.schema import (
+    Answer,
+    ClusterState,
+    Decision,
+    DecisionRequest,
+    Fallback,
+    PlannedJob,
+    Reason,
+    RunningJob,
+    WaitingJob,
+)
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import read_tokens
 
@@ -104,9 +115,10 @@ def test_who_hangs_does_not_hold_up_others_and_is_told_of(service: Service, hpc:
     assert service.ask("/healthz").status == 503
     net.free.set()
     net.how = ""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while service.ask("/healthz").status != 200:
         assert time.monotonic() < until
+        time.sleep(0.05)  # the threads that hung want the interpreter, too
     assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
 
 
@@ -405,3 +417,32 @@ def test_what_a_log_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
     news = News(10)
     assert news.note([told_of("a", 400)] * 3) == 1
     assert news.kept == 2
+
+
+def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
+    """With all that a state and an answer may hold."""
+    state = ClusterState(
+        now=100,
+        running=[RunningJob(id="r", demand=[2], start=50, expected_end=90, qos=0.5)],
+        waiting=[WaitingJob(id=7, submit=60, requested=5, demand=[1], ran=3, ready=True)],
+        planned=[PlannedJob(id="p", submit=1, requested=2, demand=[3], at=120)],
+        units_on=[[4, 3]],
+        supply_kw=[0.25],
+        cluster="größer",
+        memory="AAAA",
+    )
+    decided = [Decision(7, "start", 100, 0.75), Decision("p", "reserve", 140, None)]
+    answer = Answer(
+        decided, "policy", None, False, [Reason("r", "running", "")], Fallback("fcfs:easy", []), [], "BBBB"
+    )
+    news = News(None)
+    told = Noted(1.5, "hpc", "0af", state, answer)
+    news.note([told, told_of("another")] * 2)
+    found = unpacked(packed(news.clusters))
+    assert found.keys() == news.clusters.keys()
+    for name, lately in news.clusters.items():
+        assert vars(found[name]) | {"noted": 2} == vars(lately) | {"noted": len(lately.noted)}
+    for one in found[state.cluster].noted:
+        assert to_builtins(one) == to_builtins(told) | {
+            "state": to_builtins(state) | {"policy": None, "explain": True}
+        }

@@ -130,8 +130,13 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
             cwd=ROOT,
             stdout=subprocess.PIPE,
         )
+
+        def ledger_known() -> bool:
+            """To both replicas; a new one looks for it once it answers."""
+            return all(b"log_lost" in service.get("/metrics")[1] for _ in range(6))
+
         # What a replica has told nobody dies with it, and the ledger comes after the service.
-        until(lambda: all(b"log_lost" in service.get("/metrics")[1] for _ in range(6)), "the ledger")
+        until(ledger_known, "the ledger")
         second = export_policy(tmp_path / "run-2", folder).fingerprint[:16]
         until(lambda: {version() for _ in range(6)} == {second}, "the new version")
         before = service.replicas()
@@ -143,6 +148,7 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
         assert came.failed == 0, came
         assert came.answered > 300
         assert {version() for _ in range(6)} == {second}
+        until(ledger_known, "the ledger of the new replica")
         page = service.get("/")[1].decode()
         assert second[:8] in page
         assert 'rlsched_requests_total{status="401"} 1.0' in service.get("/metrics")[1].decode()
