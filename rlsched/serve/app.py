@@ -51,7 +51,7 @@ SWITCH_S = 0.001
 """For which a thread may keep the interpreter while another one wants it: who decides is not to hold up who
 reads and writes, as Python's own 5 ms do at every turn."""
 
-TELL_S = 0.25
+TELL_S = 0.5
 """Between a replica's telling the ledger."""
 
 LOGGED_AT_MOST = 20_000
