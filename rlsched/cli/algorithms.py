@@ -47,8 +47,8 @@ ENTRIES = {
     ),
     "reinforce": Entry(
         "reinforce",
-        "policy gradient of a network against the mean of trajectories of the same jobs, of all or of each "
-        "worker; needs no Ray",
+        "policy gradient of a network against the mean of trajectories of the same jobs, of all or of those "
+        "of each worker; needs no Ray",
         "Williams 1992; Mao et al. 2016; Cunha 2022",
     ),
     "priority_search": Entry(

@@ -222,6 +222,18 @@ class TrainConfig(Frozen):
                 "mean nothing to reinforce, which plays in its own process",
                 "leave it out",
             )
+        for name, field in Sampling.model_fields.items():
+            if name != "runners" and getattr(self.sampling, name) != field.default:
+                raise SettingError(
+                    f"sampling.{name}",
+                    "means nothing to reinforce",
+                    "leave it out, or set reinforce.trajectories",
+                )
+        for name in ("learners", "gpus_per_learner"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise SettingError(
+                    name, "means nothing to reinforce, which learns in its own process", "leave it out"
+                )
 
     def _check_rare(self) -> None:
         if self.network.kind == "priority":

@@ -21,7 +21,8 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 100)
     del sys.argv[0]
     agent = Path(sys.argv[0])
-    sys.path[0] = str(agent.parent)
+    if sys.path[0] == str(Path(__file__).parent):  # it is not there where paths are to be safe
+        sys.path[0] = str(agent.parent)
     if agent.as_posix().endswith(DASHBOARD_AGENT):
         from ray.dashboard import utils
 

@@ -27,6 +27,11 @@ from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
 STATE = "reinforce.pt"
+TRIES = 1000
+"""Training episodes in a row that may ask nothing, as short or idle ones do."""
+
+LOST = "the policy gives no numbers any more: begin again with a lower reinforce.learning_rate"
+
 DAMAGED = (OSError, ValueError, KeyError, TypeError, RuntimeError, EOFError, PickleError)
 
 
@@ -59,19 +64,25 @@ def earned(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
     return found
 
 
-def advantages(values: FloatArray, playing: NDArray[np.bool_]) -> FloatArray:
-    """How much better than the mean of all that are still playing [H, algorithm 1].
+def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1) -> FloatArray:
+    """How much better than the mean of those that are still playing [H, algorithm 1].
+
+    The mean is also that of the trajectory itself, so of n that still play an advantage is (n - 1) / n of
+    what it would be against the others, and the last decisions of the longest one teach nothing.
 
     Args:
         values: (decision, trajectory) what was earned from there on.
         playing: likewise, whether there was such a decision.
+        workers: that have an equal share of the trajectories, one after the other, and a mean of their own.
 
     Returns:
         (decision, trajectory), 0 where there was none.
     """
-    means = np.sum(values * playing, axis=1) / np.maximum(1, playing.sum(axis=1))
-    advantage: FloatArray = (values - means[:, None]) * playing
-    return advantage
+    shape = (len(values), workers, values.shape[1] // workers)
+    ours, there = values.reshape(shape), playing.reshape(shape)
+    means = np.sum(ours * there, axis=2) / np.maximum(1, there.sum(axis=2))
+    advantage: FloatArray = (ours - means[:, :, None]) * there
+    return advantage.reshape(values.shape)
 
 
 class ReinforceEngine:
@@ -101,20 +112,27 @@ class ReinforceEngine:
         self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
 
     def iterate(self) -> Progress:
-        """Play, and take a step: one for all, or one after the other for each worker."""
+        """Play some episodes, and take a step.
+
+        Raises:
+            BadInputError: training episodes ask nothing.
+            FloatingPointError: the policy is lost; its weights are still those of before.
+        """
         own = self.config.reinforce
         rng = np.random.default_rng([self.config.seed, self.iteration])
         returns, spreads, entropies = [], [], []
-        for _ in range(own.workers):
-            self.optimizer.zero_grad()
-            for _ in range(own.episodes):
-                played = self.play(self.feed.training(rng), rng)
-                values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
-                better = advantages(values, played.playing)
-                entropies.append(self.learn_from(played, better))
-                returns.append(played.rewards.sum(axis=0).mean())
-                spreads.append(better[played.playing].std())
-            self.optimizer.step()
+        self.optimizer.zero_grad()
+        for _ in range(own.episodes):
+            played = self.play_one(rng)
+            values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
+            better = advantages(values, played.playing, own.workers)
+            entropies.append(self.learn_from(played, better))
+            returns.append(played.rewards.sum(axis=0).mean())
+            spreads.append(better[played.playing].std())
+        gradients = [weights.grad for weights in self.net.parameters() if weights.grad is not None]
+        if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
+            raise FloatingPointError(LOST)
+        self.optimizer.step()
         for average, newest in zip(self.kept.parameters(), self.net.parameters(), strict=True):
             average.data.lerp_(newest.data, 1.0 - self.config.averaging)
         self.iteration += 1
@@ -122,12 +140,29 @@ class ReinforceEngine:
         row = {name: float(np.mean(each)) for name, each in zip(self.columns, found, strict=True)}
         return Progress(self.steps, row)
 
+    def play_one(self, rng: np.random.Generator) -> Trajectories:
+        """Play the next training episode in which anything is to be decided.
+
+        Raises:
+            BadInputError: there is none.
+        """
+        for _ in range(TRIES):
+            played = self.play(self.feed.training(rng), rng)
+            if len(played.actions):
+                return played
+        raise BadInputError(
+            "episode",
+            f"nothing is to be decided in any of {TRIES} training episodes",
+            "set more jobs (episode.jobs), or more load",
+        )
+
     def play(self, episode: Episode, rng: np.random.Generator) -> Trajectories:
         """Play an episode as often as the settings say, each time by other draws."""
         sim = self.sim
         for env in range(sim.num_envs):
             sim.load(env, episode.jobs, episode.scale, episode.power)
-        told: list[tuple[NDArray[np.float32], NDArray[np.int8], IntArray]] = []
+        none = np.zeros(0, np.int64)
+        told = [(sim.obs[none], sim.mask[none], none)]
         playing, rewards, elapsed = [], [], []
         while not (over := sim.terminated | sim.truncated).all():
             asked = np.flatnonzero(~over)
@@ -137,21 +172,21 @@ class ReinforceEngine:
             actions = np.full(sim.num_envs, self.layout.num_actions - 1)
             actions[asked] = draw(logits, rng.random(len(asked)))[0]
             if (actions < 0).any():
-                raise FloatingPointError("the policy gives no numbers any more: lower its learning rate")
+                raise FloatingPointError(LOST)
             sim.step(actions)
             told.append((obs, mask, actions[asked]))
             playing.append(~over)
             rewards.append(np.where(over, 0.0, sim.reward))
             elapsed.append(np.where(over, 0, sim.elapsed))
             self.steps += len(asked)
-        shape = (len(told), sim.num_envs)
+        shape = (len(playing), sim.num_envs)
         seen, legal, taken = zip(*told, strict=True)
         return Trajectories(
             np.concatenate(seen),
             np.concatenate(legal),
             np.concatenate(taken),
             playing=np.array(playing, np.bool_).reshape(shape),
-            rewards=np.array(rewards).reshape(shape),
+            rewards=np.array(rewards, np.float64).reshape(shape),
             elapsed=np.array(elapsed, np.int64).reshape(shape),
         )
 

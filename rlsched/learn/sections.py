@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlsched.evaluate.measures import METRICS
-from rlsched.settings import Frozen
+from rlsched.settings import Frozen, SettingError
 
 Width = Annotated[int, Field(ge=1)]
 
@@ -274,17 +274,29 @@ class Launchpad(Frozen):
 class Reinforce(Frozen):
     """Policy gradient against the mean of trajectories of the same jobs [Cunha 2022, algorithm 1]."""
 
-    episodes: int = Field(4, ge=1, description="training episodes per step")
+    episodes: int = Field(1, ge=1, description="training episodes per step")
     trajectories: int = Field(16, ge=2, description="times that each of them is played, side by side")
     workers: int = Field(
         1,
         ge=1,
-        description="per iteration, one after the other, each with episodes, baseline and step of its own; "
-        "1: one baseline and step for all (centralised)",
+        description="that share the trajectories of an episode, each with the mean of its own as baseline; "
+        "1: the mean of all (centralised)",
     )
     learning_rate: float = Field(1e-3, gt=0)
-    entropy: float = Field(0.0, ge=0)
+    entropy: float = Field(
+        0.0, ge=0, description="of every decision, beside what is earned from it to the end of the episode"
+    )
     minibatch: int = Field(4096, ge=1, description="decisions whose gradients are computed at once")
+
+    @model_validator(mode="after")
+    def _shares(self) -> Reinforce:
+        if self.trajectories % self.workers or self.trajectories < 2 * self.workers:
+            raise SettingError(
+                "workers",
+                f"value {self.workers}: {self.trajectories} trajectories are not two or more for each",
+                "set a smaller number that divides reinforce.trajectories",
+            )
+        return self
 
 
 class Search(Frozen):

@@ -6,8 +6,8 @@ Workers import this module first (`preload_python_modules`), and so does whoever
   process a quarter to half a second of a core. Whatever else imports it gets it.
 - Python looks for rubbish less often: looking through what is being imported, which is none, takes a quarter
   of the time to import it.
-- Replicas `postpone` what torch imports to compile and export networks, which is two fifths of the 2 seconds
-  of a core that torch takes.
+- Replicas `postpone` what torch imports to compile and export networks, which they do not: two fifths of the
+  2 seconds of a core that torch takes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLLECTED_AFTER = (50_000, 20, 100)
 half of the time to read it would go into looking at them."""
 
 LATER = {"torch._meta_registrations", "torch.export"}
-"""What is imported once it is used."""
+"""What only compiling and exporting needs."""
 
 
 class Postponed(ModuleType):
@@ -75,9 +75,10 @@ class Postponing(MetaPathFinder):
 
 
 def postpone() -> None:
-    """Have torch imported without what is needed to compile or export networks, until somebody uses that.
+    """Have torch imported without what compiling and exporting networks needs.
 
-    For processes that only decide: in another order than its own torch's compiler cannot be imported.
+    For processes that only decide: modules that are asked for run after all, but in this order torch's
+    compiler cannot be imported.
     """
     sys.meta_path.insert(0, Postponing())
 

@@ -61,10 +61,14 @@ class Noted(Struct, frozen=True, gc=False):
         return [cls(now, name, version, state, answer) for state, answer in zip(states, answers, strict=True)]
 
 
-class Reread(Noted, frozen=True, gc=False):
-    """The same, read again: a state that was asked about by itself comes with what else was asked."""
+class AskedState(DecisionRequest, frozen=True, kw_only=True, omit_defaults=True):
+    """A state that may have come with what else was asked; written again, it says no more than it said."""
 
-    state: DecisionRequest
+
+class Reread(Noted, frozen=True, gc=False):
+    """The same, read again."""
+
+    state: AskedState
 
 
 class Accounts:

@@ -443,6 +443,12 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
     for name, lately in news.clusters.items():
         assert vars(found[name]) | {"noted": 2} == vars(lately) | {"noted": len(lately.noted)}
     for one in found[state.cluster].noted:
-        assert to_builtins(one) == to_builtins(told) | {
-            "state": to_builtins(state) | {"policy": None, "explain": True}
-        }
+        assert "explain" not in to_builtins(one)["state"]
+        for name in state.__struct_fields__:
+            assert getattr(one.state, name) == getattr(state, name), name
+        assert to_builtins(one) | {"state": None} == to_builtins(told) | {"state": None}
+    asked = Noted(1.5, "hpc", "0af", DecisionRequest(now=1, policy="b", explain=False), answer)
+    news = News(None)
+    news.note([asked])
+    (one,) = unpacked(packed(news.clusters))["default"].noted
+    assert to_builtins(one)["state"] == {"now": 1, "policy": "b", "explain": False}
