@@ -451,4 +451,4 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
     news = News(None)
     news.note([asked])
     (one,) = unpacked(packed(news.clusters))["default"].noted
-    assert to_builtins(one)["state"] == {"now": 1, "policy": "b", "explain": False}
+    assert to_builtins(one)["state"] == {"now": 1, "policy": "b", "explain": False, "cluster": "default"}
