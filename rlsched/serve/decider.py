@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +11,12 @@ import numpy as np
 import torch
 from msgspec import Struct
 from numpy.typing import NDArray
-from torch import Tensor
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.policy import Player, TrainedPolicy
 from rlsched.scenario import Scenario
+from rlsched.serve.memories import pack, unpack
 from rlsched.serve.reading import Read, Site, read_states
 from rlsched.serve.schema import ClusterState, Decision, Reason
 from rlsched.sim.orders import PLACEMENTS, placed_by
@@ -273,7 +271,7 @@ class Decider:
             chance = torch.softmax(logits, dim=1)[torch.arange(len(asked)), torch.from_numpy(actions)]
             scores[asked, still.course.decided[asked]] = chance.numpy()
             still.answer(asked, actions)
-        memories = [None] * clusters if player.memory is None else [_pack(player, k) for k in range(clusters)]
+        memories = [None] * clusters if player.memory is None else [pack(player, k) for k in range(clusters)]
         return _courses(still, batch, self.site.tick_s, scores, memories)
 
     def by_heuristic(self, batch: Batch) -> list[Course]:
@@ -286,7 +284,7 @@ class Decider:
         player = self.policy.player(len(batch.states))
         for k, (state, at) in enumerate(zip(batch.states, batch.where, strict=True)):
             if state.memory is not None:
-                _unpack(player, k, state.memory, f"{at}memory")
+                unpack(player, k, state.memory, f"{at}memory")
         return player
 
     def waiting(self, batch: Batch, k: int, course: Course) -> list[Reason]:
@@ -380,31 +378,3 @@ def _moved(rows: NDArray[np.integer], kinds: NDArray[np.integer], there: NDArray
         told[k * width : k * width + size]
         for k, size in enumerate((counts.sum(axis=1) * codes.itemsize).tolist())
     ]
-
-
-def _pack(player: Player, env: int) -> str:
-    """What is remembered of a cluster, as text."""
-    assert player.memory is not None
-    whole = torch.cat([part[env].flatten() for part in player.memory])
-    return base64.b64encode(whole.numpy().astype("<f4").tobytes()).decode()
-
-
-def _unpack(player: Player, env: int, text: str, where: str) -> None:
-    """Remember what a client sends back.
-
-    Raises:
-        BadInputError: it is not this policy's.
-    """
-    remedy = "send back what it said last about this cluster, or leave it out"
-    if player.memory is None:
-        raise BadInputError(where, "means nothing to a policy that remembers nothing", "leave it out")
-    try:
-        values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
-    except (binascii.Error, ValueError):
-        raise BadInputError(where, "is no text of this service", remedy) from None
-    sizes = [part[env].numel() for part in player.memory]
-    if len(values) != sum(sizes) or not np.isfinite(values).all():
-        raise BadInputError(where, "is of another policy", remedy)
-    parts: Sequence[Tensor] = torch.split(torch.from_numpy(values.copy()), sizes)
-    for part, given in zip(player.memory, parts, strict=True):
-        part[env] = given.reshape(part[env].shape)

@@ -201,7 +201,7 @@ _PACKED = msgpack.Decoder(list[tuple[str, list[Reread], int, int, int, int, int]
 
 
 def packed(news: Mapping[str, Lately]) -> bytes:
-    """What was decided about clusters, by name, to be sent: Ray's pickle takes ten times as long."""
+    """What was decided about clusters, by name, to be sent: Ray's pickle takes twenty times as long."""
     return msgpack.encode(
         [
             (name, list(one.noted), one.states, one.agreed, one.compared, one.fallbacks, one.jobs)

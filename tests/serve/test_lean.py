@@ -33,6 +33,6 @@ print(type(torch.export) is lean.Postponed)
 """
 
 
-def test_what_only_compiles_networks_waits_until_it_is_used() -> None:
+def test_what_only_compiles_networks_does_not_run_with_torch() -> None:
     done = subprocess.run([sys.executable, "-c", POSTPONED], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["2", "4", "False"], done.stderr
