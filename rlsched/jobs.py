@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class JobTable:
         user: (jobs,) user number, -1 unknown.
         queue: (jobs,) queue number, -1 unknown.
         start: (jobs,) ticks, when the scheduler of the trace started it, -1 unknown; hidden from policies.
+        units: (resource,) units of the cluster that they come to, where it is not that of the scenario; no
+            column.
     """
 
     id: IntArray
@@ -42,6 +44,7 @@ class JobTable:
     user: IntArray
     queue: IntArray
     start: IntArray
+    units: IntArray | None = None
 
     @classmethod
     def build(
@@ -92,11 +95,11 @@ class JobTable:
 
     def _check(self) -> None:
         n = len(self)
-        for field in fields(self):
-            column: NDArray[np.generic] = getattr(self, field.name)
-            if len(column) != n or column.ndim != (2 if field.name == "demand" else 1):
+        for name in COLUMNS:
+            column: NDArray[np.generic] = getattr(self, name)
+            if len(column) != n or column.ndim != (2 if name == "demand" else 1):
                 raise BadInputError(
-                    f"jobs.{field.name}", f"shape {column.shape} for {n} jobs", "give one row per job"
+                    f"jobs.{name}", f"shape {column.shape} for {n} jobs", "give one row per job"
                 )
         rules = {
             "submit": (self.submit >= 0, "use ticks from 0 on"),
@@ -118,7 +121,11 @@ class JobTable:
 
     def take(self, rows: slice | NDArray[np.generic]) -> JobTable:
         """The jobs of these rows, in that order (a slice gives views, not copies)."""
-        return JobTable(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
+
+    def cluster(self, units: Sequence[int] | IntArray) -> IntArray:
+        """(resource,) units of the cluster that they come to: these, where they name none."""
+        return np.asarray(units, np.int64) if self.units is None else self.units
 
     def in_submit_order(self) -> JobTable:
         """The same jobs by submit time, ties by id: the order in which a cluster sees them."""
@@ -135,3 +142,7 @@ class JobTable:
     def area(self) -> FloatArray:
         """(jobs,) units x ticks that the job really uses, of the first resource type."""
         return self.demand[:, 0].astype(np.float64) * self.runtime
+
+
+COLUMNS = tuple(field.name for field in fields(JobTable) if field.name != "units")
+"""Of a table."""

@@ -52,7 +52,11 @@ def show_setting(console: Console, session: Session) -> None:
     scenario, episodes = session.scenario, session.episodes
     workload = scenario.workload
     source = workload.file.name if isinstance(workload, SwfWorkload) else f"the {workload.kind} model"
-    machine = ", ".join(f"{resource.units:,} {resource.name}" for resource in scenario.cluster.resources)
+    of_each = zip(*(episode.jobs.cluster(session.units).tolist() for episode in episodes), strict=True)
+    machine = ", ".join(
+        f"{' or '.join(f'{units:,}' for units in sorted(set(sizes)))} {resource.name}"
+        for resource, sizes in zip(scenario.cluster.resources, of_each, strict=True)
+    )
     lengths = [len(episode.jobs) for episode in episodes]
     alike = min(lengths) == max(lengths)
     jobs = f"{lengths[0]:,} jobs" if alike else f"{min(lengths):,} to {max(lengths):,} jobs"
@@ -212,7 +216,7 @@ def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant
     return Gantt(
         title=_title(session),
         schedules=schedules,
-        processors=session.units[0],
+        processors=int(session.episodes[0].jobs.cluster(session.units)[0]),
         tick_s=session.scenario.cluster.tick_s,
     )
 

@@ -101,9 +101,10 @@ class _Frame:
         skip_rows = ceil(rows / ROWS)
         shown = ceil(rows / skip_rows)
         cell_h = min(CELL, ROWS // shown)
-        share = max(CELL // 2, (GRIDS + GAP) // len(sim.units) - GAP)
-        skip_units = tuple(ceil(units / share) for units in sim.units.tolist())
-        columns = [ceil(units / skip) for units, skip in zip(sim.units.tolist(), skip_units, strict=True)]
+        most = sim.state.most.tolist()
+        share = max(CELL // 2, (GRIDS + GAP) // len(most) - GAP)
+        skip_units = tuple(ceil(units / share) for units in most)
+        columns = [ceil(units / skip) for units, skip in zip(most, skip_units, strict=True)]
         cell_w = tuple(min(CELL, share // count) for count in columns)
         lefts, at = [], MARGIN + AXIS
         for count, wide in zip(columns, cell_w, strict=True):

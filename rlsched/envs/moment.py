@@ -69,7 +69,7 @@ class Moment:
             requested=records["requested"].copy(),
             used=state.used[env].astype(np.int64),
             on=state.on[env].astype(np.int64),
-            units=state.units.copy(),
+            units=state.units[env].copy(),
         )
 
 

@@ -60,7 +60,7 @@ def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
         return grid_text(sim, env, jobs)
     state = _look(sim, env, jobs)
     tick_s = sim.scenario.cluster.tick_s
-    total = int(sim.units[0])
+    total = int(sim.units[env, 0])
     used = total - int(state.free[0])
     bar = "#" * round(40 * used / total)
     lines = [
@@ -102,7 +102,7 @@ def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
     image[:] = PAPER
     _draw_window(image[:, :QUEUE_WIDTH], state, jobs, sim)
     image[:, QUEUE_WIDTH : QUEUE_WIDTH + 2] = LINE
-    _draw_running(image[:, QUEUE_WIDTH + 2 :], state, jobs, int(sim.units[0]))
+    _draw_running(image[:, QUEUE_WIDTH + 2 :], state, jobs, int(sim.units[env, 0]))
     return image
 
 

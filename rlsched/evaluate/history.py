@@ -190,7 +190,7 @@ class _Log:
         return History(
             name=name,
             tick_s=cluster.tick_s,
-            units=sim.units.copy(),
+            units=sim.units[0].copy(),
             resources=tuple(resource.name for resource in cluster.resources),
             capacity_kwh=plant.capacity_wh / 1000.0,
             full_kw=plant.full_w / 1000.0 if plant.powered else 0.0,

@@ -32,6 +32,7 @@ from rlsched.scenario.workload import (
     MaoWorkload,
     MixtureWorkload,
     ModelWorkload,
+    Part,
     PoissonWorkload,
     SwfWorkload,
     TsafrirEstimates,
@@ -60,6 +61,7 @@ __all__ = [
     "Objective",
     "Observation",
     "ObservationBlock",
+    "Part",
     "PoissonWorkload",
     "Power",
     "PowerColumns",
@@ -224,6 +226,7 @@ class Scenario(Frozen):
     def _together(self) -> Scenario:
         self._horizon_for_all()
         self._horizon_for_every_job()
+        self._sizes_of_clusters()
         self._terms_that_are_counted()
         if self.power is not None and self.power.may_fail and self.episode.end != "max_ticks":
             raise SettingError(
@@ -275,6 +278,17 @@ class Scenario(Frozen):
                     f"value {horizon} is shorter than the longest job, {longest} ticks ({where}.{name}), "
                     "which could never be planned",
                     f"set at least {longest}, or shorter jobs",
+                )
+
+    def _sizes_of_clusters(self) -> None:
+        """What is planned ahead, fed and drawn is of one size in all episodes."""
+        parts = self.workload.parts if isinstance(self.workload, MixtureWorkload) else ()
+        for k, part in enumerate(parts):
+            if part.units is not None and self.decision.horizon is not None:
+                raise SettingError(
+                    f"workload.parts.{k}.units",
+                    "does not go with decision.horizon, under which all episodes are of one cluster",
+                    "leave one of them out",
                 )
 
     def _terms_that_are_counted(self) -> None:

@@ -223,6 +223,12 @@ class Part(Frozen):
     """One of several models."""
 
     share: float = Field(1.0, gt=0, description="of episodes, beside those of the others")
+    units: int | None = Field(
+        None,
+        ge=1,
+        description="processors of the cluster in its episodes, at most cluster.resources.0.units; left out: "
+        "those",
+    )
     workload: ModelWorkload
 
 

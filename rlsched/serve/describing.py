@@ -81,7 +81,7 @@ def describe(sim: VectorSimulator, env: int, jobs: JobTable) -> ClusterState:
         waiting=[waiting(row, ready=k < ready) for k, row in enumerate(queue)],
         planned=[planned(int(row)) for row in state.planned[env, : e["num_planned"]]],
         suspended=[waiting(int(row), ready=False) for row in state.suspended[env, : e["num_suspended"]]],
-        units=sim.units.tolist(),
+        units=sim.units[env].tolist(),
         reserved=int(jobs.id[reserved]) if reserved >= 0 else None,
         arriving=bool(e["next_arrival"] < e["num_jobs"]),
         units_on=state.on[env].tolist() if horizon else None,

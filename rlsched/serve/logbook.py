@@ -163,7 +163,7 @@ class Logbook:
         jobs = int(read.shot.first[-1])
         gone = stream is not None and (
             not 0 <= read.shot.now[0] - stream.read.shot.now[0] <= self._longest
-            or not (stream.room.sim.units == units).all()
+            or not (stream.room.sim.state.most == units).all()
         )
         if stream is not None and gone:
             self._end(stream)

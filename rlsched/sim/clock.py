@@ -275,8 +275,8 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     used = 0.0
     on = 0.0
     for r in range(len(s.resources)):
-        used += (s.on[i, r, 0] - s.free[i, r]) / s.units[r]
-        on += s.on[i, r, 0] / s.units[r]
+        used += (s.on[i, r, 0] - s.free[i, r]) / s.units[i, r]
+        on += s.on[i, r, 0] / s.units[i, r]
     used /= len(s.resources)
     o.accounts[i, USED_SHARE] += used
     o.accounts[i, ON_SHARE] += on / len(s.resources)

@@ -205,7 +205,7 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
             bounded_rate += job.bounded_rate
     used = 0.0
     for r in range(len(s.resources)):
-        used += 1.0 - s.free[i, r] / s.units[r]
+        used += 1.0 - s.free[i, r] / s.units[i, r]
     o.terms[i, SLOWDOWN] -= factor * (slowdown_rate + e.running_rate)
     o.terms[i, BOUNDED_SLOWDOWN] -= factor * bounded_rate
     o.terms[i, WAIT_TIME] -= factor * waiting

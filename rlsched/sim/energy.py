@@ -79,7 +79,7 @@ def availability(plant: Plant, supply: float, level: float) -> float:
 def write_row(s: State, i: int, k: int, share: float) -> None:
     """Set the units on in row k of the forecast."""
     for r in range(len(s.resources)):
-        s.on[i, r, k] = floor(s.units[r] * share + 1e-9)
+        s.on[i, r, k] = floor(s.units[i, r] * share + 1e-9)
 
 
 @step
@@ -113,7 +113,7 @@ def forecast(s: State, rules: Rules, i: int) -> None:
     if not plant.powered:
         for r in range(len(s.resources)):
             for k in range(rows):
-                s.on[i, r, k] = s.units[r]
+                s.on[i, r, k] = s.units[i, r]
         return
     level = e.battery_wh
     index = power_index(s, i, e.now)

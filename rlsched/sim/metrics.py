@@ -117,7 +117,7 @@ def job_metrics(
 
     Args:
         played: how the episode went.
-        units: (resource,) units of the cluster.
+        units: (resource,) units of the cluster, where the jobs do not name theirs.
         tick_s: seconds per tick.
         prices: (resource,) value of a unit for a tick; one number for all of them.
 
@@ -135,7 +135,7 @@ def job_metrics(
     for name in PER_JOB:
         column: FloatArray = getattr(outcome, name)
         metrics |= _distribution(name, column[~np.isnan(column)])
-    metrics |= _cluster(played, np.asarray(units, dtype=np.float64), tick_s)
+    metrics |= _cluster(played, jobs.cluster(units).astype(np.float64), tick_s)
     metrics |= _value(played, np.broadcast_to(np.asarray(prices, dtype=np.float64), (len(units),)))
     metrics["completion_ratio"] = float(played.finished.sum()) / len(jobs) if len(jobs) else nan
     metrics["rejected"] = float(played.rejected.sum())

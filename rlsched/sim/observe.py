@@ -154,12 +154,12 @@ def write_static(s: State, v: View, i: int, row: int, at: int) -> None:
     x[1] = log_ticks(v, job.requested)
     at = 2
     for r in range(len(s.resources)):
-        x[at] = s.demand[i, row, r] / s.units[r]
-        x[at + 1] = log_whole(s.demand[i, row, r]) / log_whole(s.units[r])
+        x[at] = s.demand[i, row, r] / s.units[i, r]
+        x[at + 1] = log_whole(s.demand[i, row, r]) / log_whole(s.units[i, r])
         at += 2
     x[at] = min(1.0, log_whole(job.queue_at_submit) * LOG_JOBS)
-    x[at + 1] = log_time(v, job.work_at_submit / s.units[0])
-    x[at + 2] = job.free_at_submit / s.units[0]
+    x[at + 1] = log_time(v, job.work_at_submit / s.units[i, 0])
+    x[at + 2] = job.free_at_submit / s.units[i, 0]
     if len(s.horizon) > 0:
         lot = s.lots[i, row]
         at += 3 + NUM_MOVING
@@ -190,7 +190,7 @@ def observe_events(s: State, v: View, i: int) -> None:
         x[k * width] = min(np.float32(1), v.numbers[k] * np.float32(v.log_time))
     for r in range(resources):
         free = s.free[i, r]
-        share = 1.0 / s.units[r]
+        share = 1.0 / s.units[i, r]
         for k in range(count):
             free += s.demand[i, v.rows[k], r]
             at = k * width + 1 + 2 * r
@@ -211,28 +211,28 @@ def observe_queue(s: State, v: View, i: int, window: int) -> None:
     e = s.episodes[i]
     x = v.vector[i, v.queue_at :]
     waiting = e.queue_hi - e.queue_lo
-    used = s.units[0] - s.free[i, 0]
+    used = s.units[i, 0] - s.free[i, 0]
     next_release = 0
     if e.num_running > 0:
         next_release = max(s.blocks[i, s.block_order[i, 0], 0] >> JOB_BITS, e.now + 1) - e.now
     x[0] = min(1.0, log_whole(waiting) * LOG_JOBS)
     x[1] = min(1.0, log_whole(max(0, waiting - window)) * LOG_JOBS)
-    x[2] = log_time(v, e.queued_work / s.units[0])
-    x[3] = log_time(v, (e.promised - e.now * used) / s.units[0])
+    x[2] = log_time(v, e.queued_work / s.units[i, 0])
+    x[3] = log_time(v, (e.promised - e.now * used) / s.units[i, 0])
     x[4] = log_ticks(v, next_release)
     x[5] = e.reserved >= 0
     x[6] = log_ticks(v, e.shadow - e.now) if e.reserved >= 0 else 0.0
     at = 7
     resources = len(s.resources)
     for r in range(resources):
-        x[at + r] = s.free[i, r] / s.units[r]
-        x[at + resources + r] = max(0, s.extra[i, r]) / s.units[r] if e.reserved >= 0 else 0.0
+        x[at + r] = s.free[i, r] / s.units[i, r]
+        x[at + resources + r] = max(0, s.extra[i, r]) / s.units[i, r] if e.reserved >= 0 else 0.0
     if len(s.horizon) > 0:
         at += 2 * resources
         following = min(1, s.on.shape[2] - 1)
         for r in range(resources):
-            x[at + r] = s.on[i, r, 0] / s.units[r]
-            x[at + resources + r] = s.on[i, r, following] / s.units[r]
+            x[at + r] = s.on[i, r, 0] / s.units[i, r]
+            x[at + resources + r] = s.on[i, r, following] / s.units[i, r]
         at += 2 * resources
         x[at] = min(1.0, log_whole(e.num_planned) * LOG_JOBS)
         x[at + 1] = min(1.0, log_whole(e.num_suspended) * LOG_JOBS)
@@ -245,8 +245,8 @@ def observe_profile(s: State, v: View, i: int) -> None:
     at = v.profile_at
     rows = s.used.shape[2]
     for r in range(len(s.resources)):
-        share = np.float32(1.0 / s.units[r])
-        units = np.int32(s.units[r])
+        share = np.float32(1.0 / s.units[i, r])
+        units = np.int32(s.units[i, r])
         used, on = s.used[i, r], s.on[i, r]
         x = v.vector[i, at : at + rows]
         for k in range(rows):
@@ -265,14 +265,14 @@ def observe_outlook(s: State, v: View, i: int) -> None:
     """The `outlook` block: see layout.outlook_features."""
     e = s.episodes[i]
     x = v.vector[i, v.outlook_at :]
-    used = s.units[0] - s.free[i, 0]
+    used = s.units[i, 0] - s.free[i, 0]
     last_arrival = s.jobs[i, e.num_jobs - 1].submit
     rate = e.bounded_rate / v.tick_s
     x[0] = (e.num_jobs - e.next_arrival) / e.num_jobs
-    x[1] = log_time(v, e.arriving_area / s.units[0])
+    x[1] = log_time(v, e.arriving_area / s.units[i, 0])
     x[2] = log_time(v, last_arrival - e.now)
-    x[3] = log_time(v, e.queued_area / s.units[0])
-    x[4] = log_time(v, (e.ending - e.now * used) / s.units[0])
+    x[3] = log_time(v, e.queued_area / s.units[i, 0])
+    x[4] = log_time(v, (e.ending - e.now * used) / s.units[i, 0])
     x[5] = min(1.0, log2(1.0 + max(0.0, 10.0 * rate)) * LOG_RATE)
     x[6] = min(1.0, log2(1.0 + max(0.0, HOUR_S * rate * e.scale)) / 10.0)
     x[7] = min(1.0, e.scale * e.num_jobs)
@@ -292,7 +292,7 @@ def observe_coming(s: State, v: View, i: int) -> None:
         first = s.queue[i, e.queue_lo + e.num_ready]
     units = 0
     for r in range(len(s.resources)):
-        units += s.units[r]
+        units += s.units[i, r]
     for k in range(len(v.coming)):
         end = min(first + v.coming[k], e.num_jobs)
         x[2 * k] = 0.0

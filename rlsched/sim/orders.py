@@ -125,7 +125,7 @@ class OrderPolicy:
             seed: of the random order.
         """
         sim = self._sim
-        keys = static_keys(self._priority, jobs, sim.units, seed, sim.prices)
+        keys = static_keys(self._priority, jobs, sim.units[env], seed, sim.prices)
         keys_for(sim.state, env, self._order.keys, keys)
 
     def act(self, envs: NDArray[np.uint64] | None = None) -> IntArray:

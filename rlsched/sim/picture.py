@@ -112,7 +112,7 @@ def draw_grid(s: State, p: Picture, i: int) -> None:
                 redraw(p, i, k, left, Levels(was_used[k], was_on[k]), Levels(used[k], on[k]))
                 was_used[k] = used[k]
                 was_on[k] = on[k]
-        left += s.units[r]
+        left += s.units[i, r]
 
 
 @shared
@@ -121,7 +121,7 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
     e = s.episodes[i]
     width = 0
     for r in range(len(s.resources)):
-        width += s.units[r]
+        width += s.units[i, r]
     rows = p.cells.shape[1]
     for k in range(p.slots.shape[1]):
         row, length = EMPTY, 0
@@ -138,8 +138,8 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
             for r in range(len(s.resources)):
                 demand = s.demand[i, row, r] if tick < length else 0
                 fill(p, i, tick, at, at + demand, 1)
-                fill(p, i, tick, at + demand, at + s.units[r], 0)
-                at += s.units[r]
+                fill(p, i, tick, at + demand, at + s.units[i, r], 0)
+                at += s.units[i, r]
     left = width * (1 + p.slots.shape[1])
     cells = rows * (p.cells.shape[2] - left)
     waiting = min(cells, e.queue_hi - e.queue_lo - e.num_ready)
@@ -154,7 +154,7 @@ def wipe(s: State, p: Picture, i: int) -> None:
     p.cells[i, :, :] = 0
     p.used[i, :, :] = 0
     for r in range(len(s.resources)):
-        p.on[i, r, :] = s.units[r]
+        p.on[i, r, :] = s.units[i, r]
     p.slots[i, :] = UNDRAWN
     p.lengths[i, :] = 0
     p.backlog[i] = 0

@@ -143,7 +143,7 @@ def static_keys(
 ) -> FloatArray:
     """(jobs,) keys of an order, where they can be known beforehand; zeros where they move with the clock."""
     if order.key is not None:
-        total = np.asarray(units, dtype=np.float64)
+        total = jobs.cluster(units).astype(np.float64)
         return order.key(jobs, Site(total, np.ones_like(total) if prices is None else prices))
     if order.moving == STATIC:
         return np.random.default_rng(seed).random(len(jobs))
@@ -165,5 +165,5 @@ def moving_key(s: State, i: int, row: int, moving: int) -> float:
         return -wait / (log2(procs + 1e-15) * job.requested)
     match = 0.0
     for r in range(len(s.resources)):
-        match += s.demand[i, row, r] / s.units[r] * (s.free[i, r] / s.units[r])
+        match += s.demand[i, row, r] / s.units[i, r] * (s.free[i, r] / s.units[i, r])
     return -match

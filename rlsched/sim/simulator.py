@@ -46,7 +46,8 @@ def effective_prices(scenario: Scenario) -> FloatArray:
 class VectorSimulator:
     """N clusters under a scenario's decision rules, observations and objective.
 
-    Each environment is given its episode by `load`, and is then stepped with all others by `step`. All
+    Its clusters have so many units, or less, where jobs come with a smaller cluster of their own. Each
+    environment is given its episode by `load`, and is then stepped with all others by `step`. All
     arrays are views of the simulator's own memory and are overwritten by the next call.
 
     Attributes:
@@ -61,6 +62,7 @@ class VectorSimulator:
         terminated: (env,) whether the episode has ended.
         truncated: (env,) whether it was cut.
         state, outcome, rules: what the compiled core works on, to look at.
+        units: (env, resource) of each cluster.
         kept: these and where observations go, as a kernel takes them.
         prices: (resource,) value of one unit for one tick.
     """
@@ -116,7 +118,7 @@ class VectorSimulator:
 
         Args:
             env: which environment.
-            jobs: in submit order, within the cluster.
+            jobs: in submit order, within the cluster, which is theirs where they name its units.
             scale: factor on this episode's rewards.
             power: what feeds the episode; needed where the scenario has `power`.
 
@@ -209,7 +211,7 @@ class VectorSimulator:
     def metrics(self, env: int, jobs: JobTable) -> dict[str, float]:
         """Every metric of the episode that was loaded with these jobs, up to now."""
         played = self.played(env, jobs)
-        return job_metrics(played, self.units.tolist(), self.scenario.cluster.tick_s, self.prices)
+        return job_metrics(played, self.units[env].tolist(), self.scenario.cluster.tick_s, self.prices)
 
     def queue(self, env: int) -> NDArray[np.int32]:
         """(waiting,) rows of the waiting jobs, oldest first."""

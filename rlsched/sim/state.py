@@ -121,7 +121,8 @@ class State(NamedTuple):
     block_order: NDArray[np.int32]  # (env, block) blocks by their codes; beyond num_blocks those not in use
     free: IntArray  # (env, resource) units
     extra: IntArray  # (env, resource) units that stay free beside the reserved job
-    units: IntArray  # (resource,) units of the cluster
+    units: IntArray  # (env, resource) units of the cluster
+    most: IntArray  # (resource,) units of a cluster of which jobs say nothing; no cluster has more
     # Two tuples, since compiled code is made for their lengths: without loops over resources, and without
     # what only a horizon needs, or only who has none.
     resources: tuple[int, ...]  # 0, 1, ...
@@ -149,7 +150,7 @@ def allocate(
     Args:
         num_envs: number of clusters.
         max_jobs: the longest episode, in jobs.
-        units: (resource,) units of each cluster.
+        units: (resource,) units of each cluster, or of the largest, where jobs come with their own.
         horizon: ticks that are planned ahead; 0: events only.
 
     Raises:
@@ -175,7 +176,8 @@ def allocate(
         block_order=np.tile(np.arange(blocks, dtype=np.int32), (num_envs, 1)),
         free=np.zeros((num_envs, len(total)), np.int64),
         extra=np.zeros((num_envs, len(total)), np.int64),
-        units=total,
+        units=np.tile(total, (num_envs, 1)),
+        most=total,
         resources=tuple(range(len(total))),
         horizon=(horizon,) if horizon else (),
         lots=np.zeros((num_envs, max_jobs if horizon else 0), LOT),
@@ -209,6 +211,14 @@ def load(
     if not 0 < n <= state.jobs.shape[1]:
         raise BadInputError("episode", f"{n} jobs", f"use 1 to {state.jobs.shape[1]}")
     bound = max(1.0, BOUND_S / tick_s)
+    units = jobs.cluster(state.most)
+    if (units > state.most).any():
+        raise BadInputError(
+            "episode",
+            f"a cluster of {units.tolist()} units, with room for {state.most.tolist()}",
+            "set cluster.resources to the largest",
+        )
+    state.units[env] = units
     problem = _load(
         state, env, jobs.submit, jobs.runtime, jobs.requested, jobs.demand, bound, scale, in_order
     )
@@ -218,7 +228,7 @@ def load(
             f"episode job {jobs.id[problem]}",
             f"submit {jobs.submit[problem]}, runtime {jobs.runtime[problem]}, requested "
             f"{jobs.requested[problem]}, demand {jobs.demand[problem].tolist()}",
-            f"give jobs in submit order, within {state.units.tolist()} units{horizon} and {NEVER // 4} ticks",
+            f"give jobs in submit order, within {units.tolist()} units{horizon} and {NEVER // 4} ticks",
         )
 
 
@@ -267,7 +277,7 @@ def reset(s: State, i: int, num_jobs: int, tick: int) -> None:
     """Begin an episode of so many jobs at this tick, before anything of it has happened."""
     e = s.episodes[i]
     for r in range(len(s.resources)):
-        s.free[i, r] = s.units[r]
+        s.free[i, r] = s.units[i, r]
         s.extra[i, r] = 0
     e.now = tick
     e.first_submit = tick
@@ -333,7 +343,7 @@ def _load(
         ):
             return j
         for r in range(len(s.resources)):
-            if demand[j, r] > s.units[r]:
+            if demand[j, r] > s.units[i, r]:
                 return j
             s.demand[i, j, r] = demand[j, r]
         job = s.jobs[i, j]

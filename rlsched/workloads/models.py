@@ -148,6 +148,32 @@ class EstimatedJobs:
 
 
 @dataclass(frozen=True)
+class OwnCluster:
+    """A model whose jobs come to a cluster of their own size.
+
+    Attributes:
+        model: of the jobs.
+        units: of that cluster.
+    """
+
+    model: Model
+    units: int
+
+    @property
+    def longest(self) -> int:
+        """Ticks that a job may run."""
+        return self.model.longest
+
+    def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
+        """So many jobs in the order of their arrival, which name their cluster."""
+        return replace(self.model.draw(rng, jobs), units=np.array([self.units]))
+
+    def most_jobs(self, ticks: int) -> int:
+        """As the model has it."""
+        return self.model.most_jobs(ticks)
+
+
+@dataclass(frozen=True)
 class MixedModels:
     """Several models, one of which draws all jobs of an episode.
 

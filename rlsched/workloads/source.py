@@ -15,6 +15,7 @@ from rlsched.scenario import (
     LublinWorkload,
     MixtureWorkload,
     ModelWorkload,
+    Part,
     PoissonWorkload,
     Scenario,
     SwfWorkload,
@@ -27,7 +28,7 @@ from rlsched.workloads.estimates import estimated
 from rlsched.workloads.limits import within_limits
 from rlsched.workloads.machine import at_requested, resolved, usable_units, whole_nodes
 from rlsched.workloads.mao import MaoModel
-from rlsched.workloads.models import EstimatedJobs, LublinJobs, MixedModels, Model, ModelSource
+from rlsched.workloads.models import EstimatedJobs, LublinJobs, MixedModels, Model, ModelSource, OwnCluster
 from rlsched.workloads.poisson import PoissonModel
 from rlsched.workloads.traces import TraceSource, Windows
 
@@ -67,7 +68,7 @@ def _open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) -
         raise BadInputError("episode.offsets", "are rows of a trace", "leave them out with a model")
     model: Model
     if isinstance(workload, MixtureWorkload):
-        models = tuple(_model(scenario, part.workload, cluster) for part in workload.parts)
+        models = tuple(_part(scenario, part, cluster, k) for k, part in enumerate(workload.parts))
         model = MixedModels(models, tuple(part.share for part in workload.parts))
     else:
         model = _model(scenario, workload, cluster)
@@ -78,6 +79,25 @@ def _open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) -
         ticks=ticks if jobs is None else None,
         supply=_supply(scenario, cluster),
     )
+
+
+def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Model:
+    """The model of a part, on a cluster of its own where it has one."""
+    if part.units is None:
+        return _model(scenario, part.workload, cluster)
+    where = f"workload.parts.{number}.units"
+    if len(cluster.resources) > 1:
+        raise BadInputError(where, "does not go with several cluster.resources", "leave one resource")
+    (resource,) = cluster.resources
+    least = resource.units_per_node or 1
+    if not least <= part.units <= (resource.units or 0):
+        raise BadInputError(
+            where,
+            f"value {part.units}",
+            f"use {least} to {resource.units}, which are cluster.resources.0.units",
+        )
+    own = cluster.model_copy(update={"resources": (resource.model_copy(update={"units": part.units}),)})
+    return OwnCluster(_model(scenario, part.workload, own), part.units)
 
 
 def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Model:

@@ -109,7 +109,7 @@ class Statistics:
 def statistics(sample: Sample) -> Statistics:
     """Figures of jobs."""
     sizes, runtimes, requested, gaps = sample.sizes, sample.runtimes_s, sample.requested_s, sample.gaps_s
-    loads = [natural_load(table, sample.units) for table in sample.tables]
+    loads = [natural_load(table, int(table.cluster([sample.units])[0])) for table in sample.tables]
     load, mean = float(np.mean(loads)), float(gaps.mean()) if len(gaps) else 0.0
     counts = np.sort(np.unique(requested, return_counts=True)[1])[::-1]
 

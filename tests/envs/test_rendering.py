@@ -48,8 +48,8 @@ def test_a_text(small: Scenario) -> None:
     env = busy(small, "ansi")
     lines = env.render().split("\n")
     assert f"running {len(running(env))}, waiting {len(env._vector.simulator.queue(0))}" == lines[1]
-    used = env._vector.simulator.units[0] - env._vector.simulator.free[0, 0]
-    assert f"{used} of {env._vector.simulator.units[0]} in use" in lines[0]
+    used = env._vector.simulator.units[0, 0] - env._vector.simulator.free[0, 0]
+    assert f"{used} of {env._vector.simulator.units[0, 0]} in use" in lines[0]
     assert len(lines) == 4 + min(8, len(running(env))) + min(8, len(env._vector.simulator.queue(0)))
 
 

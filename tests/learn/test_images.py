@@ -42,7 +42,7 @@ def test_the_network_draws_what_the_simulator_draws(placement: str, units: int) 
     for steps in range(0, 200, 10):
         sim = played(f"decision.placement={placement}", *FAILING, *sizes, steps=steps)
         profile = torch.from_numpy(sim.layout.view(sim.obs, "profile").copy())
-        assert (draw_images(profile, sim.units.tolist()).numpy() == sim.images).all()
+        assert (draw_images(profile, sim.units[0].tolist()).numpy() == sim.images).all()
         overfull += int((sim.state.used > sim.state.on).sum())
     assert overfull
 

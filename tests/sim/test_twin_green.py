@@ -190,22 +190,22 @@ def check_image(core: VectorSimulator) -> None:
     state, expected = core.state, []
     for k in range(state.used.shape[2]):
         row: list[int] = []
-        for r, units in enumerate(state.units.tolist()):
+        for r, units in enumerate(state.units[0].tolist()):
             on, used = int(state.on[0, r, k]), int(state.used[0, r, k])
             row += [1] * min(used, on) + [0] * max(0, on - used) + [-1] * (units - on)
         expected.append(row)
     assert core.images[0].tolist() == expected
     profile = core.layout.view(core.obs[0], "profile")
-    shares = np.asarray(state.on[0] / state.units[:, None])
+    shares = np.asarray(state.on[0] / state.units[0][:, None])
     np.testing.assert_allclose(profile[:, 2], 1.0 - shares, atol=1e-6)
-    np.testing.assert_allclose(profile[:, 0], state.used[0] / state.units[:, None], atol=1e-6)
+    np.testing.assert_allclose(profile[:, 0], state.used[0] / state.units[0][:, None], atol=1e-6)
 
 
 def check_coming(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> None:
     """What comes into the pool next, added up job by job."""
     first = twin.wait[0] if twin.wait else int(core.state.episodes[0]["next_arrival"])
     prices = effective_prices(core.scenario)
-    tallest = core.scenario.decision.horizon * sum(core.state.units.tolist())
+    tallest = core.scenario.decision.horizon * sum(core.state.units[0].tolist())
     expected = []
     for count in COMING:
         rows = range(first, min(first + count, len(table)))
