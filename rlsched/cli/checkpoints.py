@@ -34,12 +34,15 @@ def check_exists(
         raise BadInputError(path, "no such folder", remedy)
 
 
-def loader(*, sample: bool = False, seed: int = 0) -> Callable[[str], TrainedPolicy]:
+def loader(
+    *, sample: bool = False, seed: int = 0, window: int | None = None
+) -> Callable[[str], TrainedPolicy]:
     """What loads a checkpoint by its path, each once.
 
     Args:
         sample: draw actions from the policy's distribution.
         seed: of these draws.
+        window: that it sees so many of the oldest waiting jobs; None: as many as in its training.
     """
 
     @cache
@@ -51,6 +54,7 @@ def loader(*, sample: bool = False, seed: int = 0) -> Callable[[str], TrainedPol
 
         if sample:
             torch.manual_seed(seed)
-        return load_policy(Path(path), sample=sample)
+        policy = load_policy(Path(path), sample=sample)
+        return policy if window is None else policy.seeing(window)
 
     return load

@@ -61,6 +61,15 @@ def evaluate(
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw actions instead of taking the most likely one.")
     ] = False,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            "--window",
+            metavar="N",
+            parser=options.whole_number(1),
+            help="Trained policies see the N oldest waiting jobs (as many as in training).",
+        ),
+    ] = None,
     report: options.ReportOption = None,
     json: options.JsonOption = None,
     set_: options.SetOption = None,
@@ -69,8 +78,10 @@ def evaluate(
 
     A policy keeps the decision rules and observations it was trained with; cluster and jobs are those of
     --scenario or --trace or both, or else of the scenario it was trained for. Episodes are never ones it was
-    trained on, unless you name such rows. Where all jobs run to their end, greedy sjf always runs too:
-    against it is judged whether a policy only pushes long jobs out of sight.
+    trained on, unless you name such rows. A policy that scores every job alike, as they do by default, also
+    plays on clusters of another size and, with --window, on queues of another length. Where all jobs run to
+    their end, greedy sjf always runs too: against it is judged whether a policy only pushes long jobs out of
+    sight.
 
     Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report
     """
@@ -98,7 +109,7 @@ def evaluate(
     check_policies("--against", named)
     for path in checkpoint:
         check_exists(path)
-    load = loader(sample=sample, seed=seed or 0)
+    load = loader(sample=sample, seed=seed or 0, window=window)
     trained = {path.rstrip("/") or path: load(path) for path in checkpoint}
     chosen = _scenario(trained, scenario, trace, overrides)
     options.check_overrides(overrides, chosen, protocol)

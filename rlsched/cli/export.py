@@ -16,6 +16,15 @@ def export(
         typer.Argument(metavar="CHECKPOINT", help="A run folder (its best policy) or a checkpoint."),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; an artefact there is replaced.")],
+    window: Annotated[
+        int | None,
+        typer.Option(
+            "--window",
+            metavar="N",
+            parser=options.whole_number(1),
+            help="It is to see the N oldest waiting jobs (as many as in training).",
+        ),
+    ] = None,
     json: options.JsonOption = None,
 ) -> None:
     """Write a trained policy as a small folder: weights, spaces, scenario, versions, a card, a first request.
@@ -37,7 +46,7 @@ def export(
         from rlsched.serve.engine import load_served
         from rlsched.serve.settings import ServeConfig
 
-        policy = export_policy(Path(checkpoint), folder)
+        policy = export_policy(Path(checkpoint), folder, window)
         clock = output.Clock()
         served = load_served("default", folder, ServeConfig(policies={"default": folder}))
         seconds = clock.seconds

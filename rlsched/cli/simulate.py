@@ -43,7 +43,8 @@ def simulate(
             "--window",
             metavar="N",
             parser=options.whole_number(1),
-            help="Queue orders see only the N oldest waiting jobs (all); trained policies keep their own.",
+            help="Only the N oldest waiting jobs are seen: by queue orders (all), by trained policies (as "
+            "many as in training).",
         ),
     ] = None,
     render: Annotated[
@@ -94,5 +95,5 @@ def simulate(
     if trace is None:
         options.check_trace(chosen)
     session = open_session(chosen, choice)
-    racing = contestants("--policy", picked, session, loader(), window=window)
+    racing = contestants("--policy", picked, session, loader(window=window), window=window)
     compare_and_show(session, racing, targets)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
+from rlsched.learn.attention import QueueAttention
 from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, Recall, as_seen, context_size, masked
 from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCK, PriorityNet
@@ -94,14 +95,16 @@ class JobEncoder(nn.Module):
         layout: with a `jobs` block.
         width: units.
         privileged: also sees what only a critic may.
+        more: numbers that stand around the jobs beside the context and their mean.
     """
 
-    def __init__(self, layout: Layout, width: int, *, privileged: bool) -> None:
+    def __init__(self, layout: Layout, width: int, *, privileged: bool, more: int = 0) -> None:
         super().__init__()
         features = len(layout.job_features)
         self.of_job = nn.Linear(features, width)
         # The context and the mean of all visible jobs, whichever of them are encoded.
-        self.of_state = mlp([context_size(layout, privileged=privileged) + features, width, width])
+        around = context_size(layout, privileged=privileged) + features + more
+        self.of_state = mlp([around, width, width])
 
     def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
         """(n, width) of jobs (n, feature) in states (n, width)."""
@@ -195,6 +198,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         waiting: initial logits of the no-op, and of suspending a job, over the best job.
         deferring: feature of the best job -> initial weight to the no-op's logits, times `sharpness`; None:
             there is no such path.
+        attention: weighted means of the queue that are seen beside the plain one.
     """
 
     def __init__(
@@ -206,6 +210,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         gain: float,
         waiting: float,
         deferring: Mapping[str, float] | None = None,
+        attention: int = 0,
     ) -> None:
         super().__init__(hidden, layout.num_actions - layout.window)
         self.sharpness = sharpness
@@ -214,7 +219,10 @@ class JobScorer(JobHeads, EncodedPolicy):
         self.blocks = Blocks(layout)
         names = layout.job_features
         self.width = hidden[0]
-        self.encoder = JobEncoder(layout, self.width, privileged=False)
+        self.attention = QueueAttention(len(names), self.width, attention) if attention else None
+        self.encoder = JobEncoder(
+            layout, self.width, privileged=False, more=self.attention.size if self.attention else 0
+        )
         self.linear = nn.Linear(len(names), 1, bias=False)
         with torch.no_grad():
             self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
@@ -227,8 +235,10 @@ class JobScorer(JobHeads, EncodedPolicy):
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Encoded:
         """The jobs that may be chosen, and the states around them."""
         jobs = self.blocks(vector, "jobs")
-        context = self.blocks.context(vector, privileged=False)
-        state = recall(self.encoder.of_state(torch.cat([*context, mean_job(jobs)], dim=1)))
+        around = [*self.blocks.context(vector, privileged=False), mean_job(jobs)]
+        if self.attention is not None:
+            around.append(self.attention(jobs))
+        state = recall(self.encoder.of_state(torch.cat(around, dim=1)))
         legal = mask.narrow(1, 0, jobs.shape[1])
         env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
         chosen = jobs[env, slot]
@@ -285,10 +295,12 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         raise BadInputError(
             "observation.blocks", f"value {seen}: only a critic may see it", "add other blocks"
         )
-    if network.deferring is not None and network.kind != "job_scorer":
-        raise BadInputError(
-            "network.deferring", f"means nothing to network.kind {network.kind}", "leave it out"
-        )
+    if network.kind != "job_scorer":
+        for setting in ("deferring", "attention"):
+            if getattr(network, setting) not in (None, 0):
+                raise BadInputError(
+                    f"network.{setting}", f"means nothing to network.kind {network.kind}", "leave it out"
+                )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]
@@ -322,4 +334,13 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
                 )
     if network.kind == "priority":
         return PriorityNet(layout, network.priority_units, prior, waiting)
-    return JobScorer(layout, network.hidden, prior, network.sharpness, network.gain, waiting, deferring)
+    return JobScorer(
+        layout,
+        network.hidden,
+        prior,
+        network.sharpness,
+        network.gain,
+        waiting,
+        deferring,
+        network.attention,
+    )

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,8 @@ class TrainedPolicy:
         digest.update(self.scenario.decision.model_dump_json().encode())
         # Of what it remembers where it does, and of how that was learned never.
         silent = {"lstm_steps"} if self.network.lstm else {"lstm", "lstm_steps"}
+        if not self.network.attention:
+            silent.add("attention")
         digest.update(self.network.model_dump_json(exclude=silent).encode())
         for name, value in self.net.state_dict().items():
             digest.update(name.encode())
@@ -103,6 +105,32 @@ class TrainedPolicy:
     def remembers(self) -> bool:
         """Whether what it does depends on what it has seen of the episode before."""
         return isinstance(self.net, RecurrentPolicy)
+
+    def seeing(self, window: int) -> TrainedPolicy:
+        """The same, which sees so many of the oldest waiting jobs and chooses among them.
+
+        Raises:
+            BadInputError: its network knows no other number than that of its training.
+        """
+        decision = self.scenario.decision
+        scenario = self.scenario.model_copy(
+            update={"decision": decision.model_copy(update={"window": window})}
+        )
+        layout = Layout.of(scenario.observation, scenario.decision, self.num_resources)
+        net = build_policy(layout, self.network)
+        weights = self.net.state_dict()
+        if {name: value.shape for name, value in net.state_dict().items()} != {
+            name: value.shape for name, value in weights.items()
+        }:
+            raise BadInputError(
+                "--window",
+                f"value {window}: a policy of network.kind {self.network.kind} chooses among the "
+                f"{decision.window} jobs of its training",
+                "leave it out, or train one of network.kind=job_scorer",
+            )
+        net.load_state_dict(weights)
+        net.eval()
+        return replace(self, scenario=scenario, net=net)
 
     def player(self, num_envs: int) -> Player:
         """It at play in so many environments."""

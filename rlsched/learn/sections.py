@@ -47,6 +47,13 @@ class Network(Frozen):
         "{green_0: -1, green_6: 1} to wait for wind and sun; null: 0 for all where the supply is observed, "
         "else there are none",
     )
+    attention: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="means over the jobs in sight, weighted by what is learned (job_scorer), as 4, where it "
+        "matters which of many jobs wait; costs grow with the jobs; 0: the plain mean alone",
+    )
     lstm: int = Field(
         0,
         ge=0,

@@ -21,21 +21,24 @@ NOON = 1_767_268_800
 """Some time, for the example."""
 
 
-def export_policy(checkpoint: Path, folder: Path) -> TrainedPolicy:
+def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> TrainedPolicy:
     """Write the artefact of a trained policy; one that is there is replaced once the new one is whole.
 
     Args:
         checkpoint: a run folder (its best policy), a checkpoint or a policy.
         folder: of the artefact.
+        window: that it is to see so many of the oldest waiting jobs; None: as many as in its training.
 
     Returns:
         The policy as it was written.
 
     Raises:
-        BadInputError: there is no policy, or something else is in the folder.
+        BadInputError: there is no policy, it cannot see as many, or something else is in the folder.
         OSError: it cannot be written; what was there is untouched.
     """
     policy = load_policy(checkpoint)
+    if window is not None:
+        policy = policy.seeing(window)
     check_replaceable(folder)
     about = policy.about | {"exported_from": str(checkpoint), "versions": versions(PACKAGES)}
     policy = replace(policy, about=about)

@@ -64,10 +64,10 @@ def _loader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artefact, "load_policy", load_policy)
 
 
-def save_network(folder: Path) -> Path:
+def save_network(folder: Path, kind: str = "mlp") -> Path:
     """A real artefact, of a network that knows nothing."""
     torch.manual_seed(0)
-    scenario, network = load("lublin-256", SMALL), Network(kind="mlp", hidden=(8,))
+    scenario, network = load("lublin-256", SMALL), Network.model_validate({"kind": kind, "hidden": (8,)})
     layout = Layout.of(scenario.observation, scenario.decision, 1)
     net = build_policy(layout, network)
     artefact.TrainedPolicy(scenario, network, net, 1, {}).save(folder)
@@ -164,6 +164,42 @@ def test_a_network_and_sampling_from_it(rlsched: Run, tmp_path: Path) -> None:
     sampled = rlsched(*options, "--sample").json
     assert sampled == rlsched(*options, "--sample").json
     assert sampled != rlsched(*options).json
+
+
+def test_on_queues_and_clusters_of_another_length_and_size(rlsched: Run, tmp_path: Path) -> None:
+    """A window as long as the queue sees all of it; a shorter one does not."""
+    policy = save_network(tmp_path / "network", "job_scorer")
+    options = ("evaluate", policy, "-n", "2", "--against", "fcfs", "--json", "-")
+    wider = ("--set", "cluster.resources.0.units=1024", "--jobs", "200")
+    found = {n: means(rlsched(*options, *wider, "--window", n).json) for n in (2, 16, 200, 4096)}
+    assert found[16] == means(rlsched(*options, *wider).json)
+    assert found[200] == found[4096]
+    assert len({one[str(policy), "policy"] for one in found.values()}) == 3
+    assert len({one["fcfs", "greedy"] for one in found.values()}) == 1
+
+
+def test_a_network_of_one_window_is_refused_another(rlsched: Run, tmp_path: Path) -> None:
+    policy = save_network(tmp_path / "network")
+    for command in (
+        ("evaluate", policy, "-n", "1", "--window", "17"),
+        ("simulate", "--scenario", "lublin-256", "--policy", policy, "--window", "17", "--jobs", "50"),
+        ("export", policy, tmp_path / "served", "--window", "17"),
+    ):
+        ran = rlsched(*command)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.endswith(
+            "error: --window: value 17: a policy of network.kind mlp chooses among the 16 jobs of its "
+            "training; leave it out, or train one of network.kind=job_scorer\n"
+        )
+    assert not (tmp_path / "served").exists()
+
+
+def test_a_policy_is_exported_for_a_longer_queue(rlsched: Run, tmp_path: Path) -> None:
+    policy = save_network(tmp_path / "network", "job_scorer")
+    assert rlsched("export", policy, tmp_path / "served", "--window", "64").code == 0
+    told = json.loads((tmp_path / "served/policy.json").read_text())
+    assert told["scenario"]["decision"]["window"] == told["spaces"]["actions"]["slots"] == 64
+    assert rlsched("evaluate", tmp_path / "served", "-n", "1").code == 0
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,13 @@ from .states import made_up, met
 BLOCKS = tuple(
     name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming", "supply"}
 )
-KINDS = ("job_scorer", "mlp")
+KINDS = ("job_scorer", "attention", "mlp")
+
+
+def of_kind(kind: str, **settings: Any) -> Network:
+    """Settings of a kind of network; attention is a job scorer's."""
+    chosen = {"attention": 3} if kind == "attention" else {"kind": kind}
+    return Network.model_validate(chosen | settings)
 
 
 def layout_of(*blocks: str, window: int = 16, resources: int = 1, **decision: Any) -> Layout:
@@ -50,7 +56,7 @@ def shaken(net: nn.Module, seed: int = 0) -> nn.Module:
 @pytest.mark.parametrize("trained", [False, True])
 def test_illegal_actions_have_exactly_no_probability(kind: str, trained: bool) -> None:
     layout = layout_of()
-    net = build_policy(layout, Network(kind=kind))
+    net = build_policy(layout, of_kind(kind))
     net = shaken(net) if trained else net
     vectors, mask = made_up(layout, 500)
     logits = net(vectors, mask)
@@ -80,11 +86,14 @@ def permuted(layout: Layout, vectors: Tensor, mask: Tensor, order: Tensor) -> tu
     return other, torch.cat([mask[:, :-1][:, order], mask[:, -1:]], dim=1)
 
 
+@pytest.mark.parametrize("kind", ["job_scorer", "attention"])
 @pytest.mark.parametrize("states", ["made up", "met"])
-def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(states: str, small: Scenario) -> None:
+def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(
+    states: str, kind: str, small: Scenario
+) -> None:
     layout = layout_of() if states == "made up" else Layout.of(small.observation, small.decision, 1)
     vectors, mask = made_up(layout, 200) if states == "made up" else met(small)
-    net = shaken(build_policy(layout, Network()))
+    net = shaken(build_policy(layout, of_kind(kind)))
     order = torch.randperm(layout.num_actions - 1, generator=torch.Generator().manual_seed(1))
     expected = net(vectors, mask)
     found = net(*permuted(layout, vectors, mask, order))
@@ -120,7 +129,7 @@ def test_states_of_a_batch_do_not_see_each_other() -> None:
     layout = layout_of()
     vectors, mask = made_up(layout, 20)
     for kind in KINDS:
-        net = shaken(build_policy(layout, Network(kind=kind)))
+        net = shaken(build_policy(layout, of_kind(kind)))
         alone = torch.cat([net(vectors[k : k + 1], mask[k : k + 1]) for k in range(20)])
         torch.testing.assert_close(alone, net(vectors, mask), rtol=1e-4, atol=1e-3)
 
@@ -129,9 +138,10 @@ def shapes(net: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in net.state_dict().items()}
 
 
-def test_job_scorer_is_as_large_for_any_window_and_cluster() -> None:
+@pytest.mark.parametrize("kind", ["job_scorer", "attention"])
+def test_job_scorer_is_as_large_for_any_window_and_cluster(kind: str) -> None:
     """One policy serves other windows and clusters (of as many resource types)."""
-    small, large = (build_policy(layout_of(window=w), Network()) for w in (4, 128))
+    small, large = (build_policy(layout_of(window=w), of_kind(kind)) for w in (4, 128))
     assert shapes(small) == shapes(large)
     large.load_state_dict(shaken(small).state_dict())
     vectors, mask = made_up(layout_of(window=4), 50)
@@ -194,7 +204,7 @@ def test_gradients_are_finite(kind: str, only_noop: bool) -> None:
     if only_noop:
         mask = torch.zeros_like(mask)
         mask[:, -1] = 1
-    net = shaken(build_policy(layout, Network(kind=kind)))
+    net = shaken(build_policy(layout, of_kind(kind)))
     action = mask.argmax(1)
     distribution = torch.distributions.Categorical(logits=net(vectors, mask))
     loss = -distribution.log_prob(action).mean() - 0.1 * distribution.entropy().mean()
@@ -226,7 +236,7 @@ def test_a_policy_never_looks_at_the_outlook_and_the_critic_does(kind: str) -> N
     block = layout.block("outlook")
     assert block is not None
     other[:, block.offset : block.offset + block.size] = 0
-    net = shaken(build_policy(layout, Network(kind=kind)))
+    net = shaken(build_policy(layout, of_kind(kind)))
     assert torch.equal(net(vectors, mask), net(other, mask))
     critic = Critic(layout, (16,))
     assert not torch.equal(critic(vectors), critic(other))
@@ -244,7 +254,7 @@ def test_a_policy_never_looks_at_what_is_coming_and_the_critic_does(kind: str) -
     part = slice(block.offset, block.offset + block.size)
     other = vectors.clone()
     other[:, part] = 0
-    net = shaken(build_policy(layout, Network.model_validate({"kind": kind, "units": (10, 10)})))
+    net = shaken(build_policy(layout, of_kind(kind, units=(10, 10))))
     assert torch.equal(net(vectors, mask), net(other, mask))
     torch.manual_seed(0)
     critic = Critic(layout, (16,))
@@ -281,7 +291,7 @@ def test_gradients_are_those_of_the_probabilities(kind: str) -> None:
     vectors, mask = made_up(layout, 12)
     vectors, mask = vectors.double(), mask.double()
     mask[:, -1] = 1.0
-    net = shaken(build_policy(layout, Network(kind=kind, sharpness=3.0, waiting=-0.5))).double()
+    net = shaken(build_policy(layout, of_kind(kind, sharpness=3.0, waiting=-0.5))).double()
     weights = list(net.parameters())
     direction = [torch.randn_like(weight) for weight in weights]
     rows, actions = torch.nonzero(mask > 0.5, as_tuple=True)
@@ -357,10 +367,10 @@ def test_every_combination_of_blocks_works_or_is_refused(kind: str, blocks: tupl
     possible = "jobs" in blocks or (kind == "mlp" and blocks != ("outlook",))
     if not possible:
         with pytest.raises(BadInputError, match=r"observation\.blocks"):
-            build_policy(layout, Network(kind=kind))
+            build_policy(layout, of_kind(kind))
         return
     vectors, mask = made_up(layout, 5)
-    assert build_policy(layout, Network(kind=kind))(vectors, mask).shape == (5, 17)
+    assert build_policy(layout, of_kind(kind))(vectors, mask).shape == (5, 17)
     assert Critic(layout, (8, 8))(vectors).shape == (5,)
 
 

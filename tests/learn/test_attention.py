@@ -1,0 +1,87 @@
+"""What a queue comes to, by attention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rlsched.errors import BadInputError
+from rlsched.learn.attention import QueueAttention
+from rlsched.learn.networks import build_policy
+from rlsched.learn.sections import Network
+
+from .states import made_up
+from .test_networks import layout_of
+
+FEATURES, WIDTH, HEADS = 4, 8, 2
+
+
+def queue(jobs: int, slots: int, seed: int = 0) -> torch.Tensor:
+    """(1, slots, feature) with so many jobs."""
+    found = torch.zeros(1, slots, FEATURES)
+    found[:, :jobs] = torch.rand(1, jobs, FEATURES, generator=torch.Generator().manual_seed(seed))
+    found[:, :jobs, 0] = 1.0
+    return found
+
+
+@pytest.fixture
+def net() -> QueueAttention:
+    torch.manual_seed(0)
+    return QueueAttention(FEATURES, WIDTH, HEADS)
+
+
+def test_by_hand(net: QueueAttention) -> None:
+    """Job by job and head by head: weights in proportion to e to the score, of what the jobs are."""
+    jobs = queue(5, 9)
+    with torch.no_grad():
+        each = [torch.relu(net.of_job.weight @ job + net.of_job.bias) for job in jobs[0, :5]]
+        expected = []
+        for head in range(HEADS):
+            weights = [float(torch.exp(net.score.weight[head] @ e + net.score.bias[head])) for e in each]
+            expected.append(sum(w * e for w, e in zip(weights, each, strict=True)) / sum(weights))
+        found = net(jobs)
+    assert found.shape == (1, net.size)
+    torch.testing.assert_close(found[0], torch.cat(expected))
+
+
+def test_a_job_that_matters_is_seen_among_thousands(net: QueueAttention) -> None:
+    """A plain mean would hide it: one long job among 4,095 short ones moves it by a four-thousandth."""
+    jobs = queue(4096, 4096)
+    jobs[..., 1] = 0.0
+    with torch.no_grad():
+        net.of_job.weight.zero_()[0, 1] = 1.0
+        net.of_job.bias.zero_()
+        net.score.weight.zero_()[0, 0] = 20.0
+        before = net(jobs)
+        jobs[0, 1234, 1] = 1.0
+        after = net(jobs)
+    assert float(before.max()) == 0.0
+    assert float(after[0, 0]) > 0.99  # the head that looks for it
+    assert float(after[0, WIDTH]) == pytest.approx(1 / 4096)  # the other, a plain mean
+
+
+def test_slots_without_jobs_are_none(net: QueueAttention) -> None:
+    assert torch.equal(net(queue(3, 3)), net(queue(3, 500)))
+    together = torch.cat([queue(0, 8), queue(8, 8)])
+    found = net(together)
+    assert torch.equal(found[0], torch.zeros(net.size))
+    assert torch.isfinite(found).all()
+    assert torch.equal(net(queue(0, 8)), torch.zeros(1, net.size))
+
+
+def test_what_it_sees_is_learned() -> None:
+    layout = layout_of()
+    policy = build_policy(layout, Network(attention=4))
+    vectors, mask = made_up(layout, 30)
+    mask[:, :2] = 1
+    torch.distributions.Categorical(logits=policy(vectors, mask)).log_prob(mask.argmax(1)).sum().backward()
+    for name in ("of_job", "score"):
+        gradient = policy.get_parameter(f"attention.{name}.weight").grad
+        assert gradient is not None
+        assert float(gradient.abs().max()) > 0
+
+
+@pytest.mark.parametrize("kind", ["mlp", "priority", "cnn"])
+def test_it_is_a_job_scorers(kind: str) -> None:
+    with pytest.raises(BadInputError, match=r"network.attention: means nothing to network.kind"):
+        build_policy(layout_of(), Network.model_validate({"kind": kind, "attention": 4}))
