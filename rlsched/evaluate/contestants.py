@@ -12,6 +12,7 @@ from rlsched.evaluate.compare import BACKFILL_RULES, COMMITTED, Contestant, Heur
 from rlsched.evaluate.play import Policy
 from rlsched.evaluate.session import Session
 from rlsched.scenario import Scenario, SwfWorkload
+from rlsched.sim.layout import Layout
 from rlsched.sim.orders import PLACEMENTS
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.workloads.source import TRAINING_SHARE
@@ -169,7 +170,8 @@ def learned(name: str, policy: Trained, session: Session) -> Learned:
         raise BadInputError(
             name,
             f"was trained on {policy.num_resources} resource types, scenario "
-            f"{session.scenario.name!r} has {len(session.units)} (cluster.resources)",
+            f"{session.scenario.name!r} has {len(session.units)} (cluster.resources), where it would see "
+            f"{_other_blocks(policy, len(session.units))}",
             "evaluate it on a cluster with as many",
         )
     here = session.scenario
@@ -183,6 +185,17 @@ def learned(name: str, policy: Trained, session: Session) -> Learned:
         update={"cluster": here.cluster, "episode": here.episode, "power": here.power}
     )
     return Learned(name, policy, settings)
+
+
+def _other_blocks(policy: Trained, num_resources: int) -> str:
+    """Blocks of a policy of another shape with so many resource types, as jobs 128 x 16, not 128 x 14."""
+    observation, decision = policy.scenario.observation, policy.scenario.decision
+    trained, here = (Layout.of(observation, decision, n) for n in (policy.num_resources, num_resources))
+    shapes = [
+        (own.name, *(" x ".join(map(str, block.shape)) for block in (own, other)))
+        for own, other in zip(trained.blocks, here.blocks, strict=True)
+    ]
+    return ", ".join(f"{name} {other}, not {own}" for name, own, other in shapes if own != other)
 
 
 def with_reference(chosen: Sequence[Entry], reference: Entry) -> list[Entry]:
