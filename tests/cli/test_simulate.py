@@ -196,3 +196,9 @@ def test_measured_figures_of_greedy_orders(rlsched: Run, lublin_256: Path) -> No
     )
     for policy, figure in expected.items():
         assert means(ran.json)[policy, "greedy"] == pytest.approx(figure, abs=0.005)
+
+
+def test_the_sizes_of_clusters_that_episodes_are_of_are_said(rlsched: Run) -> None:
+    ran = rlsched("simulate", "--scenario", "lublin-sizes", "--jobs", "20", "--episodes", "24")
+    assert ran.code == 0
+    assert "the mixture model on 128 or 256 or 2,048 processors: 24 episodes of 20 jobs" in ran.out

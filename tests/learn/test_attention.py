@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
 from rlsched.errors import BadInputError
 from rlsched.learn.attention import QueueAttention
 from rlsched.learn.networks import build_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.sections import Network
+from rlsched.scenario import Scenario
+from rlsched.sim.layout import Layout
 
-from .states import made_up
-from .test_networks import layout_of
+from .states import made_up, met
+from .test_networks import layout_of, shaken
 
 FEATURES, WIDTH, HEADS = 4, 8, 2
 
@@ -85,3 +92,41 @@ def test_what_it_sees_is_learned() -> None:
 def test_it_is_a_job_scorers(kind: str) -> None:
     with pytest.raises(BadInputError, match=r"network.attention: means nothing to network.kind"):
         build_policy(layout_of(), Network.model_validate({"kind": kind, "attention": 4}))
+
+
+@pytest.mark.parametrize("attention", [0, 4])
+def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario, tmp_path: Path) -> None:
+    layout = Layout.of(small.observation, small.decision, 1)
+    network = Network(attention=attention)
+    torch.manual_seed(0)
+    TrainedPolicy(small, network, shaken(build_policy(layout, network)), 1, {}).save(tmp_path / "policy")
+    policy = load_policy(tmp_path / "policy")
+    vectors, mask = met(small)
+    obs, legal = vectors.numpy(), mask.numpy().astype(np.int8)
+    wide = policy.seeing(300)
+    assert wide.layout.window == 300
+    taken, wait = policy.act(obs, legal), layout.num_actions - 1
+    # The same states in a longer window, whose further slots are empty.
+    to = wide.layout
+    longer, allowed = np.zeros((len(obs), to.size), np.float32), np.zeros((len(obs), to.num_actions), np.int8)
+    for block in layout.blocks:
+        view = to.view(longer, block.name)
+        view[tuple(slice(n) for n in (len(obs), *block.shape))] = layout.view(obs, block.name)
+    allowed[:, :wait], allowed[:, -1] = legal[:, :wait], legal[:, -1]
+    np.testing.assert_array_equal(wide.act(longer, allowed), np.where(taken == wait, 300, taken))
+    assert len(set(taken.tolist())) > 3  # it neither always waits nor always takes the same
+
+
+def test_policies_without_it_are_the_ones_they_were(small: Scenario) -> None:
+    """By their checksum, which runs of before this setting have written down."""
+    layout = Layout.of(small.observation, small.decision, 1)
+    torch.manual_seed(0)
+    net = build_policy(layout, Network())
+    before = Network().model_dump_json(exclude={"lstm", "lstm_steps", "attention"})
+    digest = sha256(small.observation.model_dump_json().encode())
+    digest.update(small.decision.model_dump_json().encode())
+    digest.update(before.encode())
+    for name, value in net.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.numpy().tobytes())
+    assert TrainedPolicy(small, Network(), net, 1, {}).fingerprint == digest.hexdigest()
