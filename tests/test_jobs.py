@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlsched.errors import BadInputError
-from rlsched.jobs import JobTable
+from rlsched.jobs import COLUMNS, JobTable
 
 THREE: dict[str, Any] = {"submit": [0, 5, 9], "runtime": [3, 1, 2], "demand": [1, 4, 2]}
 
@@ -26,7 +26,8 @@ def test_what_is_left_out_is_filled_in() -> None:
     assert table.qos.tolist() == [1, 1, 1]
     assert table.user.tolist() == table.queue.tolist() == [-1, -1, -1]
     assert table.area.tolist() == [3, 4, 4]
-    kinds = {field.name: getattr(table, field.name).dtype for field in fields(table)}
+    assert table.units is None
+    kinds = {name: getattr(table, name).dtype for name in COLUMNS}
     assert kinds.pop("qos") == np.float64
     assert kinds.pop("demand") == np.int32
     assert set(kinds.values()) == {np.dtype(np.int64)}

@@ -42,7 +42,7 @@ def test_every_shipped_scenario_loads_and_reads_as_itself(name: str) -> None:
 
 def test_there_are_models_and_traces_among_them() -> None:
     kinds = {scenario.load(name).workload.kind for name in scenario.names()}
-    assert kinds == {"lublin", "swf", "poisson", "mao"}
+    assert kinds == {"lublin", "swf", "poisson", "mao", "mixture"}
 
 
 def test_names_are_listed_by_size() -> None:

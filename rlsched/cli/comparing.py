@@ -14,6 +14,7 @@ from rlsched.evaluate.contestants import seen_in_training
 from rlsched.evaluate.results import to_json
 from rlsched.evaluate.session import Session
 from rlsched.files import write_whole
+from rlsched.report.words import sizes
 from rlsched.scenario import SwfWorkload
 from rlsched.settings import shown
 
@@ -54,8 +55,8 @@ def show_setting(console: Console, session: Session) -> None:
     source = workload.file.name if isinstance(workload, SwfWorkload) else f"the {workload.kind} model"
     of_each = zip(*(episode.jobs.cluster(session.units).tolist() for episode in episodes), strict=True)
     machine = ", ".join(
-        f"{' or '.join(f'{units:,}' for units in sorted(set(sizes)))} {resource.name}"
-        for resource, sizes in zip(scenario.cluster.resources, of_each, strict=True)
+        f"{sizes(units)} {resource.name}"
+        for resource, units in zip(scenario.cluster.resources, of_each, strict=True)
     )
     lengths = [len(episode.jobs) for episode in episodes]
     alike = min(lengths) == max(lengths)

@@ -125,6 +125,11 @@ def evaluate(
     rivals = [entry for entry in rivals if entry.policy not in trained]
     if judged(session.scenario):
         rivals = with_reference(rivals, Entry(*REFERENCES[rule]))
+    console = output.people(json)
+    for path, policy in trained.items():
+        if window is not None and (before := policy.about.get("trained_window")) is not None:
+            line = f"{path} sees the first {window:,} waiting jobs; in training they were {before:,}"
+            console.print(line, markup=False)
     picked = [Entry(path, None) for path in trained] + rivals
     racing = contestants("--against", picked, session, load)
     compare_and_show(session, racing, targets)

@@ -43,8 +43,7 @@ def simulate(
             "--window",
             metavar="N",
             parser=options.whole_number(1),
-            help="Only the N oldest waiting jobs are seen: by queue orders (all), by trained policies (as "
-            "many as in training).",
+            help="Queue orders see only the N oldest waiting jobs (all); trained policies keep their own.",
         ),
     ] = None,
     render: Annotated[
@@ -95,5 +94,5 @@ def simulate(
     if trace is None:
         options.check_trace(chosen)
     session = open_session(chosen, choice)
-    racing = contestants("--policy", picked, session, loader(window=window), window=window)
+    racing = contestants("--policy", picked, session, loader(), window=window)
     compare_and_show(session, racing, targets)

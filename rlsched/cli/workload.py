@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlsched.cli import options, output
+from rlsched.report.words import sizes
 
 if TYPE_CHECKING:
     from rlsched.scenario import Scenario
@@ -115,7 +116,7 @@ def _rows(found: list[Statistics]) -> list[tuple[str, list[str]]]:
 
     return [
         ("jobs", [f"{one.jobs:,}" for one in found]),
-        ("units", [f"{one.units:,}" for one in found]),
+        ("units", [sizes(one.units) for one in found]),
         ("load", [plain(one.load, ".3f") for one in found]),
         ("on one unit", [share(one.serial) for one in found]),
         ("on 2, 4, 8, ... units", [share(one.power_of_two) for one in found]),

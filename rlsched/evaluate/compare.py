@@ -218,6 +218,8 @@ def compare(
                     episode.offset,
                     metrics,
                     contestant.learned,
+                    episode.jobs.cluster(units).tolist(),
+                    contestant.scenario.decision.window if isinstance(contestant, Learned) else None,
                 )
             )
     result = Result.of(scenario, results, protocol=protocol, repairs=repairs, limits=limits, seed=seed)

@@ -181,6 +181,15 @@ def learned(name: str, policy: Trained, session: Session) -> Learned:
             f"was trained without a horizon, scenario {here.name!r} has power, which needs one",
             "evaluate it where power is always there (power=null), or train one with decision.horizon=N",
         )
+    if policy.scenario.decision.horizon is not None and any(
+        episode.jobs.units is not None for episode in session.episodes
+    ):
+        raise BadInputError(
+            name,
+            f"plans ahead (decision.horizon), and clusters of scenario {here.name!r} differ in size "
+            "(workload.parts.N.units)",
+            "evaluate it on clusters of one size",
+        )
     settings = policy.scenario.model_copy(
         update={"cluster": here.cluster, "episode": here.episode, "power": here.power}
     )

@@ -94,6 +94,8 @@ def _episode(result: EpisodeResult) -> dict[str, Any]:
         "seed": result.seed,
         "offset": result.offset,
         "learned": result.learned,
+        "units": result.units,
+        "window": result.window,
         "metrics": dict(result.metrics),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan, nan
 from typing import NamedTuple
@@ -27,6 +27,8 @@ class EpisodeResult:
         offset: trace row at which it starts, None where jobs are drawn.
         metrics: name (of `METRICS`, or cost.NAME) to value; NaN where it could not be measured.
         learned: False for heuristics, which learned policies are held against.
+        units: (resource,) of the episode's cluster; None: not told.
+        window: oldest waiting jobs that a learned policy sees; None: of others, which see all of them.
     """
 
     policy: str
@@ -36,6 +38,8 @@ class EpisodeResult:
     offset: int | None
     metrics: Mapping[str, float]
     learned: bool = False
+    units: Sequence[int] | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.metrics:

@@ -97,7 +97,7 @@ class TrainedPolicy:
             "normaliser": {
                 "times": "log2(1 + ticks) / log2(1 + ticks_at_1)",
                 "ticks_at_1": observation.time_scale_s / self.scenario.cluster.tick_s,
-                "units": [resource.units for resource in self.scenario.cluster.resources],
+                "units": [list(sizes) for sizes in self.scenario.sizes],
             },
         }
 
@@ -110,14 +110,25 @@ class TrainedPolicy:
         """The same, which sees so many of the oldest waiting jobs and chooses among them.
 
         Raises:
-            BadInputError: its network knows no other number than that of its training.
+            BadInputError: its network knows no other number than that of its training, or they are the ready
+                pool of a horizon.
         """
         decision = self.scenario.decision
+        if window == decision.window:
+            return self
+        if decision.horizon is not None:
+            raise BadInputError(
+                "--window",
+                f"value {window}: the policy has a ready pool of {decision.window} jobs (decision.horizon), "
+                "which is a rule of its scenario",
+                "leave it out, or train one with decision.window",
+            )
         scenario = self.scenario.model_copy(
             update={"decision": decision.model_copy(update={"window": window})}
         )
         layout = Layout.of(scenario.observation, scenario.decision, self.num_resources)
-        net = build_policy(layout, self.network)
+        with torch.device("meta"):  # shapes alone, whatever the window; and nothing is drawn
+            net = build_policy(layout, self.network)
         weights = self.net.state_dict()
         if {name: value.shape for name, value in net.state_dict().items()} != {
             name: value.shape for name, value in weights.items()
@@ -128,9 +139,10 @@ class TrainedPolicy:
                 f"{decision.window} jobs of its training",
                 "leave it out, or train one of network.kind=job_scorer",
             )
-        net.load_state_dict(weights)
+        net.load_state_dict(weights, assign=True)
         net.eval()
-        return replace(self, scenario=scenario, net=net)
+        about = {"trained_window": decision.window} | self.about
+        return replace(self, scenario=scenario, net=net, about=about)
 
     def player(self, num_envs: int) -> Player:
         """It at play in so many environments."""

@@ -26,7 +26,7 @@ from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
 from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table, limits_table
-from rlsched.report.words import Scale, scale_for, verdict
+from rlsched.report.words import Scale, scale_for, sizes, verdict
 from rlsched.scenario import Scenario
 
 _LIBRARIES = ("numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
@@ -209,9 +209,13 @@ def _comparison(result: Result) -> str:
 
 def _facts(result: Result) -> dict[str, str]:
     scenario = result.scenario
-    resources = ", ".join(
-        f"{resource.name}: {resource.units if resource.units is not None else 'as the trace says'}"
+    told = [episode.units for episode in result.episodes if episode.units is not None]
+    units = [sizes(each) for each in zip(*told, strict=True)] or [
+        "as the trace says" if resource.units is None else f"{resource.units:,}"
         for resource in scenario.cluster.resources
+    ]
+    resources = ", ".join(
+        f"{resource.name}: {many}" for resource, many in zip(scenario.cluster.resources, units, strict=True)
     )
     episodes = {(episode.episode, episode.seed, episode.offset) for episode in result.episodes}
     offsets = sorted({offset for _, _, offset in episodes if offset is not None})

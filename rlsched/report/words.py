@@ -27,6 +27,11 @@ def time_unit(longest_s: float) -> TimeUnit:
     return next((unit for unit in _TIME_UNITS if abs(longest_s) >= 2 * unit.seconds), _TIME_UNITS[-1])
 
 
+def sizes(units: Iterable[int]) -> str:
+    """Each size once: 128 or 256 or 2,048."""
+    return " or ".join(f"{each:,}" for each in sorted(set(units)))
+
+
 def number(value: float) -> str:
     """Three significant digits, thousands separated; a dash where it was not measured."""
     if not isfinite(value):

@@ -280,6 +280,14 @@ class Scenario(Frozen):
                     f"set at least {longest}, or shorter jobs",
                 )
 
+    @property
+    def sizes(self) -> tuple[tuple[int | None, ...], ...]:
+        """For each resource the units that clusters have, each size once; None: as the trace says."""
+        units = [resource.units for resource in self.cluster.resources]
+        if isinstance(self.workload, MixtureWorkload) and len(units) == 1:
+            return (self.workload.sizes(units[0]),)
+        return tuple((each,) for each in units)
+
     def _sizes_of_clusters(self) -> None:
         """What is planned ahead, fed and drawn is of one size in all episodes."""
         parts = self.workload.parts if isinstance(self.workload, MixtureWorkload) else ()

@@ -238,6 +238,11 @@ class MixtureWorkload(Frozen):
     kind: Literal["mixture"]
     parts: tuple[Part, ...] = Field(min_length=1)
 
+    def sizes(self, units: int | None) -> tuple[int | None, ...]:
+        """Each size of cluster once, where parts without their own have so many units."""
+        found = {units if part.units is None else part.units for part in self.parts}
+        return tuple(sorted(found, key=lambda size: -1 if size is None else size))
+
 
 Workload = Annotated[
     LublinWorkload | SwfWorkload | PoissonWorkload | MaoWorkload | MixtureWorkload,

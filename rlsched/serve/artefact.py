@@ -119,9 +119,11 @@ def card(policy: TrainedPolicy, folder: Path) -> str:
     scenario, about = policy.scenario, policy.about
     decision, objective = scenario.decision, scenario.objective
     units = ", ".join(
-        f"{'?' if resource.units is None else f'{resource.units:,}'} {resource.name}"
-        for resource in scenario.cluster.resources
+        f"{' or '.join('?' if size is None else f'{size:,}' for size in sizes)} {resource.name}"
+        for resource, sizes in zip(scenario.cluster.resources, scenario.sizes, strict=True)
     )
+    trained = about.get("trained_window", decision.window)
+    seen = "" if trained == decision.window else f" (the first {trained} in training and validation)"
     reward = ", ".join(f"{name} x {weight:g}" for name, weight in objective.reward.items())
     limits = ", ".join(f"{name} <= {limit:g}" for name, limit in objective.limits.items()) or "none"
     reached = about.get("validation") or {}
@@ -144,7 +146,7 @@ def card(policy: TrainedPolicy, folder: Path) -> str:
 | --- | --- |
 | learned by | {learned} |
 | cluster | {units} |
-| looks at | the first {decision.window} waiting jobs; {", ".join(scenario.observation.blocks)} |
+| looks at | the first {decision.window} waiting jobs{seen}; {", ".join(scenario.observation.blocks)} |
 | decides | {placed} |
 | rewarded for | {reward} |
 | limits | {limits} |
@@ -171,6 +173,6 @@ jobs of another kind or a cluster of another size, it does not know.
 ## Files
 
 `policy.json`: network, spaces, normaliser, versions; `weights.safetensors`: one array per parameter,
-checked against the checksum in `policy.json`; `scenario.json`: what it was trained on; `example.json`:
-a request.
+checked against the checksum in `policy.json`; `scenario.json`: what it was trained on, and
+sees; `example.json`: a request.
 """

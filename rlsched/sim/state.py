@@ -212,11 +212,17 @@ def load(
         raise BadInputError("episode", f"{n} jobs", f"use 1 to {state.jobs.shape[1]}")
     bound = max(1.0, BOUND_S / tick_s)
     units = jobs.cluster(state.most)
-    if (units > state.most).any():
+    if units.shape != state.most.shape or (units > state.most).any() or (units < 1).any():
         raise BadInputError(
             "episode",
             f"a cluster of {units.tolist()} units, with room for {state.most.tolist()}",
             "set cluster.resources to the largest",
+        )
+    if state.horizon and (units != state.most).any():
+        raise BadInputError(
+            "episode",
+            f"a cluster of {units.tolist()} units under a horizon, where all have {state.most.tolist()}",
+            "leave out decision.horizon, or the size of the cluster",
         )
     state.units[env] = units
     problem = _load(

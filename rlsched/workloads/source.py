@@ -68,6 +68,13 @@ def _open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) -
         raise BadInputError("episode.offsets", "are rows of a trace", "leave them out with a model")
     model: Model
     if isinstance(workload, MixtureWorkload):
+        largest = max((part.units or 0) for part in workload.parts)
+        if all(part.units for part in workload.parts) and largest != cluster.resources[0].units:
+            raise BadInputError(
+                "cluster.resources.0.units",
+                f"value {cluster.resources[0].units}, and the largest of workload.parts.N.units is {largest}",
+                f"set it to {largest}, or leave the units of a part out",
+            )
         models = tuple(_part(scenario, part, cluster, k) for k, part in enumerate(workload.parts))
         model = MixedModels(models, tuple(part.share for part in workload.parts))
     else:

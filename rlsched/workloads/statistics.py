@@ -72,7 +72,7 @@ class Statistics:
     Attributes:
         name: of the sample.
         jobs: in it.
-        units: of the first resource.
+        units: of the first resource, each size of cluster once.
         load: offered work / capacity, from the first submit to the last; the mean over tables.
         serial: share of jobs on one unit.
         power_of_two: share of jobs on 2, 4, 8, ... units.
@@ -90,7 +90,7 @@ class Statistics:
 
     name: str
     jobs: int
-    units: int
+    units: tuple[int, ...]
     load: float | None
     serial: float
     power_of_two: float
@@ -120,7 +120,7 @@ def statistics(sample: Sample) -> Statistics:
     return Statistics(
         name=sample.name,
         jobs=len(sizes),
-        units=sample.units,
+        units=tuple(sorted({int(table.cluster([sample.units])[0]) for table in sample.tables})),
         load=load if np.isfinite(load) else None,
         serial=float((sizes == 1).mean()),
         power_of_two=float(((sizes > 1) & (sizes & (sizes - 1) == 0)).mean()),

@@ -176,13 +176,16 @@ def test_on_queues_and_clusters_of_another_length_and_size(rlsched: Run, tmp_pat
     assert found[200] == found[4096]
     assert len({one[str(policy), "policy"] for one in found.values()}) == 3
     assert len({one["fcfs", "greedy"] for one in found.values()}) == 1
+    ran = rlsched(*options, *wider, "--window", "200")
+    assert f"{policy} sees the first 200 waiting jobs; in training they were 16\n" in ran.err
+    seen = {(one["policy"], one["window"], tuple(one["units"])) for one in ran.json["episodes"]}
+    assert seen == {(str(policy), 200, (1024,)), ("fcfs", None, (1024,)), ("sjf", None, (1024,))}
 
 
 def test_a_network_of_one_window_is_refused_another(rlsched: Run, tmp_path: Path) -> None:
     policy = save_network(tmp_path / "network")
     for command in (
         ("evaluate", policy, "-n", "1", "--window", "17"),
-        ("simulate", "--scenario", "lublin-256", "--policy", policy, "--window", "17", "--jobs", "50"),
         ("export", policy, tmp_path / "served", "--window", "17"),
     ):
         ran = rlsched(*command)
@@ -194,11 +197,36 @@ def test_a_network_of_one_window_is_refused_another(rlsched: Run, tmp_path: Path
     assert not (tmp_path / "served").exists()
 
 
+def test_a_ready_pool_is_no_window(rlsched: Run, tmp_path: Path) -> None:
+    scenario = load("green-10")
+    net = build_policy(Layout.of(scenario.observation, scenario.decision, 2), Network())
+    artefact.TrainedPolicy(scenario, Network(), net, 2, {}).save(tmp_path / "green")
+    for command in (("evaluate", tmp_path / "green"), ("export", tmp_path / "green", tmp_path / "served")):
+        ran = rlsched(*command, "--window", "7")
+        assert (ran.code, ran.out) == (2, "")
+        assert "error: --window: value 7: the policy has a ready pool of 5 jobs (decision.horizon)" in ran.err
+
+
+def test_who_plans_ahead_is_not_shown_clusters_of_different_size(rlsched: Run, tmp_path: Path) -> None:
+    one = ("cluster.resources=[{name: cpu, units: 20}]",)
+    scenario = load("deeprm", one)
+    net = build_policy(Layout.of(scenario.observation, scenario.decision, 1), Network())
+    artefact.TrainedPolicy(scenario, Network(), net, 1, {}).save(tmp_path / "planner")
+    parts = "[{units: 128, workload: {kind: lublin}}, {workload: {kind: lublin}}]"
+    mixed = ("--scenario", "lublin-256", "--set", f"workload={{kind: mixture, parts: {parts}}}")
+    ran = rlsched("evaluate", tmp_path / "planner", *mixed, "-n", "8", "--jobs", "20")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert "plans ahead (decision.horizon), and clusters of scenario 'lublin-256' differ in size" in ran.err
+
+
 def test_a_policy_is_exported_for_a_longer_queue(rlsched: Run, tmp_path: Path) -> None:
     policy = save_network(tmp_path / "network", "job_scorer")
     assert rlsched("export", policy, tmp_path / "served", "--window", "64").code == 0
     told = json.loads((tmp_path / "served/policy.json").read_text())
     assert told["scenario"]["decision"]["window"] == told["spaces"]["actions"]["slots"] == 64
+    assert told["about"]["trained_window"] == 16
+    card = (tmp_path / "served/README.md").read_text()
+    assert "| looks at | the first 64 waiting jobs (the first 16 in training and validation);" in card
     assert rlsched("evaluate", tmp_path / "served", "-n", "1").code == 0
 
 

@@ -198,7 +198,10 @@ def test_measured_figures_of_greedy_orders(rlsched: Run, lublin_256: Path) -> No
         assert means(ran.json)[policy, "greedy"] == pytest.approx(figure, abs=0.005)
 
 
-def test_the_sizes_of_clusters_that_episodes_are_of_are_said(rlsched: Run) -> None:
-    ran = rlsched("simulate", "--scenario", "lublin-sizes", "--jobs", "20", "--episodes", "24")
+def test_the_sizes_of_clusters_that_episodes_are_of_are_said(rlsched: Run, tmp_path: Path) -> None:
+    options = ("--jobs", "20", "--episodes", "24", "--report", tmp_path / "report", "--json", "-")
+    ran = rlsched("simulate", "--scenario", "lublin-sizes", *options)
     assert ran.code == 0
-    assert "the mixture model on 128 or 256 or 2,048 processors: 24 episodes of 20 jobs" in ran.out
+    assert "the mixture model on 128 or 256 or 2,048 processors: 24 episodes of 20 jobs" in ran.err
+    assert {tuple(episode["units"]) for episode in ran.json["episodes"]} == {(128,), (256,), (2048,)}
+    assert "processors: 128 or 256 or 2,048" in (tmp_path / "report/index.html").read_text("utf-8")

@@ -174,7 +174,7 @@ def test_workloads_side_by_side(rlsched: Run, trace: Path, tmp_path: Path) -> No
     told = json.loads((tmp_path / "told.json").read_text())
     ours, other = told["workloads"]
     jobs = swf.read(trace).jobs
-    assert (ours["jobs"], ours["units"], other["jobs"], other["units"]) == (2000, 256, JOBS, PROCESSORS)
+    assert (ours["jobs"], ours["units"], other["jobs"], other["units"]) == (2000, [256], JOBS, [PROCESSORS])
     assert other["serial"] == pytest.approx((jobs.demand == 1).mean())
     assert other["runtimes_s"][-1] == jobs.runtime.max()
     assert sum(ours["hourly"]) == pytest.approx(1.0)
@@ -186,6 +186,12 @@ def test_resampled_traces_are_described(rlsched: Run, resample: str) -> None:
     words = ("--trace", "datasets/sample.swf.gz", "--set", f"workload.resample={resample}", "--jobs", 9000)
     (told,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
     assert told["jobs"] == (9000 if resample == "always" else 6000)
+
+
+def test_the_sizes_of_clusters_are_described(rlsched: Run) -> None:
+    ran = rlsched("workload", "describe", "--scenario", "lublin-sizes", "--jobs", 6400, "--json", "-")
+    assert ran.json["workloads"][0]["units"] == [128, 256, 2048]
+    assert "128 or 256 or 2,048" in ran.err
 
 
 def test_mixtures_are_described_by_all_their_parts(rlsched: Run) -> None:
@@ -200,5 +206,6 @@ def test_mixtures_are_described_by_all_their_parts(rlsched: Run) -> None:
     )
     (told,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
     assert told["jobs"] == 6400
+    assert told["units"] == [256]
     # 24.4 % of all jobs are serial, and 15.4 % of interactive ones.
     assert told["serial"] == pytest.approx(0.75 * 0.244 + 0.25 * 0.154, abs=0.03)

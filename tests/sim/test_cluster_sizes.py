@@ -14,6 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics
+from rlsched.sim.orders import OrderPolicy
 from rlsched.sim.replay import Replayer, replay
 from rlsched.sim.simulator import VectorSimulator
 
@@ -109,7 +110,7 @@ def test_utilization_is_that_of_their_cluster() -> None:
     assert job_metrics(Played.of_starts(jobs, np.array([0, 10])), [8])["utilization"] == pytest.approx(0.5)
 
 
-def test_heuristics_and_environments_play_them() -> None:
+def test_environments_play_them() -> None:
     envs = SchedulingVectorEnv(mixed(jobs=30), num_envs=6)
     obs, info = envs.reset(seed=0)
     ended = 0
@@ -128,7 +129,14 @@ def test_heuristics_and_environments_play_them() -> None:
             ["decision={action_rule: fit, horizon: 100000}", "observation.blocks=[jobs]"],
             "workload.parts.0.units: does not go with decision.horizon",
         ),
-        (["cluster.resources.0.units=200"], "workload.parts.2.units: value 256; use 1 to 200"),
+        (
+            ["cluster.resources.0.units=200"],
+            "cluster.resources.0.units: value 200, and the largest of workload.parts.N.units is 256; set it",
+        ),
+        (
+            ["cluster.resources.0.units=4096"],
+            "cluster.resources.0.units: value 4096, and the largest of workload.parts.N.units is 256; set it",
+        ),
         (
             ["cluster.resources.0.units_per_node=32"],
             "workload.parts.0.units: value 16; use 32 to 256",
@@ -139,3 +147,61 @@ def test_what_does_not_go_together(overrides: list[str], line: str) -> None:
     with pytest.raises(BadInputError) as refused:
         EpisodeFeed(mixed(*overrides))
     assert line in str(refused.value)
+
+
+def test_a_part_may_be_of_the_cluster_of_the_scenario() -> None:
+    parts = "[{units: 16, workload: {kind: lublin}}, {workload: {kind: lublin}}]"
+    one = scenario.load("lublin-256", [f"workload={{kind: mixture, parts: {parts}}}"])
+    assert one.sizes == ((16, 256),)
+    assert mixed().sizes == (SIZES,)
+    assert scenario.load("green-10").sizes == ((10,), (10,))
+    with pytest.raises(BadInputError, match=r"workload.parts.0.units: value 16; use 1 to 8"):
+        EpisodeFeed(scenario.parse(one.model_dump(mode="json"), "it", ["cluster.resources.0.units=8"]))
+
+
+@pytest.mark.parametrize("units", [[8, 8], [0], [257]])
+def test_clusters_that_there_is_no_room_for(units: list[int]) -> None:
+    feed = EpisodeFeed(scenario.load("lublin-256", ["episode.jobs=5"]))
+    sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
+    jobs = JobTable.build(submit=[0], runtime=[1], demand=[1])
+    with pytest.raises(BadInputError, match=r"with room for \[256\]"):
+        sim.load(0, replace(jobs, units=np.array(units)))
+
+
+def test_no_smaller_cluster_under_a_horizon() -> None:
+    feed = EpisodeFeed(scenario.load("deeprm"))
+    sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
+    jobs = JobTable.build(submit=[0], runtime=[1], demand=[[1, 1]])
+    sim.load(0, replace(jobs, units=np.array([20, 20])))
+    with pytest.raises(BadInputError, match=r"a cluster of \[20, 10\] units under a horizon"):
+        sim.load(0, replace(jobs, units=np.array([20, 10])))
+
+
+@pytest.mark.parametrize("order", ["sjf", "packing", "f1"])
+def test_orders_decide_on_them_as_by_themselves(order: str) -> None:
+    one = mixed("decision.action_rule=fit", jobs=60)
+    feed = EpisodeFeed(one)
+    rng = np.random.default_rng(2)
+    episodes = [feed.training(rng) for _ in range(4)]
+    together = VectorSimulator(feed.scenario, feed.units, 4, feed.max_jobs)
+    policy = OrderPolicy(together, order, "now")
+    alone, orders = [], []
+    for env, episode in enumerate(episodes):
+        assert episode.jobs.units is not None
+        units = episode.jobs.units.tolist()
+        bare = replace(episode.jobs, units=None)
+        sim = VectorSimulator(by_itself(feed.scenario, units[0]), units, 1, feed.max_jobs)
+        sim.load(0, bare)
+        orders.append(OrderPolicy(sim, order, "now"))
+        orders[-1].begin(0, bare, seed=0)
+        together.load(env, episode.jobs)
+        policy.begin(env, episode.jobs, seed=0)
+        alone.append(sim)
+    assert len({int(sim.units[0, 0]) for sim in alone}) > 1
+    while not (together.terminated | together.truncated).all():
+        actions = policy.act().copy()
+        for env, (sim, own) in enumerate(zip(alone, orders, strict=True)):
+            if not (sim.terminated | sim.truncated)[0]:
+                assert own.act()[0] == actions[env]
+                sim.step(actions[env : env + 1])
+        together.step(actions)
