@@ -204,4 +204,4 @@ def test_the_sizes_of_clusters_that_episodes_are_of_are_said(rlsched: Run, tmp_p
     assert ran.code == 0
     assert "the mixture model on 128 or 256 or 2,048 processors: 24 episodes of 20 jobs" in ran.err
     assert {tuple(episode["units"]) for episode in ran.json["episodes"]} == {(128,), (256,), (2048,)}
-    assert "processors: 128 or 256 or 2,048" in (tmp_path / "report/index.html").read_text("utf-8")
+    assert "processors: 128 or 256 or 2,048" in (tmp_path / "report/report.html").read_text("utf-8")
