@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations clean setup tools
+.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel clean setup tools
 
 setup: $(VENV)/.ready
 
@@ -71,6 +71,9 @@ study-estimates: setup  ## orders where users do not know how long their jobs ru
 
 study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, some 4 hours
 	$(BIN)/python benchmarks/study_formulations.py
+
+study-travel: setup  ## one policy trained on the Lublin model, shown on three traces that it never saw, three seeds, some 3 hours
+	$(BIN)/python benchmarks/study_travel.py
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,235 @@
+"""One policy for clusters that it never saw: trained on the Lublin model alone, shown on three traces.
+
+The travelling policy is trained on 128, 256 and 2,048 processors, calm and overloaded, with exact requests
+and with those of users (`lublin-sizes`). Without another decision of training it is shown on lublin_256,
+HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of the queue, greedy and with EASY
+backfilling, a priority function searched for on the same model, and policies trained on each trace's own past
+(`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256 processors, and
+with ten times as many: how much of what it gains over the best order is left. What a training may take is a
+number of decisions; on two cores some three hours for three seeds, two at a time, each with half of the cores.
+Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+from studies import Asked, asked, evaluated, train
+from study_hpc import DATA, TRACES, training
+
+from rlsched.files import write_whole
+from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
+from rlsched.sim.priorities import PRIORITIES
+
+STEPS, SEARCH_STEPS = 6_000_000, 40_000_000
+"""Decisions of a training, and of a search."""
+
+KINDS = ("travels", "searched", *(f"own-{trace}" for trace in TRACES))
+ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "easy"))]
+PUBLISHED = {
+    "lublin_256": {"RLScheduler, backfilled": 58.64, "SMDP": 67.55},
+    "HPC2N": {"RLScheduler, backfilled": 86.14, "SMDP": 59.77},
+    "CTC-SP2": {"SMDP (own sequences)": 7.22},
+}
+"""Zhang et al. 2020 and Cunha 2022, where they used these sequences or said so otherwise."""
+
+SIZES = (256, 2560)
+"""Processors that the Lublin model is shown on."""
+
+EPISODES = 64
+"""Of each size."""
+
+METRIC = "bounded_slowdown"
+
+
+def words(kind: str, scale: float) -> list[str]:
+    """The words that train a policy of a kind."""
+    if kind.startswith("own-"):
+        return training(kind.removeprefix("own-"), scale)
+    steps = STEPS if kind == "travels" else SEARCH_STEPS
+    how = [] if kind == "travels" else ["--algo", "priority_search"]
+    return ["--scenario", "lublin-sizes", *how, "--steps", str(round(scale * steps))]
+
+
+def learn(study: Asked, kind: str, seed: int) -> None:
+    """Train a policy."""
+    train(study.folder / f"{kind}-{seed}", words(kind, study.scale), seed=seed, threads=study.threads)
+
+
+class Shown(NamedTuple):
+    """What a policy or an order reached on the ten sequences of a trace, or the episodes of a size.
+
+    Attributes:
+        mean: bounded slowdown.
+        low: of the 95 % interval of the mean.
+        high: likewise.
+        utilization: mean.
+        difference: to the best order, with its interval; None: of orders.
+        hoards: whether it only pushes long jobs out of sight.
+    """
+
+    mean: float
+    low: float
+    high: float
+    utilization: float
+    difference: tuple[float, float, float] | None
+    hoards: bool
+
+
+def shown(
+    target: Path, where: Sequence[str], runs: Sequence[Path], against: Sequence[str]
+) -> dict[str, Shown]:
+    """Policies and orders, by name, on the same episodes."""
+    asked_for = [*map(str, runs), *where, "--against", ",".join(against)]
+    told = json.loads(evaluated(target, asked_for, runs).read_text("utf-8"))
+    hoards = {one["policy"]: bool(one["breached"]) for one in told["hoarding"]}
+    used = {
+        (row["policy"], row["backfill"]): row["mean"]
+        for row in told["summary"]
+        if row["metric"] == "utilization"
+    }
+    found = {}
+    for row in told["summary"]:
+        if row["metric"] != METRIC:
+            continue
+        name = row["policy"] if row["learned"] else f"{row['policy']}:{row['backfill']}"
+        ends = (row["best_heuristic_difference"], row["difference_low"], row["difference_high"])
+        found[name] = Shown(
+            row["mean"],
+            row["low"],
+            row["high"],
+            used[row["policy"], row["backfill"]],
+            ends if row["learned"] else None,
+            hoards.get(row["policy"], False),
+        )
+    return found
+
+
+def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
+    """Everybody on the ten sequences of a trace."""
+    where = ["--trace", str(DATA / TRACES[trace].file), "--protocol", "rlscheduler"]
+    kinds = ("travels", "searched", f"own-{trace}")
+    runs = [study.folder / f"{kind}-{seed}" for kind in kinds for seed in range(study.seeds)]
+    return shown(study.folder / f"on-{trace}.json", where, runs)
+
+
+def on_size(study: Asked, units: int) -> dict[str, Shown]:
+    """The travelling policies on the Lublin model, with so many processors."""
+    where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}"]
+    runs = [study.folder / f"travels-{seed}" for seed in range(study.seeds)]
+    where += ["--episodes", str(EPISODES), "--seed", "0"]
+    return shown(study.folder / f"on-{units}.json", where, runs)
+
+
+def kind_of(name: str) -> str:
+    """Which kind of run a folder is of; orders are none."""
+    run = Path(name).name.rpartition("-")[0]
+    return run if run in KINDS else ""
+
+
+def best_order(found: dict[str, Shown]) -> tuple[str, Shown]:
+    """The order with the lowest mean."""
+    return min(
+        ((n, one) for n, one in found.items() if one.difference is None), key=lambda pair: pair[1].mean
+    )
+
+
+def told(place: str, found: dict[str, Shown]) -> str:
+    """The best orders and every policy, a line each."""
+    form = "  {:<28} {:>8} {:<18} {:>6} {:<24} {}"
+    orders = sorted((one.mean, name) for name, one in found.items() if one.difference is None)
+    names = [name for _, name in orders[:5]] + [name for name in found if kind_of(name)]
+    lines = [place, form.format("", METRIC[-8:], "95 %", "used", "to the best order", "")]
+    for name in names:
+        one = found[name]
+        ends = "" if one.difference is None else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*one.difference)
+        lines.append(
+            form.format(
+                Path(name).name,
+                f"{one.mean:.2f}",
+                f"[{one.low:.2f}, {one.high:.2f}]",
+                f"{100 * one.utilization:.1f}",
+                ends,
+                "hoards" if one.hoards else "",
+            )
+        )
+    lines += [f"  {who:<28} {value:>8.2f} (published)" for who, value in PUBLISHED.get(place, {}).items()]
+    return "\n".join(lines)
+
+
+def gain(found: dict[str, Shown]) -> float:
+    """How much lower the slowdown of the travelling policies is than the best order's, a share."""
+    ours = fmean(one.mean for name, one in found.items() if kind_of(name) == "travels")
+    return 1.0 - ours / best_order(found)[1].mean
+
+
+def draw(traces: dict[str, dict[str, Shown]]) -> Figure:
+    """A panel for each trace: orders, what is published, and policies with their intervals."""
+    titles = {"travels": "travels", "searched": "searched for", "own": "of its own"}
+    colours = dict(zip(titles, LEARNED, strict=False))
+    with house_style():
+        figure = new_figure(11.0, 4.4)
+        for axes, (trace, found) in zip(figure.subplots(1, len(traces)), traces.items(), strict=True):
+            name, best = best_order(found)
+            axes.axvline(best.mean, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
+            rows: list[tuple[str, str, list[Shown]]] = [(f"{name} (best order)", HEURISTIC, [best])]
+            for kind, title in titles.items():
+                seeds = [one for run, one in found.items() if kind_of(run).split("-")[0] == kind]
+                rows.append((title, colours[kind], seeds))
+            for k, (_, colour, seeds) in enumerate(rows):
+                for j, one in enumerate(seeds):
+                    y = k + 0.16 * (j - (len(seeds) - 1) / 2)
+                    axes.plot([one.low, one.high], [y, y], color=colour, linewidth=1.6)
+                    axes.plot(one.mean, y, "o", color=colour, markersize=5)
+            for who, value in PUBLISHED[trace].items():
+                axes.plot(value, len(rows), "x", color=MUTED)
+                axes.annotate(
+                    who, (value, len(rows) + 0.18), ha="center", va="top", fontsize=7.5, color=MUTED
+                )
+            axes.set_yticks(range(len(rows) + 1), [title for title, _, _ in rows] + ["published"], fontsize=8)
+            axes.set_ylim(len(rows) + 0.6, -0.6)
+            axes.set_xlim(left=0)
+            axes.set_title(trace)
+            axes.set_xlabel("bounded slowdown")
+            quiet_axes(axes, "x")
+        figure.supxlabel(
+            "ten sequences of 1,024 jobs, the same for all; bars: 95 % intervals of the mean, one per seed",
+            fontsize=8.5,
+            color=MUTED,
+        )
+    return figure
+
+
+def main() -> None:
+    """Train, show, tell, draw."""
+    study = asked(__doc__, KINDS, "runs/study-travel")
+    study.learn(partial(learn, study))
+    if len(study.cases) < len(KINDS):
+        print(f"no picture yet: {len(study.cases)} of {len(KINDS)} kinds were asked for")
+        return
+    traces = {trace: on_trace(study, trace) for trace in TRACES}
+    for trace, found in traces.items():
+        print(told(trace, found))
+        ours = median(one.mean for name, one in found.items() if kind_of(name) == "travels")
+        print(f"  travels, median of seeds: {ours:.2f}; best order {best_order(found)[1].mean:.2f}")
+    gains = {units: gain(on_size(study, units)) for units in SIZES}
+    small, large = gains.values()
+    print(
+        "gain over the best order on the Lublin model: "
+        + ", ".join(f"{100 * share:.1f} % with {units:,} processors" for units, share in gains.items())
+        + (f"; {100 * (1 - large / small):+.1f} % of it is lost" if small > 0 else "")
+    )
+    picture = study.folder / "travel.png"
+    write_whole(picture, to_png(draw(traces)))
+    print(f"picture: {picture}")
+
+
+if __name__ == "__main__":
+    main()
