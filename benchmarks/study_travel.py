@@ -3,10 +3,11 @@
 The travelling policy is trained on 128, 256 and 2,048 processors, calm and overloaded, with exact requests
 and with those of users (`lublin-sizes`). Without another decision of training it is shown on lublin_256,
 HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of the queue, greedy and with EASY
-backfilling, a priority function searched for on the same model, and policies trained on each trace's own past
-(`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256 processors, and
-with ten times as many: how much of what it gains over the best order is left. What a training may take is a
-number of decisions; on two cores some three hours for three seeds, two at a time, each with half of the cores.
+backfilling, a priority function searched for on the same model, and policies trained on each trace's own
+past (`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256
+processors, and with ten times as many: how much of what it gains over the best order is left. What a training
+may take is a number of decisions; on two cores some three hours for three seeds, two at a time, each with
+half of the cores.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 
