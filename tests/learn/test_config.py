@@ -107,7 +107,7 @@ def test_files(tmp_path: Path) -> None:
         ("scenario: {workload: {kind: lublin}, clustr: 1}", f"{path}: scenario: clustr: unknown key"),
         (
             "network: {kid: mlp}",
-            f"{path}: network.kid: unknown key; did you mean 'kind'? use one of critic_hidden,",
+            f"{path}: network.kid: unknown key; did you mean 'kind'? use one of attention,",
         ),
         ("scenario: lublin", "--scenario: unknown scenario 'lublin'"),
         ("- 5", f"{path}: holds list"),
