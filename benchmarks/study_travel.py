@@ -84,11 +84,9 @@ class Shown(NamedTuple):
     hoards: bool
 
 
-def shown(
-    target: Path, where: Sequence[str], runs: Sequence[Path], against: Sequence[str]
-) -> dict[str, Shown]:
-    """Policies and orders, by name, on the same episodes."""
-    asked_for = [*map(str, runs), *where, "--against", ",".join(against)]
+def shown(target: Path, where: Sequence[str], runs: Sequence[Path]) -> dict[str, Shown]:
+    """Policies and all orders, by name, on the same episodes."""
+    asked_for = [*map(str, runs), *where, "--against", ",".join(ORDERS)]
     told = json.loads(evaluated(target, asked_for, runs).read_text("utf-8"))
     hoards = {one["policy"]: bool(one["breached"]) for one in told["hoarding"]}
     used = {
