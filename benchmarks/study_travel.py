@@ -39,7 +39,7 @@ PUBLISHED = {
     "HPC2N": {"RLScheduler, backfilled": 86.14, "SMDP": 59.77},
     "CTC-SP2": {"SMDP (own sequences)": 7.22},
 }
-"""Zhang et al. 2020 and Cunha 2022, where they used these sequences or said so otherwise."""
+"""Zhang et al. 2020 and Cunha 2022, on these sequences where nothing else is said."""
 
 SIZES = (256, 2560)
 """Processors that the Lublin model is shown on."""
@@ -145,7 +145,7 @@ def told(place: str, found: dict[str, Shown]) -> str:
     form = "  {:<28} {:>8} {:<18} {:>6} {:<24} {}"
     orders = sorted((one.mean, name) for name, one in found.items() if one.difference is None)
     names = [name for _, name in orders[:5]] + [name for name in found if kind_of(name)]
-    lines = [place, form.format("", METRIC[-8:], "95 %", "used", "to the best order", "")]
+    lines = [place, form.format("", "slowdown", "95 %", "used", "to the best order", "")]
     for name in names:
         one = found[name]
         ends = "" if one.difference is None else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*one.difference)

@@ -61,15 +61,7 @@ def evaluate(
     sample: Annotated[
         bool, typer.Option("--sample", help="Draw actions instead of taking the most likely one.")
     ] = False,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window",
-            metavar="N",
-            parser=options.whole_number(1),
-            help="Trained policies see the N oldest waiting jobs (as many as in training).",
-        ),
-    ] = None,
+    window: options.SeenOption = None,
     report: options.ReportOption = None,
     json: options.JsonOption = None,
     set_: options.SetOption = None,

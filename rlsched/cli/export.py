@@ -16,15 +16,7 @@ def export(
         typer.Argument(metavar="CHECKPOINT", help="A run folder (its best policy) or a checkpoint."),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; an artefact there is replaced.")],
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window",
-            metavar="N",
-            parser=options.whole_number(1),
-            help="It is to see the N oldest waiting jobs (as many as in training).",
-        ),
-    ] = None,
+    window: options.SeenOption = None,
     json: options.JsonOption = None,
 ) -> None:
     """Write a trained policy as a small folder: weights, spaces, scenario, versions, a card, a first request.

@@ -269,6 +269,17 @@ def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Prot
                 raise BadInputError("--set", f"{override!r}: {reason}", "leave it out")
 
 
+SeenOption = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        metavar="N",
+        parser=whole_number(1),
+        help="Trained policies see the N oldest waiting jobs (as many as in training).",
+    ),
+]
+
+
 def check_window(window: int | None, scenario: Scenario) -> None:
     """Refuse `--window` where orders see what the ready pool holds.
 

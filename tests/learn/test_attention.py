@@ -118,7 +118,7 @@ def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario
 
 
 def test_policies_without_it_are_the_ones_they_were(small: Scenario) -> None:
-    """By their checksum, which runs of before this setting have written down."""
+    """Their checksum tells nothing of a setting that they do not have, as it did before there was one."""
     layout = Layout.of(small.observation, small.decision, 1)
     torch.manual_seed(0)
     net = build_policy(layout, Network())
