@@ -12,7 +12,7 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ray import serve
@@ -24,7 +24,6 @@ from rlsched.serve.recorder import (
     Book,
     LedgerAwayError,
     News,
-    Noted,
     Shown,
     packed,
     summed,
@@ -37,6 +36,8 @@ from rlsched.settings import validate
 if TYPE_CHECKING:
     from rlsched.serve.http import Application
     from rlsched.serve.log import ServiceLog
+    from rlsched.serve.schema import Answer, PolicyName
+    from rlsched.serve.sent import Sent
 
 LOG = logging.getLogger("ray.serve")
 
@@ -114,9 +115,9 @@ class Teller:
         self._news = News(self._most)
         self._telling: asyncio.Task[None] | None = None
 
-    def note(self, noted: list[Noted]) -> None:
+    def note(self, policy: PolicyName, sent: Sent, answers: Sequence[Answer]) -> None:
         """See `Ledger.note`."""
-        self._accounts.dropped(self._news.note(noted))
+        self._accounts.dropped(self._news.note(policy, sent, answers))
         if self._telling is None:
             self._telling = asyncio.get_running_loop().create_task(self._tell_later())
 

@@ -1,35 +1,28 @@
-"""The jobs of many clusters as columns, checked to the last field.
+"""The jobs of many clusters as arrays, checked to the last field.
 
-Batches wait for this, so no line of Python is run for a job: C reads the fields of a list of them at once.
+Batches wait for this, so no line of Python is run for a job.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, pairwise
 from typing import Any, NoReturn
 
 import numpy as np
-from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import DemandArray, FloatArray, IntArray
-from rlsched.serve.schema import PlannedJob, RunningJob, WaitingJob
+from rlsched.serve.sent import LISTS, Listed, Sent
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, SUSPENDED, WAITING
 
-Job = RunningJob | WaitingJob | PlannedJob
 Id = int | str
 
-LISTS: dict[str, tuple[type[Job], int]] = {
-    "running": (RunningJob, RUNNING),
-    "planned": (PlannedJob, PLANNED),
-    "suspended": (WaitingJob, SUSPENDED),
-    "waiting": (WaitingJob, WAITING),
-}
-"""Lists of a state: what they hold, and where a job in them is."""
+PLACES = {"running": RUNNING, "planned": PLANNED, "suspended": SUSPENDED, "waiting": WAITING}
+"""Where the jobs of each of `LISTS` are."""
 
 NAMES = tuple(LISTS)
 
@@ -42,7 +35,7 @@ NOT_GIVEN = -1
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Jobs of clusters one after the other, by `TURN`; times in seconds.
+    """Jobs of clusters; times in seconds.
 
     Attributes:
         where: (cluster,) what stands before its fields in messages.
@@ -83,53 +76,109 @@ class Columns:
     free_at_submit: IntArray
 
     @classmethod
-    def of(
-        cls, lists: Sequence[Sequence[Sequence[Job]]], where: Sequence[str], resources: int, *, queued: bool
-    ) -> Columns:
-        """Of all jobs of all clusters.
+    def of(cls, sent: Sent, resources: int) -> Columns:
+        """Of all jobs of all clusters, list by list.
 
         Args:
-            lists: (list, cluster, job) in the order of `LISTS`.
-            where: (cluster,) what stands before its fields in messages.
+            sent: the clusters.
             resources: that a demand must have.
-            queued: jobs that wait stand in the order of their submit times, not in that of their lists.
 
         Raises:
-            BadInputError: a job stands there twice, or its demand is one of another cluster.
+            BadInputError: a demand is one of another cluster.
         """
+        lists = [*sent.listed()]
         parts = [
-            _part(kind, place, listed, found, resources)
-            for listed, ((kind, place), found) in enumerate(zip(LISTS.values(), lists, strict=True))
+            _part(listed, k, place, resources)
+            for k, (listed, place) in enumerate(zip(lists, PLACES.values(), strict=True))
         ]
-        columns = cls(where, **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-        short = columns.demand[:, 0] < 0
+        jobs = cls(sent.where, **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        short = jobs.demand[:, 0] < 0
         if short.any():
             row = int(short.argmax())
-            kept = lists[columns.listed[row]][columns.whose[row]][columns.within[row]]
-            columns.refuse(
-                row, "demand", f"{len(kept.demand)} entries for {resources} resources", "send one for each"
-            )
-        turn = TURN[columns.place]
-        if queued:
-            by_submit = np.where(columns.place == WAITING, columns.submit, 0)
-            columns = columns.take(np.lexsort((by_submit, turn, columns.whose)))
-        else:
-            columns = columns.take(np.lexsort((turn, columns.whose)))
-        columns._check_names()
-        return columns
+            demands = [*chain.from_iterable(listed.told["demand"] for listed in lists)]
+            problem = f"{len(demands[row])} entries for {resources} resources"
+            jobs.refuse(row, "demand", problem, "send one for each")
+        return jobs
 
     @property
     def first(self) -> IntArray:
-        """(cluster + 1,) where the jobs of each begin."""
-        counts = np.bincount(self.whose, minlength=len(self.where))
-        return np.concatenate(([0], counts.cumsum()))
+        """(cluster + 1,) where the jobs of each begin, where they stand one after the other."""
+        return np.concatenate(([0], self.counts.cumsum()))
 
-    def demand_of(self, name: Id) -> IntArray:
-        """(cluster, resource) of its job of that name; 0 where it has none."""
+    @property
+    def counts(self) -> IntArray:
+        """(cluster,) jobs of each."""
+        return np.bincount(self.whose, minlength=len(self.where))
+
+    @property
+    def held(self) -> IntArray:
+        """(cluster, resource) units that running jobs hold."""
+        running = self.place == RUNNING
         found = np.zeros((len(self.where), self.demand.shape[1]), np.int64)
-        rows = np.flatnonzero(self.ids == name)
-        found[self.whose[rows]] = self.demand[rows]
+        np.add.at(found, self.whose[running], self.demand[running])
         return found
+
+    def of_clusters(self, rows: Sequence[int]) -> Columns:
+        """The jobs of these clusters."""
+        if len(rows) == len(self.where):
+            return self
+        turn = np.full(len(self.where), NOT_GIVEN)
+        turn[rows] = np.arange(len(rows))
+        whose = turn[self.whose]
+        there = whose != NOT_GIVEN
+        return replace(self.take(there), where=[self.where[k] for k in rows], whose=whose[there])
+
+    def with_running(
+        self, clusters: IntArray, name: Id, demand: IntArray, start: IntArray, long_s: int
+    ) -> Columns:
+        """With another running job in some clusters.
+
+        Args:
+            clusters: (job,) whose it is.
+            name: of all of them.
+            demand: (job, resource) units.
+            start: (job,) when they were submitted and started.
+            long_s: how long they take.
+        """
+        many = len(clusters)
+        zeros, unknown = np.zeros(many, np.int64), np.full(many, NOT_GIVEN)
+        more: dict[str, NDArray[Any]] = {
+            "whose": clusters,
+            "place": np.full(many, RUNNING, np.int8),
+            "listed": np.full(many, NAMES.index("running"), np.int8),
+            "within": zeros,
+            "ids": np.full(many, name, np.object_),
+            "submit": start,
+            "requested": zeros + long_s,
+            "ran": zeros,
+            "at": zeros,
+            "start": start,
+            "expected_end": start + long_s,
+            "qos": np.ones(many),
+            "demand": demand.astype(self.demand.dtype),
+            "queue_at_submit": unknown,
+            "work_at_submit": unknown,
+            "free_at_submit": unknown,
+        }
+        joined: dict[str, Any] = {
+            field: np.concatenate((getattr(self, field), more[field])) for field in more
+        }
+        return replace(self, **joined)
+
+    def in_turn(self, *, queued: bool) -> Columns:
+        """Cluster by cluster, by `TURN`.
+
+        Args:
+            queued: jobs that wait stand in the order of their submit times, not in that of their lists.
+
+        Raises:
+            BadInputError: a job stands there twice.
+        """
+        turn = TURN[self.place]
+        by_submit = np.where(self.place == WAITING, self.submit, 0) if queued else turn
+        jobs = self.take(np.lexsort((by_submit, turn, self.whose)))
+        jobs._check_names()
+        return jobs
 
     def take(self, rows: IntArray | NDArray[np.bool_]) -> Columns:
         """These jobs, in this order."""
@@ -189,46 +238,39 @@ class Columns:
         for bad, field, problem, remedy in wrong:
             if bad.any():
                 self.refuse(int(bad.argmax()), field, problem, remedy)
-        held = np.zeros((len(self.where), len(units)), np.int64)
-        np.add.at(held, self.whose[running], self.demand[running])
+        held = self.held
         if (held > units).any():
             c, r = np.argwhere(held > units)[0].tolist()
             problem = f"hold {held[c, r]} of {units[r]} units"
             raise BadInputError(f"{self.where[c]}running", problem, "send the cluster's units")
 
 
-def _part(
-    kind: type[Job], place: int, listed: int, lists: Sequence[Sequence[Job]], resources: int
-) -> dict[str, NDArray[Any]]:
-    """Columns of the jobs of one list of each cluster; a demand of another length begins with -1."""
-    jobs = [*chain.from_iterable(lists)]
-    count = len(jobs)
-    names = kind.__struct_fields__
-    flat = [*chain.from_iterable(map(astuple, jobs))]
-    told: dict[str, Sequence[Any]] = {name: flat[k :: len(names)] for k, name in enumerate(names)}
-    sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+def _part(listed: Listed, number: int, place: int, resources: int) -> dict[str, NDArray[Any]]:
+    """Columns of the jobs of one list; a demand of another length begins with -1."""
+    told, sizes = listed.told, listed.counts
+    count = int(sizes.sum())
     begins = sizes.cumsum() - sizes
-    start, expected_end = _column(told.get("start"), count), _column(told.get("expected_end"), count)
+    start, expected_end = _column(told, "start", count), _column(told, "expected_end", count)
     placed = np.full(count, place, np.int8)
     if any(told.get("ready", ())):
         placed[np.fromiter(told["ready"], np.bool_, count)] = READY
     return {
-        "whose": np.repeat(np.arange(len(lists)), sizes),
+        "whose": np.repeat(np.arange(len(sizes)), sizes),
         "place": placed,
-        "listed": np.full(count, listed, np.int8),
+        "listed": np.full(count, number, np.int8),
         "within": np.arange(count) - np.repeat(begins, sizes),
         "ids": np.fromiter(told["id"], np.object_, count),
-        "submit": _column(told["submit"], count, start),
-        "requested": _column(told["requested"], count, expected_end - start),
-        "ran": _column(told.get("ran"), count),
-        "at": _column(told.get("at"), count),
+        "submit": _column(told, "submit", count, start),
+        "requested": _column(told, "requested", count, expected_end - start),
+        "ran": _column(told, "ran", count),
+        "at": _column(told, "at", count),
         "start": start,
         "expected_end": expected_end,
-        "qos": np.fromiter(told["qos"], np.float64, count),
+        "qos": np.fromiter(told["qos"], np.float64, count) if "qos" in told else np.ones(count),
         "demand": _demands(told["demand"], resources),
-        "queue_at_submit": _column(told.get("queue_at_submit"), count, NOT_GIVEN),
-        "work_at_submit": _column(told.get("work_at_submit"), count, NOT_GIVEN),
-        "free_at_submit": _column(told.get("free_at_submit"), count, NOT_GIVEN),
+        "queue_at_submit": _column(told, "queue_at_submit", count, NOT_GIVEN),
+        "work_at_submit": _column(told, "work_at_submit", count, NOT_GIVEN),
+        "free_at_submit": _column(told, "free_at_submit", count, NOT_GIVEN),
     }
 
 
@@ -241,8 +283,11 @@ def _demands(demands: Sequence[Sequence[int]], resources: int) -> DemandArray:
     return np.repeat(np.where(fits, 0, -1).astype(np.int32)[:, None], resources, axis=1)
 
 
-def _column(values: Sequence[int | None] | None, count: int, usual: IntArray | int = 0) -> IntArray:
+def _column(
+    told: Mapping[str, Sequence[int | None]], name: str, count: int, usual: IntArray | int = 0
+) -> IntArray:
     """Whole numbers; where there is none, what is usual there."""
+    values = told.get(name)
     if values is None:
         return np.full(count, usual, np.int64)
     try:

@@ -16,9 +16,11 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.policy import Player, TrainedPolicy
 from rlsched.scenario import Scenario
+from rlsched.serve.columns import Columns
 from rlsched.serve.memories import pack, unpack
 from rlsched.serve.reading import Read, Site, read_states
-from rlsched.serve.schema import ClusterState, Decision, Reason
+from rlsched.serve.schema import Cluster, Decision, Reason
+from rlsched.serve.sent import Sent
 from rlsched.sim.orders import PLACEMENTS, placed_by
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.snapshot import (
@@ -198,41 +200,34 @@ class Decider:
         """Another one like this one."""
         return Decider(self.policy, self.units.tolist(), self.heuristic, self.max_jobs)
 
-    def read(self, states: Sequence[ClusterState], where: Sequence[str]) -> list[Batch]:
-        """Check states, and put those together that can be decided about side by side.
-
-        Args:
-            states: in any order.
-            where: (state,) what stands before its fields in messages.
+    def read(self, sent: Sent) -> Iterator[Batch]:
+        """Check clusters, and put those together that can be decided about side by side.
 
         Raises:
             BadInputError: one means nothing.
         """
+        heads, jobs = sent.heads, Columns.of(sent, self.site.num_resources)
         found: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
-        for k, state in enumerate(states):
-            jobs = len(state.running) + len(state.waiting) + len(state.planned) + len(state.suspended)
-            size = max(LEAST_ROOM, 1 << jobs.bit_length())
-            found.setdefault((None if state.units is None else tuple(state.units), size), []).append(k)
+        for k, (head, count) in enumerate(zip(heads, jobs.counts.tolist(), strict=True)):
+            size = max(LEAST_ROOM, 1 << count.bit_length())
+            found.setdefault((None if head.units is None else tuple(head.units), size), []).append(k)
         if len({units for units, _ in found}) > SIZES:
             problem = f"clusters of more than {SIZES} different sizes"
             raise BadInputError("states", problem, "send those of a size together")
-        return [
-            batch
-            for (units, size), rows in found.items()
-            for batch in self._batches(units, size, rows, states, where)
-        ]
+        for (given, size), rows in found.items():
+            units = self._units_of(given, sent.where[rows[0]])
+            envs = envs_of(size)
+            for begin in range(0, len(rows), envs):
+                part = rows[begin : begin + envs]
+                chosen = [heads[k] for k in part]
+                read = read_states(self.site, chosen, jobs.of_clusters(part), units)
+                yield Batch(part, chosen, [sent.where[k] for k in part], units, read)
 
-    def _batches(
-        self,
-        given: tuple[int, ...] | None,
-        size: int,
-        rows: list[int],
-        states: Sequence[ClusterState],
-        where: Sequence[str],
-    ) -> Iterator[Batch]:
+    def _units_of(self, given: tuple[int, ...] | None, where: str) -> IntArray:
+        """Of a cluster, checked."""
         units = self.units
         if given is not None:
-            at = f"{where[rows[0]]}units"
+            at = f"{where}units"
             if len(given) != len(units):
                 raise BadInputError(
                     at, f"{len(given)} entries for {len(units)} resources", "send one for each"
@@ -241,15 +236,8 @@ class Decider:
                 raise BadInputError(at, f"value {list(given)}", "send at least one unit of each")
             units = np.array(given, np.int64)
         if len(units) == 0:
-            raise BadInputError(
-                f"{where[rows[0]]}units", "is missing: the policy knows no cluster", "send it"
-            )
-        envs = envs_of(size)
-        for begin in range(0, len(rows), envs):
-            part = rows[begin : begin + envs]
-            chosen = [states[k] for k in part]
-            places = [where[k] for k in part]
-            yield Batch(part, chosen, places, units, read_states(self.site, chosen, units, places))
+            raise BadInputError(f"{where}units", "is missing: the policy knows no cluster", "send it")
+        return units
 
     def by_policy(self, batch: Batch) -> list[Course]:
         """What the policy does.
@@ -258,11 +246,11 @@ class Decider:
             NotFiniteError: a score is no number.
             BadInputError: what it is to remember is not its own.
         """
-        still = self._by_policy.of(batch.units, batch.most_jobs, len(batch.states))
+        still = self._by_policy.of(batch.units, batch.most_jobs, len(batch.heads))
         player = self._player(batch)
         still.load(batch.read.shot)
         scores = np.ones(still.course.row.shape)
-        clusters = len(batch.states)
+        clusters = len(batch.heads)
         while len(asked := np.flatnonzero(still.course.asked[:clusters])):
             logits = player.logits(asked, still.obs[asked], still.mask[asked])
             if not torch.isfinite(logits).all():
@@ -276,15 +264,15 @@ class Decider:
 
     def by_heuristic(self, batch: Batch) -> list[Course]:
         """What the heuristic does."""
-        still = self._by_order.of(batch.units, batch.most_jobs, len(batch.states))
+        still = self._by_order.of(batch.units, batch.most_jobs, len(batch.heads))
         still.load(batch.read.shot)
-        return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.states))
+        return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.heads))
 
     def _player(self, batch: Batch) -> Player:
-        player = self.policy.player(len(batch.states))
-        for k, (state, at) in enumerate(zip(batch.states, batch.where, strict=True)):
-            if state.memory is not None:
-                unpack(player, k, state.memory, f"{at}memory")
+        player = self.policy.player(len(batch.heads))
+        for k, (head, at) in enumerate(zip(batch.heads, batch.where, strict=True)):
+            if head.memory is not None:
+                unpack(player, k, head.memory, f"{at}memory")
         return player
 
     def waiting(self, batch: Batch, k: int, course: Course) -> list[Reason]:
@@ -312,15 +300,15 @@ class Batch:
     """Clusters of the same units and about as many jobs.
 
     Attributes:
-        rows: of the states that were sent.
-        states: these.
+        rows: of the clusters that were sent.
+        heads: these, without their jobs.
         units: (resource,)
         where: what stands before their fields in messages.
         read: as the core takes them.
     """
 
     rows: list[int]
-    states: list[ClusterState]
+    heads: list[Cluster]
     where: list[str]
     units: IntArray
     read: Read
@@ -339,13 +327,13 @@ def _courses(
     memories: Sequence[str | None],
 ) -> list[Course]:
     """What was decided, in the names of the client."""
-    course, clusters = still.course, len(batch.states)
+    course, clusters = still.course, len(batch.heads)
     counts = course.decided[:clusters]
     slots = (slice(clusters), slice(int(counts.max())))
     there = np.arange(slots[1].stop) < counts[:, None]
     whose, rows, kinds = there.nonzero()[0], course.row[slots][there], course.kind[slots][there]
     moment, ids = course.moment[slots][there], batch.read.ids
-    now = np.array([state.now for state in batch.states], np.int64)
+    now = np.array([head.now for head in batch.heads], np.int64)
     at = np.where(moment == batch.read.shot.now[whose], now[whose], moment * tick_s)
     chances: Iterable[float | None] = repeat(None)
     if scores is not None:

@@ -17,7 +17,8 @@ from itertools import accumulate
 
 from rlsched.errors import BadInputError
 from rlsched.serve.engine import Engine, Served
-from rlsched.serve.schema import Answer, ClusterState
+from rlsched.serve.schema import Answer
+from rlsched.serve.sent import Sent, States
 
 LEFT_BEHIND = 3
 """Threads that may hang in a policy before a replica says that it is not well."""
@@ -41,13 +42,12 @@ class _Asked:
 
     Attributes:
         served: by which policy.
-        states, where, explain: as for `Engine.answer`.
+        sent, explain: as for `Engine.answer`.
         answer: what comes of it.
     """
 
     served: Served
-    states: Sequence[ClusterState]
-    where: Sequence[str]
+    sent: Sent
     explain: bool
     answer: asyncio.Future[list[Answer]]
 
@@ -76,9 +76,7 @@ class Desk:
         self._left_behind = [worker for worker in self._left_behind if worker.busy_s > 0.0]
         return len(self._left_behind) < LEFT_BEHIND
 
-    async def ask(
-        self, served: Served, states: Sequence[ClusterState], where: Sequence[str], *, explain: bool
-    ) -> list[Answer]:
+    async def ask(self, served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
         """Decide about clusters; see `Engine.answer`.
 
         Raises:
@@ -90,12 +88,12 @@ class Desk:
             raise BusyError(f"{self.waiting} wait here")
         self.waiting += 1
         try:
-            worker, patience = self._decide, limits.timeout_s * (1 + len(states) // STATES_A_TIMEOUT)
+            worker, patience = self._decide, limits.timeout_s * (1 + len(sent.where) // STATES_A_TIMEOUT)
             try:
-                return await asyncio.wait_for(worker.put(served, states, where, explain), patience)
+                return await asyncio.wait_for(worker.put(served, sent, explain), patience)
             except TimeoutError:
                 self._leave_behind(worker, served, patience)
-            return await self._fall_back.put(served, states, where, explain)
+            return await self._fall_back.put(served, sent, explain)
         finally:
             self.waiting -= 1
 
@@ -124,17 +122,19 @@ def _together(
     asked: Sequence[_Asked], answer: Callable[..., list[Answer]]
 ) -> list[list[Answer] | BaseException]:
     """(request,) what comes of each, answered together if all of them mean something."""
-    states = [state for one in asked for state in one.states]
-    where = [place for one in asked for place in one.where]
+    first = asked[0]
+    sent = first.sent
+    if len(asked) > 1:
+        sent = States.joined([one.sent for one in asked if isinstance(one.sent, States)])
     try:
-        answers = answer(asked[0].served, states, where, explain=asked[0].explain)
+        answers = answer(first.served, sent, explain=first.explain)
     except BadInputError as error:
         if len(asked) == 1:
             return [error]
         # Whose is it? The others have nothing to do with it.
         return [part for one in asked for part in _together([one], answer)]
-    ends = accumulate(len(one.states) for one in asked)
-    return [answers[end - len(one.states) : end] for one, end in zip(asked, ends, strict=True)]
+    ends = accumulate(len(one.sent.where) for one in asked)
+    return [answers[end - len(one.sent.where) : end] for one, end in zip(asked, ends, strict=True)]
 
 
 class _Worker:
@@ -160,12 +160,10 @@ class _Worker:
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
 
-    def put(
-        self, served: Served, states: Sequence[ClusterState], where: Sequence[str], explain: bool
-    ) -> asyncio.Future[list[Answer]]:
+    def put(self, served: Served, sent: Sent, explain: bool) -> asyncio.Future[list[Answer]]:
         """Ask; to be called on the event loop."""
         answer: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Asked(served, states, where, explain, answer))
+        self._waiting.append(_Asked(served, sent, explain, answer))
         self._go_on()
         return answer
 
@@ -184,14 +182,16 @@ class _Worker:
     def _some(self) -> list[_Asked]:
         """What waits longest, and what may be decided about together with it."""
         first = self._waiting.popleft()
-        found, count = [first], len(first.states)
+        found, count = [first], len(first.sent.where)
         while self._waiting:
             one = self._waiting[0]
             if one.answer.done():  # nobody waits for it any more
                 self._waiting.popleft()
                 continue
-            count += len(one.states)
-            if one.served is not first.served or one.explain != first.explain or count > TOGETHER:
+            count += len(one.sent.where)
+            alike = one.served is first.served and one.explain == first.explain
+            rows = isinstance(one.sent, States) and isinstance(first.sent, States)
+            if not (alike and rows) or count > TOGETHER:
                 break
             found.append(self._waiting.popleft())
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from rlsched.errors import BadInputError
 from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
 from rlsched.serve.artefact import example_request, units_of
 from rlsched.serve.decider import Batch, Course, Decider, Heuristic, NotFiniteError
-from rlsched.serve.schema import Answer, ClusterState, Fallback, PolicyName
+from rlsched.serve.schema import Answer, Fallback, PolicyName
+from rlsched.serve.sent import Sent, States
 from rlsched.serve.settings import ServeConfig
 
 LOG = logging.getLogger("rlsched.serve")
@@ -90,7 +91,7 @@ def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
     units = units_of(policy.scenario)
     decider = Decider(policy, units, heuristic, config.limits.jobs)
     beside = decider.again()
-    (batch,) = decider.read([example_request(policy)], [""])
+    (batch,) = decider.read(States([example_request(policy)], [""]))
     try:
         decider.by_policy(batch)
     except NotFiniteError as error:
@@ -127,15 +128,12 @@ class Engine:
         """
         return self.served[self.first if name is None else name]
 
-    def answer(
-        self, served: Served, states: Sequence[ClusterState], where: Sequence[str], *, explain: bool
-    ) -> list[Answer]:
+    def answer(self, served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
         """Decide about clusters; where the policy fails, the heuristic does.
 
         Args:
             served: by which policy.
-            states: clusters.
-            where: (state,) what stands before its fields in messages.
+            sent: clusters.
             explain: also why jobs wait, and what the heuristic would do.
 
         Raises:
@@ -143,7 +141,7 @@ class Engine:
         """
         decider = served.decider
         found: dict[int, Answer] = {}
-        for batch in decider.read(states, where):
+        for batch in decider.read(sent):
             courses: list[Course] | None = None
             failed = ""
             try:
@@ -154,13 +152,12 @@ class Engine:
                 LOG.exception("policy %s failed", served.name)
                 failed = f"{type(error).__name__}: {error}"
             found |= self._answers(decider, batch, courses, failed, explain)
-        return [found[k] for k in range(len(states))]
+        return [found[k] for k in range(len(sent.where))]
 
     def fall_back(
         self,
         served: Served,
-        states: Sequence[ClusterState],
-        where: Sequence[str],
+        sent: Sent,
         *,
         because: str,
         explain: bool,
@@ -169,8 +166,7 @@ class Engine:
 
         Args:
             served: which policy is not asked.
-            states: clusters.
-            where: (state,) what stands before its fields in messages.
+            sent: clusters.
             because: why it is not.
             explain: as for `answer`.
 
@@ -178,9 +174,9 @@ class Engine:
             BadInputError: a state means nothing.
         """
         found: dict[int, Answer] = {}
-        for batch in served.beside.read(states, where):
+        for batch in served.beside.read(sent):
             found |= self._answers(served.beside, batch, None, because, explain)
-        return [found[k] for k in range(len(states))]
+        return [found[k] for k in range(len(sent.where))]
 
     def _answers(
         self, decider: Decider, batch: Batch, courses: list[Course] | None, failed: str, explain: bool

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from http import HTTPStatus
@@ -28,18 +28,17 @@ from rlsched.errors import BadInputError
 from rlsched.serve.desk import BusyError, Desk
 from rlsched.serve.engine import Served, by_name
 from rlsched.serve.page import page
-from rlsched.serve.recorder import Accounts, Ledger, LedgerAwayError, Noted
+from rlsched.serve.recorder import Accounts, Ledger, LedgerAwayError
 from rlsched.serve.schema import (
     Answer,
     BatchRequest,
     BatchResponse,
+    ClusterColumns,
     ClusterState,
     DecisionRequest,
-    PlannedJob,
     Problem,
-    RunningJob,
-    WaitingJob,
 )
+from rlsched.serve.sent import LISTS, TURNED, Sent, States, Table
 from rlsched.serve.tokens import Tokens
 
 JSON = "application/json"
@@ -55,15 +54,13 @@ HEADERS = {
 """That go with some refusals."""
 
 UNKNOWN = re.compile("Object contains unknown field `(.*)`")
-LIST = re.compile(r"([a-z_]+)\[")
-PARTS: dict[str, type[msgspec.Struct]] = {
-    "states": ClusterState,
-    "running": RunningJob,
-    "waiting": WaitingJob,
-    "suspended": WaitingJob,
-    "planned": PlannedJob,
+FIELD = re.compile("[a-z_]+")
+PARTS: dict[str, type[msgspec.Struct]] = {"states": ClusterState, **LISTS}
+COLUMNS: dict[str, type[msgspec.Struct]] = {
+    "columns": ClusterColumns,
+    **dict(zip(LISTS, TURNED, strict=True)),
 }
-"""What the lists of a body hold."""
+"""What the fields of a body hold, and where it has columns."""
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 encode = msgspec.json.Encoder().encode
@@ -153,32 +150,46 @@ class Application:
     async def _decide(self, content: bytes) -> bytes:
         asked = decoded(content, self._one)
         served = self._find(asked.policy)
-        (answer,) = await self._ask(served, [asked], ("",), explain=asked.explain)
+        (answer,) = await self._ask(served, States([asked], ("",)), explain=asked.explain)
         return encode(msgspec.structs.replace(answer, policy=served.called))
 
     async def _decide_many(self, content: bytes) -> bytes:
         asked = decoded(content, self._many)
         served = self._find(asked.policy)
-        if len(asked.states) > self._limits.states:
-            problem = f"states: {len(asked.states)} of them; send at most {self._limits.states}"
-            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem)
-        places = _places(len(asked.states))
-        answers = await self._ask(served, asked.states, places, explain=asked.explain)
+        answers = await self._ask(served, self._sent(asked), explain=asked.explain)
         return encode(BatchResponse(served.called, answers))
 
-    async def _ask(
-        self, served: Served, states: Sequence[ClusterState], where: Sequence[str], *, explain: bool
-    ) -> list[Answer]:
+    def _sent(self, asked: BatchRequest) -> Sent:
+        """The clusters of a batch."""
+        columns = asked.columns
+        name, count = ("states", len(asked.states)) if columns is None else ("columns.now", len(columns.now))
+        problem = ""
+        if columns is not None and asked.states:
+            problem = "columns: stand beside states; send one of them"
+        elif not count:
+            problem = "states: are missing; send some, or columns"
+        elif count > self._limits.states:
+            problem = f"{name}: {count} of them; send at most {self._limits.states}"
+        if problem:
+            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem)
+        if columns is None:
+            return States(asked.states, _places(count))
+        try:
+            return Table(columns, _places_in_columns(count))
+        except BadInputError as error:
+            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+
+    async def _ask(self, served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
         with self._accounts.timed(served.name):
             try:
-                answers = await self._desk.ask(served, states, where, explain=explain)
+                answers = await self._desk.ask(served, sent, explain=explain)
             except BusyError as error:
                 problem = f"too many requests at once: {error}; ask again later, or run more replicas"
                 raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem) from None
             except BadInputError as error:
                 raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
         self._accounts.answered(served.name, answers)
-        self._ledger.note(Noted.of(served, states, answers))
+        self._ledger.note(served.called, sent, answers)
         return answers
 
 
@@ -293,8 +304,9 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
         where = place.rstrip("`").lstrip(".") or "body"
         remedy = "see /openapi.json"
         if unknown := UNKNOWN.fullmatch(problem):
-            lists = LIST.findall(where)
-            remedy = suggested(unknown[1], PARTS[lists[-1]] if lists else decoder.type)
+            path = FIELD.findall(place)
+            parts = COLUMNS if path[:1] == ["columns"] else PARTS
+            remedy = suggested(unknown[1], parts[path[-1]] if path else decoder.type)
         raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; {remedy}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"body: {str(error) or 'nested too deeply'}" if content else "body: is empty"
@@ -313,6 +325,11 @@ def suggested(name: str, kind: type[msgspec.Struct]) -> str:
 @cache
 def _places(count: int) -> tuple[str, ...]:
     return tuple(f"states[{k}]." for k in range(count))
+
+
+@cache
+def _places_in_columns(count: int) -> tuple[str, ...]:
+    return tuple(f"columns, cluster {k}: " for k in range(count))
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

@@ -27,10 +27,12 @@ from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.record import EpisodeEntry, episode_name, shape_of
 from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_name
+from rlsched.serve.columns import Columns
 from rlsched.serve.decider import LEAST_ROOM, Heuristic
 from rlsched.serve.reading import Read, Site, read_states
 from rlsched.serve.recorder import Noted
 from rlsched.serve.schema import Decision
+from rlsched.serve.sent import States
 from rlsched.sim.rules import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
 from rlsched.sim.snapshot import RUNNING
 from rlsched.sim.standstill import Standstill
@@ -159,7 +161,8 @@ class Logbook:
         if stream is not None:
             self._streams[state.cluster] = stream  # the newest last
         units = self._units if state.units is None else np.array(state.units, np.int64)
-        read = read_states(self._site, [state], units, [""])
+        jobs_of = Columns.of(States([state], [""]), self._site.num_resources)
+        read = read_states(self._site, [state], jobs_of, units)
         jobs = int(read.shot.first[-1])
         gone = stream is not None and (
             not 0 <= read.shot.now[0] - stream.read.shot.now[0] <= self._longest

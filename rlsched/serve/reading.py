@@ -14,7 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.serve.columns import NAMES, Columns, Id
-from rlsched.serve.schema import ClusterState, RunningJob
+from rlsched.serve.schema import Cluster
 from rlsched.sim.priorities import Priority, priority, static_keys
 from rlsched.sim.simulator import effective_prices
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, WAITING, Snapshot
@@ -25,7 +25,8 @@ OUT_OF_SERVICE = ""
 LONG_S = 10 * 365 * 86_400
 """That units which are out of service are expected to stay so."""
 
-HORIZON_ONLY = ("planned", "suspended", "units_on", "supply_kw", "carbon_g_per_kwh", "battery_kwh")
+HORIZON_ONLY = ("units_on", "supply_kw", "carbon_g_per_kwh", "battery_kwh")
+HORIZON_LISTS = ("planned", "suspended")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,90 +90,117 @@ class Read:
     before: IntArray
 
 
-def read_states(site: Site, states: Sequence[ClusterState], units: IntArray, where: Sequence[str]) -> Read:
-    """Check states and make a snapshot of them.
+def read_states(site: Site, heads: Sequence[Cluster], jobs: Columns, units: IntArray) -> Read:
+    """Check clusters and make a snapshot of them.
 
     Args:
         site: what the policy knows.
-        states: all of clusters with these units.
+        heads: all of clusters with these units.
+        jobs: theirs.
         units: (resource,) units.
-        where: (state,) what stands before its fields in messages.
 
     Raises:
         BadInputError: one means nothing; the message names the field.
     """
-    most = units.tolist()
-    running: list[Sequence[RunningJob]] = []
-    for state, at in zip(states, where, strict=True):
-        _check_whole(site, state, most, at)
-        out = _out_of_service(site, state, most, at)
-        running.append(state.running if out is None else [*state.running, out])
-    lists = [running, *([getattr(state, name) for state in states] for name in NAMES[1:])]
-    jobs = Columns.of(lists, where, site.num_resources, queued=not site.horizon)
-    there = units - jobs.demand_of(OUT_OF_SERVICE)
+    most, where = units.tolist(), jobs.where
+    for head, at in zip(heads, where, strict=True):
+        _check_head(site, head, most, at)
+    _check_lists(site, jobs)
+    now = np.array([head.now for head in heads], np.int64)
+    there = np.broadcast_to(units, (len(heads), len(units)))
+    if any(head.free is not None for head in heads):
+        missing = _out_of_service(heads, jobs, units)
+        rows = np.flatnonzero(missing.any(axis=1))
+        jobs = jobs.with_running(rows, OUT_OF_SERVICE, missing[rows], now[rows], LONG_S)
+        there = units - missing
+    jobs = jobs.in_turn(queued=not site.horizon)
+    _check_reserved(heads, jobs)
     large = ((jobs.place == READY) | (jobs.place == WAITING)) & (jobs.demand > there[jobs.whose]).any(axis=1)
-    too_large: list[list[TooLarge]] = [[] for _ in states]
+    too_large: list[list[TooLarge]] = [[] for _ in heads]
     if large.any():
         for row in sorted(np.flatnonzero(large).tolist(), key=jobs.within.__getitem__):
             c = int(jobs.whose[row])
             too_large[c].append(TooLarge(jobs.ids[row], jobs.demand[row].tolist(), there[c].tolist()))
         jobs = jobs.take(~large)
-    now = np.array([state.now for state in states], np.int64)
     jobs.check(now, units, site.tick_s, site.horizon)
-    return _Snapper(site, states, where, units, now, jobs).read(too_large)
+    return _Snapper(site, heads, units, now, jobs).read(too_large)
 
 
-def _check_whole(site: Site, state: ClusterState, units: list[int], at: str) -> None:
-    """What must hold of a state as a whole."""
-    count = len(state.running) + len(state.waiting) + len(state.planned) + len(state.suspended)
-    if count > site.max_jobs:
-        _refuse(f"{at}waiting", f"{count} jobs in all", f"send at most {site.max_jobs}")
-    if state.free is not None:
-        _check_length(site, state.free, f"{at}free")
+def _check_head(site: Site, head: Cluster, units: list[int], at: str) -> None:
+    """What must hold of a cluster, whatever its jobs."""
+    if head.free is not None:
+        _check_length(site, head.free, f"{at}free")
     if site.horizon:
-        if state.free is not None:
+        if head.free is not None:
             _refuse(f"{at}free", "means nothing to a policy with a horizon", "send units_on")
-        _check_ahead(site, state, units, at)
+        _check_ahead(site, head, units, at)
         return
     for name in HORIZON_ONLY:
-        if getattr(state, name):
-            _refuse(f"{at}{name}", "means nothing to a policy without a horizon", "leave it out")
-    if state.reserved is not None:
-        if site.scenario.decision.action_rule != "commit":
-            _refuse(f"{at}reserved", "means nothing to a policy that reserves nothing", "leave it out")
-        if all(job.id != state.reserved for job in state.waiting):
-            _refuse(
-                f"{at}reserved", f"value {state.reserved!r} is no waiting job", "name one, or leave it out"
-            )
+        if getattr(head, name):
+            _refuse_horizon(f"{at}{name}")
+    if head.reserved is not None and site.scenario.decision.action_rule != "commit":
+        _refuse(f"{at}reserved", "means nothing to a policy that reserves nothing", "leave it out")
 
 
-def _check_ahead(site: Site, state: ClusterState, units: list[int], at: str) -> None:
+def _check_lists(site: Site, jobs: Columns) -> None:
+    """What must hold of the lists of clusters, whatever stands in them."""
+    where, counts = jobs.where, jobs.counts
+    if (counts > site.max_jobs).any():
+        c = int((counts > site.max_jobs).argmax())
+        _refuse(f"{where[c]}waiting", f"{counts[c]} jobs in all", f"send at most {site.max_jobs}")
+    if site.horizon:
+        window = site.scenario.decision.window
+        ready = np.bincount(jobs.whose[jobs.place == READY], minlength=len(where))
+        if (ready > window).any():
+            c = int((ready > window).argmax())
+            problem = f"{ready[c]} jobs are ready, in a pool of {window}"
+            _refuse(f"{where[c]}waiting", problem, "send what is in it")
+        return
+    for name in HORIZON_LISTS:
+        listed = jobs.listed == NAMES.index(name)
+        if listed.any():
+            _refuse_horizon(f"{where[int(jobs.whose[listed.argmax()])]}{name}")
+
+
+def _refuse_horizon(at: str) -> NoReturn:
+    _refuse(at, "means nothing to a policy without a horizon", "leave it out")
+
+
+def _check_reserved(heads: Sequence[Cluster], jobs: Columns) -> None:
+    bounds = jobs.first.tolist()
+    for c, head in enumerate(heads):
+        if head.reserved is not None:
+            part = slice(bounds[c], bounds[c + 1])
+            waits = (jobs.place[part] == READY) | (jobs.place[part] == WAITING)
+            if head.reserved not in jobs.ids[part][waits].tolist():
+                problem = f"value {head.reserved!r} is no waiting job"
+                _refuse(f"{jobs.where[c]}reserved", problem, "name one, or leave it out")
+
+
+def _check_ahead(site: Site, head: Cluster, units: list[int], at: str) -> None:
     """What must hold of the ticks ahead."""
-    power, window = site.scenario.power, site.scenario.decision.window
-    ready = sum(job.ready for job in state.waiting)
-    if ready > window:
-        _refuse(f"{at}waiting", f"{ready} jobs are ready, in a pool of {window}", "send what is in it")
-    if state.reserved is not None:
+    power = site.scenario.power
+    if head.reserved is not None:
         _refuse(f"{at}reserved", "means nothing to a policy with a horizon", "list planned jobs instead")
-    if state.units_on is not None:
-        _check_length(site, state.units_on, f"{at}units_on")
-        for r, row in enumerate(state.units_on):
+    if head.units_on is not None:
+        _check_length(site, head.units_on, f"{at}units_on")
+        for r, row in enumerate(head.units_on):
             if max(row) > units[r]:
                 _refuse(f"{at}units_on[{r}]", f"value {max(row)} of {units[r]} units", "send at most those")
     if power is None:
         for name in ("supply_kw", "carbon_g_per_kwh", "battery_kwh"):
-            if getattr(state, name) is not None:
+            if getattr(head, name) is not None:
                 _refuse(f"{at}{name}", "means nothing to a policy that knows no power", "leave it out")
-    elif state.supply_kw is None:
+    elif head.supply_kw is None:
         if "supply" in site.scenario.observation.blocks:
             _refuse(f"{at}supply_kw", "is missing: this policy looks at it", "send what is forecast")
-        if state.units_on is None:
+        if head.units_on is None:
             _refuse(
                 f"{at}units_on", "is missing, and supply_kw, from which it follows", "send what is forecast"
             )
     capacity = power.battery.capacity_kwh if power is not None and power.battery is not None else 0.0
-    if state.battery_kwh is not None and state.battery_kwh > capacity:
-        _refuse(f"{at}battery_kwh", f"value {state.battery_kwh:g} of {capacity:g} kWh", "send the level")
+    if head.battery_kwh is not None and head.battery_kwh > capacity:
+        _refuse(f"{at}battery_kwh", f"value {head.battery_kwh:g} of {capacity:g} kWh", "send the level")
 
 
 def _check_length(site: Site, given: Sequence[object], at: str) -> None:
@@ -180,21 +208,19 @@ def _check_length(site: Site, given: Sequence[object], at: str) -> None:
         _refuse(at, f"{len(given)} entries for {site.num_resources} resources", "send one for each")
 
 
-def _out_of_service(site: Site, state: ClusterState, units: list[int], at: str) -> RunningJob | None:
-    """What holds the units that are neither free nor held by a job."""
-    if state.free is None:
-        return None
-    out = []
-    for r, there in enumerate(units):
-        held = sum(job.demand[r] for job in state.running if r < len(job.demand))
-        missing = there - held - state.free[r]
-        if missing < 0:
-            problem = f"value {state.free[r]} beside {held} that jobs hold of {there}"
-            _refuse(f"{at}free[{r}]", problem, "send the units that are free, and those of the cluster")
-        out.append(missing)
-    if not any(out):
-        return None
-    return RunningJob(OUT_OF_SERVICE, out, start=state.now, expected_end=state.now + LONG_S, submit=state.now)
+def _out_of_service(heads: Sequence[Cluster], jobs: Columns, units: IntArray) -> IntArray:
+    """(cluster, resource) units that are neither free nor held by a job."""
+    held = jobs.held
+    given = np.array([head.free is not None for head in heads], np.bool_)
+    free = units - held
+    free[given] = [head.free for head in heads if head.free is not None]
+    missing: IntArray = units - held - free
+    if (missing < 0).any():
+        c, r = np.argwhere(missing < 0)[0].tolist()
+        problem = f"value {free[c, r]} beside {held[c, r]} that jobs hold of {units[r]}"
+        remedy = "send the units that are free, and those of the cluster"
+        _refuse(f"{jobs.where[c]}free[{r}]", problem, remedy)
+    return missing
 
 
 def _refuse(where: str, problem: str, remedy: str) -> NoReturn:
@@ -206,8 +232,7 @@ class _Snapper:
     """Makes ticks of seconds, and fills what clients may leave out."""
 
     site: Site
-    states: Sequence[ClusterState]
-    where: Sequence[str]
+    heads: Sequence[Cluster]
     units: IntArray
     now: IntArray
     jobs: Columns
@@ -246,10 +271,10 @@ class _Snapper:
         return Snapshot(
             first=first,
             now=now,
-            arriving=np.array([state.arriving for state in self.states], np.bool_),
+            arriving=np.array([head.arriving for head in self.heads], np.bool_),
             reserved=self._reserved(first),
-            battery_wh=np.array([self._battery_wh(state) for state in self.states], np.float64),
-            forecast=np.array([bool(horizon) and state.units_on is None for state in self.states], np.bool_),
+            battery_wh=np.array([self._battery_wh(head) for head in self.heads], np.float64),
+            forecast=np.array([bool(horizon) and head.units_on is None for head in self.heads], np.bool_),
             on=self._units_on(),
             supply_w=1000.0 * self._ahead("supply_kw", 0.0),
             carbon=self._ahead("carbon_g_per_kwh", self._usual_carbon()),
@@ -271,14 +296,14 @@ class _Snapper:
         )
 
     def _reserved(self, first: IntArray) -> IntArray:
-        found = np.full(len(self.states), -1)
-        for c, state in enumerate(self.states):
-            if state.reserved is not None:
+        found = np.full(len(self.heads), -1)
+        for c, head in enumerate(self.heads):
+            if head.reserved is not None:
                 ids = self.jobs.ids[first[c] : first[c + 1]].tolist()
-                if state.reserved not in ids:
-                    problem = f"job {state.reserved!r} is larger than the cluster"
-                    _refuse(f"{self.where[c]}reserved", problem, "leave it out")
-                found[c] = ids.index(state.reserved)
+                if head.reserved not in ids:
+                    problem = f"job {head.reserved!r} is larger than the cluster"
+                    _refuse(f"{self.jobs.where[c]}reserved", problem, "leave it out")
+                found[c] = ids.index(head.reserved)
         return found
 
     def _keys(self, submit: IntArray, requested: IntArray) -> FloatArray:
@@ -286,12 +311,12 @@ class _Snapper:
         jobs = JobTable.build(submit=submit, runtime=requested, demand=demand, qos=qos, requested=requested)
         return static_keys(self.site.order, jobs, self.units, 0, effective_prices(self.site.scenario))
 
-    def _battery_wh(self, state: ClusterState) -> float:
+    def _battery_wh(self, head: Cluster) -> float:
         power = self.site.scenario.power
         if power is None or power.battery is None:
             return 0.0
         level = power.battery.initial * power.battery.capacity_kwh
-        return 1000.0 * (level if state.battery_kwh is None else state.battery_kwh)
+        return 1000.0 * (level if head.battery_kwh is None else head.battery_kwh)
 
     def _usual_carbon(self) -> float:
         power = self.site.scenario.power
@@ -299,17 +324,17 @@ class _Snapper:
 
     def _ahead(self, name: str, usual: float) -> FloatArray:
         """(cluster, tick) of a forecast; the last stands for all later ones."""
-        found = np.full((len(self.states), self.site.horizon), usual)
-        for row, state in zip(found, self.states, strict=True):
-            given = getattr(state, name)
+        found = np.full((len(self.heads), self.site.horizon), usual)
+        for row, head in zip(found, self.heads, strict=True):
+            given = getattr(head, name)
             if given is not None:
                 row[:] = _made_up(given, len(row))
         return found
 
     def _units_on(self) -> NDArray[np.int32]:
-        found = np.zeros((len(self.states), len(self.units), self.site.horizon), np.int32)
-        for c, state in enumerate(self.states if self.site.horizon else ()):
-            for r, row in enumerate(state.units_on or ()):
+        found = np.zeros((len(self.heads), len(self.units), self.site.horizon), np.int32)
+        for c, head in enumerate(self.heads if self.site.horizon else ()):
+            for r, row in enumerate(head.units_on or ()):
                 found[c, r] = _made_up(row, self.site.horizon)
         return found
 

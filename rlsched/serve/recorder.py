@@ -7,7 +7,7 @@ ledger is begun anew; what was decided it sends once, and drops it, counted, whe
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +15,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct, msgpack
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as Counted
 from prometheus_client.metrics_core import Metric
 
-from rlsched.serve.schema import Answer, ClusterState, DecisionRequest
+from rlsched.serve.schema import Answer, ClusterState, DecisionRequest, PolicyName
 
 if TYPE_CHECKING:
-    from rlsched.serve.engine import Served
+    from rlsched.serve.sent import Sent
 
 LATENCIES_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 LATELY = 300
@@ -54,12 +55,6 @@ class Noted(Struct, frozen=True, gc=False):
     state: ClusterState
     answer: Answer
 
-    @classmethod
-    def of(cls, served: Served, states: Sequence[ClusterState], answers: Sequence[Answer]) -> list[Noted]:
-        """Of all states of a request."""
-        now, name, version = time.time(), served.name, served.version
-        return [cls(now, name, version, state, answer) for state, answer in zip(states, answers, strict=True)]
-
 
 class AskedState(DecisionRequest, frozen=True, kw_only=True, omit_defaults=True):
     """A state that may have come with what else was asked; written again, it says no more than it said."""
@@ -77,8 +72,8 @@ class Accounts:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
-        def counter(name: str, doc: str, *labels: str) -> Counter:
-            return Counter(name, doc, labels, namespace="rlsched", registry=self.registry)
+        def counter(name: str, doc: str, *labels: str) -> Counted:
+            return Counted(name, doc, labels, namespace="rlsched", registry=self.registry)
 
         self._requests = counter("requests", "Requests by status", "status")
         self._states = counter("states", "Clusters decided about", "policy", "decided_by")
@@ -232,22 +227,33 @@ class News:
         self.clusters: dict[str, Lately] = {}
         self.kept = self._jobs = 0
 
-    def note(self, noted: Sequence[Noted]) -> int:
+    def note(self, policy: PolicyName, sent: Sent, answers: Sequence[Answer]) -> int:
         """Take down what was decided.
+
+        Args:
+            policy: who was asked.
+            sent: clusters.
+            answers: (cluster,) about them.
 
         Returns:
             States that a log will miss, since too many were kept already, or of too many jobs; they are
             counted all the same.
         """
-        dropped = 0
-        for one in noted:
-            lately = self.clusters.get(one.state.cluster)
+        now, dropped = time.time(), 0
+        to_come = Counter([head.cluster for head in sent.heads])
+        for k, (head, answer) in enumerate(zip(sent.heads, answers, strict=True)):
+            lately = self.clusters.get(head.cluster)
             if lately is None:
                 if self._most is None and len(self.clusters) >= CLUSTERS:
                     del self.clusters[next(iter(self.clusters))]  # as the ledger would
                 lately = Lately()
-                self.clusters[one.state.cluster] = lately
-            lately.count(one.answer)
+                self.clusters[head.cluster] = lately
+            lately.count(answer)
+            to_come[head.cluster] -= 1
+            if self._most is None and to_come[head.cluster] >= LATELY:
+                self.kept += 1
+                continue  # those that are to come would push it out
+            one = Noted(now, policy.name, policy.version, sent.state(k), answer)
             jobs = _jobs(one)
             if self._most is None:
                 lately.keep(one)
@@ -268,7 +274,7 @@ class LedgerAwayError(RuntimeError):
 class Ledger(Protocol):
     """Where the accounts of all replicas come together, as a replica sees it."""
 
-    def note(self, noted: list[Noted]) -> None:
+    def note(self, policy: PolicyName, sent: Sent, answers: Sequence[Answer]) -> None:
         """Take down what was decided; never waits."""
 
     async def metrics(self) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 from rlsched.serve.desk import Desk
 from rlsched.serve.engine import Engine
 from rlsched.serve.http import Application
-from rlsched.serve.recorder import Accounts, Book, News, Noted, Shown, packed, unpacked
+from rlsched.serve.recorder import Accounts, Book, News, Shown, packed, unpacked
+from rlsched.serve.schema import Answer, PolicyName
+from rlsched.serve.sent import Sent
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import Tokens
 
@@ -40,8 +42,8 @@ class OwnLedger:
     book: Book = field(default_factory=Book)
     news: News = field(default_factory=lambda: News(None))
 
-    def note(self, noted: list[Noted]) -> None:
-        self.accounts.dropped(self.news.note(noted))
+    def note(self, policy: PolicyName, sent: Sent, answers: Sequence[Answer]) -> None:
+        self.accounts.dropped(self.news.note(policy, sent, answers))
 
     def tell(self) -> None:
         news, self.news = self.news, News(None)

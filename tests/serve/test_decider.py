@@ -19,6 +19,7 @@ from rlsched.serve.columns import Id
 from rlsched.serve.decider import Course, Decider, Heuristic
 from rlsched.serve.describing import describe
 from rlsched.serve.schema import ClusterState, Decision, RunningJob, WaitingJob
+from rlsched.serve.sent import States, Table, turned
 from rlsched.sim.layout import PRIVILEGED
 from rlsched.sim.playing import play_all
 from rlsched.sim.replay import replay
@@ -54,7 +55,7 @@ def decider(policy: TrainedPolicy, units: Sequence[int], max_jobs: int = 4096) -
 
 def decide(chosen: Decider, states: Sequence[ClusterState]) -> list[Course]:
     found: dict[int, Course] = {}
-    for batch in chosen.read(states, [f"states[{k}]." for k in range(len(states))]):
+    for batch in chosen.read(States(states, [f"states[{k}]." for k in range(len(states))])):
         found |= dict(zip(batch.rows, chosen.by_policy(batch), strict=True))
     return [found[k] for k in range(len(states))]
 
@@ -95,12 +96,17 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             sim.load(env, episodes[env].jobs, episodes[env].scale, episodes[env].power)
         live = np.flatnonzero(~(sim.terminated | sim.truncated))
         told = [describe(sim, env, episodes[env].jobs) for env in live]
-        for batch in chosen.read(told, [""] * len(told)):
-            still = chosen._by_policy.of(batch.units, batch.most_jobs, len(batch.states))
+        for batch in chosen.read(States(told, [""] * len(told))):
+            still = chosen._by_policy.of(batch.units, batch.most_jobs, len(batch.heads))
             still.load(batch.read.shot)
             for k, row in enumerate(batch.rows):
                 assert (still.obs[k][seen] == sim.obs[live[row]][seen]).all()
                 assert (still.mask[k] == sim.mask[live[row]]).all()
+        as_columns = chosen.read(Table(turned(told), [""] * len(told)))
+        for batch, other in zip(chosen.read(States(told, [""] * len(told))), as_columns, strict=True):
+            assert (batch.rows, batch.read.ids) == (other.rows, other.read.ids)
+            for one, same in zip(batch.read.shot, other.read.shot, strict=True):
+                assert (one == same).all()
         greedy = np.full(8, sim.layout.num_actions - 1)
         greedy[live] = policy.act(sim.obs[live], sim.mask[live])
         for env, course in zip(live, decide(chosen, told), strict=True):
@@ -108,7 +114,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             ids = episodes[env].jobs.id
             named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
             assert named == done(sim, env, greedy[env], feed, ids)
-        for batch in chosen.read(told, [""] * len(told)):
+        for batch in chosen.read(States(told, [""] * len(told))):
             for one, other in zip(chosen.by_policy(batch), chosen.by_heuristic(batch), strict=True):
                 assert (one.moved == other.moved) == (moved(one.decisions) == moved(other.decisions))
         states += len(live)
@@ -164,7 +170,7 @@ def test_without_the_policy_the_heuristic_does_what_it_does_anywhere(rule: str) 
                 for r in rows[start[rows] < 0]
             ],
         )
-        (batch,) = chosen.read([state], [""])
+        (batch,) = chosen.read(States([state], [""]))
         for decision in chosen.by_heuristic(batch)[0].decisions:
             if decision.action == "start":
                 start[decision.job], end[decision.job] = now, now + jobs.runtime[decision.job]

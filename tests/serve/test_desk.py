@@ -36,10 +36,12 @@ from rlsched.serve.schema import (
     DecisionRequest,
     Fallback,
     PlannedJob,
+    PolicyName,
     Reason,
     RunningJob,
     WaitingJob,
 )
+from rlsched.serve.sent import States
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import read_tokens
 
@@ -225,8 +227,9 @@ def noted_of(service: Service, folder: Path, count: int) -> list[Noted]:
     states = [
         DecisionRequest(**{**as_request(folder), "now": as_request(folder)["now"] + k}) for k in range(count)
     ]
-    answers = service.engine.answer(served, states, [""] * count, explain=True)
-    return Noted.of(served, states, answers)
+    answers = service.engine.answer(served, States(states, [""] * count), explain=True)
+    pairs = zip(states, answers, strict=True)
+    return [Noted(time.time(), served.name, served.version, state, answer) for state, answer in pairs]
 
 
 def as_request(folder: Path) -> dict[str, Any]:
@@ -307,7 +310,7 @@ def test_what_nobody_waits_for_is_not_decided_about(service: Service, hpc: Path)
     net.free.set()
     seen = []
     answer = service.engine.answer
-    service.engine.answer = lambda *a, **o: seen.append(len(a[1])) or answer(*a, **o)  # type: ignore[method-assign]
+    service.engine.answer = lambda *a, **o: seen.append(len(a[1].where)) or answer(*a, **o)  # type: ignore[method-assign]
     assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
     assert seen == [1]
 
@@ -386,36 +389,41 @@ def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: 
     assert manifest.episodes >= 3
 
 
-def told_of(cluster: str, jobs: int = 1) -> Noted:
+def told_of(cluster: str, jobs: int = 1) -> tuple[ClusterState, Answer]:
     queue = [WaitingJob(id=k, demand=[1], submit=0, requested=60) for k in range(jobs)]
-    return Noted(0.0, "hpc", "0", ClusterState(now=0, cluster=cluster, waiting=queue), Answer([], "policy"))
+    return ClusterState(now=0, cluster=cluster, waiting=queue), Answer([], "policy")
+
+
+def note(news: News, *told: tuple[ClusterState, Answer]) -> int:
+    states, answers = zip(*told, strict=True)
+    return news.note(PolicyName("hpc", "0af"), States(states, [""] * len(states)), answers)
 
 
 def test_what_nobody_is_told_of_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger may be late, or never come."""
     news = News(None)
     for k in range(10 * CLUSTERS):
-        assert news.note([told_of(f"cluster {k}")] * (LATELY // 2)) == 0
+        assert note(news, *[told_of(f"cluster {k}")] * (LATELY // 2)) == 0
     assert list(news.clusters) == [f"cluster {k}" for k in range(9 * CLUSTERS, 10 * CLUSTERS)]
-    news.note([told_of(f"cluster {10 * CLUSTERS - 1}")] * LATELY)
+    note(news, *[told_of(f"cluster {10 * CLUSTERS - 1}")] * LATELY)
     newest = news.clusters[f"cluster {10 * CLUSTERS - 1}"]
     assert (len(newest.noted), newest.states) == (LATELY, LATELY // 2 + LATELY)
     monkeypatch.setattr(recorder, "LATELY_JOBS", 1000)
-    news.note([told_of("large", 300)] * 7)
+    note(news, *[told_of("large", 300)] * 7)
     assert (len(news.clusters["large"].noted), news.clusters["large"].jobs) == (3, 900)
 
 
 def test_what_a_log_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     news = News(10)
-    assert news.note([told_of("a")] * 8) == 0
-    assert news.note([told_of("b")] * 5) == 3
+    assert note(news, *[told_of("a")] * 8) == 0
+    assert note(news, *[told_of("b")] * 5) == 3
     assert {name: (len(one.noted), one.states) for name, one in news.clusters.items()} == {
         "a": (8, 8),
         "b": (2, 5),
     }
     monkeypatch.setattr(recorder, "TOLD_JOBS", 1000)
     news = News(10)
-    assert news.note([told_of("a", 400)] * 3) == 1
+    assert note(news, *[told_of("a", 400)] * 3) == 1
     assert news.kept == 2
 
 
@@ -436,8 +444,9 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
         decided, "policy", None, False, [Reason("r", "running", "")], Fallback("fcfs:easy", []), [], "BBBB"
     )
     news = News(None)
-    told = Noted(1.5, "hpc", "0af", state, answer)
-    news.note([told, told_of("another")] * 2)
+    note(news, *[(state, answer), told_of("another")] * 2)
+    told = news.clusters[state.cluster].noted[0]
+    assert (told.policy, told.version, told.state, told.answer) == ("hpc", "0af", state, answer)
     found = unpacked(packed(news.clusters))
     assert found.keys() == news.clusters.keys()
     for name, lately in news.clusters.items():
@@ -447,8 +456,7 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
         for name in state.__struct_fields__:
             assert getattr(one.state, name) == getattr(state, name), name
         assert to_builtins(one) | {"state": None} == to_builtins(told) | {"state": None}
-    asked = Noted(1.5, "hpc", "0af", DecisionRequest(now=1, policy="b", explain=False), answer)
     news = News(None)
-    news.note([asked])
+    note(news, (DecisionRequest(now=1, policy="b", explain=False), answer))
     (one,) = unpacked(packed(news.clusters))["default"].noted
     assert to_builtins(one)["state"] == {"now": 1, "policy": "b", "explain": False, "cluster": "default"}

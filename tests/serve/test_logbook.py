@@ -20,6 +20,7 @@ from rlsched.serve.describing import describe
 from rlsched.serve.engine import Engine
 from rlsched.serve.logbook import Logbook
 from rlsched.serve.recorder import Noted
+from rlsched.serve.sent import States
 from rlsched.serve.settings import ServeConfig
 from rlsched.sim.layout import PRIVILEGED
 from rlsched.sim.rules import TERMS
@@ -70,7 +71,7 @@ def played(case: str, folder: Path, exported: Export) -> tuple[TrainedPolicy, li
         if now != changed_at and (scenario.decision.horizon or stands != stood):
             stood, changed_at = stands, now
             state = describe(sim, 0, episode.jobs)
-            (answer,) = engine.answer(served, [state], [""], explain=False)
+            (answer,) = engine.answer(served, States([state], [""]), explain=False)
             log.take(Noted(0.0, "p", served.version, state, answer))
         mask = sim.mask[0].copy()
         action = int(mask.argmax()) if mask.sum() == 1 else idle

@@ -13,6 +13,7 @@ import pytest
 from rlsched.errors import BadInputError
 from rlsched.serve.engine import Engine
 from rlsched.serve.schema import Answer, ClusterState, PlannedJob, RunningJob, WaitingJob
+from rlsched.serve.sent import States, Table, turned
 from rlsched.serve.settings import ServeConfig
 
 from .conftest import HPC, Export
@@ -45,7 +46,19 @@ Ask = Callable[..., Answer]
 @pytest.fixture
 def ask(engine: Engine) -> Ask:
     def asked(told: ClusterState, policy: str = "hpc") -> Answer:
-        return engine.answer(engine.find(policy), [told], [""], explain=True)[0]
+        """As a state and as columns, which come to the same, answer or refusal."""
+        served = engine.find(policy)
+        found: list[Answer | str] = []
+        for sent in (States([told], [""]), Table(turned([told]), [""])):
+            try:
+                found += engine.answer(served, sent, explain=True)
+            except BadInputError as error:
+                refused = error
+                found.append(str(error))
+        assert found[0] == found[1]
+        if isinstance(found[0], Answer):
+            return found[0]
+        raise refused
 
     return asked
 
@@ -152,7 +165,10 @@ def test_batches_of_many_kinds_are_those_of_each_by_itself(engine: Engine, ask: 
         state(units=[512], waiting=many[:70]),
         state(free=[10]),
     ] * 3
-    together = engine.answer(engine.find("hpc"), states, [""] * len(states), explain=True)
+    together = engine.answer(engine.find("hpc"), States(states, [""] * len(states)), explain=True)
+    as_columns = Table(turned(states), [""] * len(states))
+    assert engine.answer(engine.find("hpc"), as_columns, explain=True) == together
+    assert [as_columns.state(k) for k in range(len(states))] == states
     for one, told in zip(together, states, strict=True):
         alone = ask(told)
         assert [(d.job, d.action, d.at) for d in one.decisions] == [
@@ -261,14 +277,14 @@ def test_too_many_jobs(hpc: Path) -> None:
     engine = Engine(ServeConfig.model_validate({"policies": hpc, "limits": {"jobs": 16}}))
     many = [WaitingJob(id=k, submit=900, requested=60, demand=[1]) for k in range(16)]
     with pytest.raises(BadInputError, match=r"waiting: 17 jobs in all; send at most 16"):
-        engine.answer(engine.find(None), [state(waiting=many)], [""], explain=False)
-    engine.answer(engine.find(None), [state(waiting=many[1:])], [""], explain=False)
+        engine.answer(engine.find(None), States([state(waiting=many)], [""]), explain=False)
+    engine.answer(engine.find(None), States([state(waiting=many[1:])], [""]), explain=False)
 
 
 def test_places_in_a_batch_are_said(engine: Engine) -> None:
     states = [state(), state(waiting=[WaitingJob(7, 2000, 1, [1])])]
     with pytest.raises(BadInputError, match=r"^states\[1\]\.waiting\[0\]\.submit: "):
-        engine.answer(engine.find("hpc"), states, ["states[0].", "states[1]."], explain=False)
+        engine.answer(engine.find("hpc"), States(states, ["states[0].", "states[1]."]), explain=False)
 
 
 def test_the_forecast_decides_what_can_start(ask: Ask) -> None:
@@ -312,5 +328,5 @@ def test_a_job_that_stands_there_twice_is_found_at_once(ask: Ask) -> None:
 def test_clusters_of_too_many_sizes_are_sent_apart(engine: Engine) -> None:
     states = [state(units=[300 + k]) for k in range(17)]
     with pytest.raises(BadInputError, match="clusters of more than 16 different sizes"):
-        engine.answer(engine.find("hpc"), states, [""] * 17, explain=False)
-    assert len(engine.answer(engine.find("hpc"), states[:16], [""] * 16, explain=False)) == 16
+        engine.answer(engine.find("hpc"), States(states, [""] * 17), explain=False)
+    assert len(engine.answer(engine.find("hpc"), States(states[:16], [""] * 16), explain=False)) == 16

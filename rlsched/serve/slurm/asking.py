@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rlsched.serve.engine import Engine
 from rlsched.serve.schema import Answer, DecisionRequest
+from rlsched.serve.sent import States
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.slurm.asked import Asked
 from rlsched.serve.slurm.remote import Service
@@ -44,7 +45,7 @@ class Local:
         Raises:
             BadInputError: it means nothing to the policy.
         """
-        (answer,) = self._engine.answer(self._served, [request], ("",), explain=True)
+        (answer,) = self._engine.answer(self._served, States([request], ("",)), explain=True)
         return answer
 
 
