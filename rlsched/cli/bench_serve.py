@@ -25,6 +25,7 @@ from rlsched.serve.describing import describe
 from rlsched.serve.launch import free_ports
 from rlsched.serve.load import Job, Load, load_of
 from rlsched.serve.schema import BatchRequest, ClusterState
+from rlsched.serve.sent import turned
 from rlsched.sim.simulator import VectorSimulator
 
 HOST = "127.0.0.1"
@@ -100,21 +101,24 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         room = Path(scratch)
         singles = [_written(room / f"one-{k}.json", states[k]) for k in range(0, STATES, 4)]
-        batches = [
-            _written(
-                room / f"many-{k}.json",
-                BatchRequest(states=[states[(k + j) % len(states)] for j in range(BATCH)]),
-            )
-            for k in range(BATCHES)
-        ]
+        turns = [[states[(k + j) % len(states)] for j in range(BATCH)] for k in range(BATCHES)]
+        batches = {
+            f"batches of {BATCH}": [BatchRequest(states=turn) for turn in turns],
+            f"batches of {BATCH} as columns": [BatchRequest(columns=turned(turn)) for turn in turns],
+        }
+        bodies = {
+            case: [_written(room / f"many-{len(case)}-{k}.json", body) for k, body in enumerate(found)]
+            for case, found in batches.items()
+        }
         for count in replicas:
             with running(["-m", "rlsched", "serve", str(folder), "--replicas", str(count)], room) as service:
                 yield service
                 for number in clients:
                     load = put(service, "/v1/decisions", singles, number, seconds, room)
                     yield Measured(f"single, {source}", count, number, 1, load)
-                load = put(service, "/v1/decisions:batch", batches, BATCH_CLIENTS, seconds, room)
-                yield Measured(f"batches of {BATCH}, {source}", count, BATCH_CLIENTS, BATCH, load)
+                for case, many in bodies.items():
+                    load = put(service, "/v1/decisions:batch", many, BATCH_CLIENTS, seconds, room)
+                    yield Measured(f"{case}, {source}", count, BATCH_CLIENTS, BATCH, load)
         if stock is not None:
             questions = _stock_bodies(policy, room)
             with running_stock(stock, folder) as service:

@@ -19,8 +19,8 @@ from rlsched.scenario import Scenario
 from rlsched.serve.columns import Columns
 from rlsched.serve.memories import pack, unpack
 from rlsched.serve.reading import Read, Site, read_states
-from rlsched.serve.schema import Cluster, Decision, Reason
-from rlsched.serve.sent import Sent
+from rlsched.serve.schema import Decision, Reason
+from rlsched.serve.sent import Clusters, Sent
 from rlsched.sim.orders import PLACEMENTS, placed_by
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.snapshot import (
@@ -206,11 +206,12 @@ class Decider:
         Raises:
             BadInputError: one means nothing.
         """
-        heads, jobs = sent.heads, Columns.of(sent, self.site.num_resources)
+        clusters, jobs = sent.clusters, Columns.of(sent, self.site.num_resources)
         found: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
-        for k, (head, count) in enumerate(zip(heads, jobs.counts.tolist(), strict=True)):
+        units_of = dict(clusters.given("units"))
+        for k, count in enumerate(jobs.counts.tolist()):
             size = max(LEAST_ROOM, 1 << count.bit_length())
-            found.setdefault((None if head.units is None else tuple(head.units), size), []).append(k)
+            found.setdefault((tuple(units_of[k]) if k in units_of else None, size), []).append(k)
         if len({units for units, _ in found}) > SIZES:
             problem = f"clusters of more than {SIZES} different sizes"
             raise BadInputError("states", problem, "send those of a size together")
@@ -219,9 +220,10 @@ class Decider:
             envs = envs_of(size)
             for begin in range(0, len(rows), envs):
                 part = rows[begin : begin + envs]
-                chosen = [heads[k] for k in part]
-                read = read_states(self.site, chosen, jobs.of_clusters(part), units)
-                yield Batch(part, chosen, [sent.where[k] for k in part], units, read)
+                chosen = clusters.of(part)
+                yield Batch(
+                    part, chosen, units, read_states(self.site, chosen, jobs.of_clusters(part), units)
+                )
 
     def _units_of(self, given: tuple[int, ...] | None, where: str) -> IntArray:
         """Of a cluster, checked."""
@@ -246,13 +248,15 @@ class Decider:
             NotFiniteError: a score is no number.
             BadInputError: what it is to remember is not its own.
         """
-        still = self._by_policy.of(batch.units, batch.most_jobs, len(batch.heads))
+        still = self._by_policy.of(batch.units, batch.most_jobs, len(batch.clusters))
         player = self._player(batch)
         still.load(batch.read.shot)
         scores = np.ones(still.course.row.shape)
-        clusters = len(batch.heads)
+        clusters = len(batch.clusters)
         while len(asked := np.flatnonzero(still.course.asked[:clusters])):
-            logits = player.logits(asked, still.obs[asked], still.mask[asked])
+            # At first all of them are asked, and what they see need not be copied.
+            chosen = slice(clusters) if len(asked) == clusters else asked
+            logits = player.logits(asked, still.obs[chosen], still.mask[chosen])
             if not torch.isfinite(logits).all():
                 raise NotFiniteError("the policy gave scores that are no numbers")
             actions = self.policy.actions(logits)
@@ -264,15 +268,14 @@ class Decider:
 
     def by_heuristic(self, batch: Batch) -> list[Course]:
         """What the heuristic does."""
-        still = self._by_order.of(batch.units, batch.most_jobs, len(batch.heads))
+        still = self._by_order.of(batch.units, batch.most_jobs, len(batch.clusters))
         still.load(batch.read.shot)
-        return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.heads))
+        return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.clusters))
 
     def _player(self, batch: Batch) -> Player:
-        player = self.policy.player(len(batch.heads))
-        for k, (head, at) in enumerate(zip(batch.heads, batch.where, strict=True)):
-            if head.memory is not None:
-                unpack(player, k, head.memory, f"{at}memory")
+        player = self.policy.player(len(batch.clusters))
+        for k, memory in batch.clusters.given("memory"):
+            unpack(player, k, memory, f"{batch.clusters.where[k]}memory")
         return player
 
     def waiting(self, batch: Batch, k: int, course: Course) -> list[Reason]:
@@ -301,15 +304,13 @@ class Batch:
 
     Attributes:
         rows: of the clusters that were sent.
-        heads: these, without their jobs.
+        clusters: these.
         units: (resource,)
-        where: what stands before their fields in messages.
         read: as the core takes them.
     """
 
     rows: list[int]
-    heads: list[Cluster]
-    where: list[str]
+    clusters: Clusters
     units: IntArray
     read: Read
 
@@ -327,14 +328,13 @@ def _courses(
     memories: Sequence[str | None],
 ) -> list[Course]:
     """What was decided, in the names of the client."""
-    course, clusters = still.course, len(batch.heads)
+    course, clusters = still.course, len(batch.clusters)
     counts = course.decided[:clusters]
     slots = (slice(clusters), slice(int(counts.max())))
     there = np.arange(slots[1].stop) < counts[:, None]
     whose, rows, kinds = there.nonzero()[0], course.row[slots][there], course.kind[slots][there]
     moment, ids = course.moment[slots][there], batch.read.ids
-    now = np.array([head.now for head in batch.heads], np.int64)
-    at = np.where(moment == batch.read.shot.now[whose], now[whose], moment * tick_s)
+    at = np.where(moment == batch.read.shot.now[whose], batch.clusters.now[whose], moment * tick_s)
     chances: Iterable[float | None] = repeat(None)
     if scores is not None:
         chances = np.where(course.forced[slots][there], np.array(None), scores[slots][there]).tolist()

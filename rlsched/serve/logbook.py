@@ -161,8 +161,8 @@ class Logbook:
         if stream is not None:
             self._streams[state.cluster] = stream  # the newest last
         units = self._units if state.units is None else np.array(state.units, np.int64)
-        jobs_of = Columns.of(States([state], [""]), self._site.num_resources)
-        read = read_states(self._site, [state], jobs_of, units)
+        sent = States([state], [""])
+        read = read_states(self._site, sent.clusters, Columns.of(sent, self._site.num_resources), units)
         jobs = int(read.shot.first[-1])
         gone = stream is not None and (
             not 0 <= read.shot.now[0] - stream.read.shot.now[0] <= self._longest

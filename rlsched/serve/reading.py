@@ -14,7 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.scenario import Scenario
 from rlsched.serve.columns import NAMES, Columns, Id
-from rlsched.serve.schema import Cluster
+from rlsched.serve.sent import Clusters
 from rlsched.sim.priorities import Priority, priority, static_keys
 from rlsched.sim.simulator import effective_prices
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, WAITING, Snapshot
@@ -90,56 +90,87 @@ class Read:
     before: IntArray
 
 
-def read_states(site: Site, heads: Sequence[Cluster], jobs: Columns, units: IntArray) -> Read:
+def read_states(site: Site, clusters: Clusters, jobs: Columns, units: IntArray) -> Read:
     """Check clusters and make a snapshot of them.
 
     Args:
         site: what the policy knows.
-        heads: all of clusters with these units.
+        clusters: all of them with these units.
         jobs: theirs.
         units: (resource,) units.
 
     Raises:
         BadInputError: one means nothing; the message names the field.
     """
-    most, where = units.tolist(), jobs.where
-    for head, at in zip(heads, where, strict=True):
-        _check_head(site, head, most, at)
+    if site.horizon:
+        _check_ahead(site, clusters, units.tolist())
+    else:
+        _check_now(site, clusters)
     _check_lists(site, jobs)
-    now = np.array([head.now for head in heads], np.int64)
-    there = np.broadcast_to(units, (len(heads), len(units)))
-    if any(head.free is not None for head in heads):
-        missing = _out_of_service(heads, jobs, units)
+    now, free = clusters.now, clusters.given("free")
+    there = np.broadcast_to(units, (len(clusters), len(units)))
+    if free:
+        missing = _out_of_service(free, jobs, units)
         rows = np.flatnonzero(missing.any(axis=1))
         jobs = jobs.with_running(rows, OUT_OF_SERVICE, missing[rows], now[rows], LONG_S)
         there = units - missing
     jobs = jobs.in_turn(queued=not site.horizon)
-    _check_reserved(heads, jobs)
+    _check_reserved(clusters, jobs)
     large = ((jobs.place == READY) | (jobs.place == WAITING)) & (jobs.demand > there[jobs.whose]).any(axis=1)
-    too_large: list[list[TooLarge]] = [[] for _ in heads]
+    too_large: list[list[TooLarge]] = [[] for _ in clusters.where]
     if large.any():
         for row in sorted(np.flatnonzero(large).tolist(), key=jobs.within.__getitem__):
             c = int(jobs.whose[row])
             too_large[c].append(TooLarge(jobs.ids[row], jobs.demand[row].tolist(), there[c].tolist()))
         jobs = jobs.take(~large)
     jobs.check(now, units, site.tick_s, site.horizon)
-    return _Snapper(site, heads, units, now, jobs).read(too_large)
+    return _Snapper(site, clusters, units, jobs).read(too_large)
 
 
-def _check_head(site: Site, head: Cluster, units: list[int], at: str) -> None:
-    """What must hold of a cluster, whatever its jobs."""
-    if head.free is not None:
-        _check_length(site, head.free, f"{at}free")
-    if site.horizon:
-        if head.free is not None:
-            _refuse(f"{at}free", "means nothing to a policy with a horizon", "send units_on")
-        _check_ahead(site, head, units, at)
-        return
+def _check_now(site: Site, clusters: Clusters) -> None:
+    """What must hold of clusters whose policy has no horizon, whatever their jobs."""
+    for c, free in clusters.given("free"):
+        _check_length(site, free, f"{clusters.where[c]}free")
     for name in HORIZON_ONLY:
-        if getattr(head, name):
-            _refuse_horizon(f"{at}{name}")
-    if head.reserved is not None and site.scenario.decision.action_rule != "commit":
-        _refuse(f"{at}reserved", "means nothing to a policy that reserves nothing", "leave it out")
+        for c, _ in clusters.given(name):
+            _refuse_horizon(f"{clusters.where[c]}{name}")
+    if site.scenario.decision.action_rule != "commit":
+        problem = "means nothing to a policy that reserves nothing"
+        _refuse_given(clusters, "reserved", problem, "leave it out")
+
+
+def _check_ahead(site: Site, clusters: Clusters, units: list[int]) -> None:
+    """What must hold of clusters whose policy has a horizon, whatever their jobs."""
+    power, where, horizon = site.scenario.power, clusters.where, "means nothing to a policy with a horizon"
+    _refuse_given(clusters, "free", horizon, "send units_on")
+    _refuse_given(clusters, "reserved", horizon, "list planned jobs instead")
+    on, supply = dict(clusters.given("units_on")), dict(clusters.given("supply_kw"))
+    for c, rows in on.items():
+        _check_length(site, rows, f"{where[c]}units_on")
+        for r, row in enumerate(rows):
+            if max(row) > units[r]:
+                problem = f"value {max(row)} of {units[r]} units"
+                _refuse(f"{where[c]}units_on[{r}]", problem, "send at most those")
+    if power is None:
+        for name in ("supply_kw", "carbon_g_per_kwh", "battery_kwh"):
+            _refuse_given(clusters, name, "means nothing to a policy that knows no power", "leave it out")
+    else:
+        sees_supply = "supply" in site.scenario.observation.blocks
+        for c, at in enumerate(where):
+            if c not in supply and sees_supply:
+                _refuse(f"{at}supply_kw", "is missing: this policy looks at it", "send what is forecast")
+            if c not in supply and c not in on:
+                problem = "is missing, and supply_kw, from which it follows"
+                _refuse(f"{at}units_on", problem, "send what is forecast")
+    capacity = power.battery.capacity_kwh if power is not None and power.battery is not None else 0.0
+    for c, level in clusters.given("battery_kwh"):
+        if level > capacity:
+            _refuse(f"{where[c]}battery_kwh", f"value {level:g} of {capacity:g} kWh", "send the level")
+
+
+def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str) -> None:
+    for c, _ in clusters.given(name):
+        _refuse(f"{clusters.where[c]}{name}", problem, remedy)
 
 
 def _check_lists(site: Site, jobs: Columns) -> None:
@@ -166,41 +197,14 @@ def _refuse_horizon(at: str) -> NoReturn:
     _refuse(at, "means nothing to a policy without a horizon", "leave it out")
 
 
-def _check_reserved(heads: Sequence[Cluster], jobs: Columns) -> None:
-    bounds = jobs.first.tolist()
-    for c, head in enumerate(heads):
-        if head.reserved is not None:
-            part = slice(bounds[c], bounds[c + 1])
-            waits = (jobs.place[part] == READY) | (jobs.place[part] == WAITING)
-            if head.reserved not in jobs.ids[part][waits].tolist():
-                problem = f"value {head.reserved!r} is no waiting job"
-                _refuse(f"{jobs.where[c]}reserved", problem, "name one, or leave it out")
-
-
-def _check_ahead(site: Site, head: Cluster, units: list[int], at: str) -> None:
-    """What must hold of the ticks ahead."""
-    power = site.scenario.power
-    if head.reserved is not None:
-        _refuse(f"{at}reserved", "means nothing to a policy with a horizon", "list planned jobs instead")
-    if head.units_on is not None:
-        _check_length(site, head.units_on, f"{at}units_on")
-        for r, row in enumerate(head.units_on):
-            if max(row) > units[r]:
-                _refuse(f"{at}units_on[{r}]", f"value {max(row)} of {units[r]} units", "send at most those")
-    if power is None:
-        for name in ("supply_kw", "carbon_g_per_kwh", "battery_kwh"):
-            if getattr(head, name) is not None:
-                _refuse(f"{at}{name}", "means nothing to a policy that knows no power", "leave it out")
-    elif head.supply_kw is None:
-        if "supply" in site.scenario.observation.blocks:
-            _refuse(f"{at}supply_kw", "is missing: this policy looks at it", "send what is forecast")
-        if head.units_on is None:
-            _refuse(
-                f"{at}units_on", "is missing, and supply_kw, from which it follows", "send what is forecast"
-            )
-    capacity = power.battery.capacity_kwh if power is not None and power.battery is not None else 0.0
-    if head.battery_kwh is not None and head.battery_kwh > capacity:
-        _refuse(f"{at}battery_kwh", f"value {head.battery_kwh:g} of {capacity:g} kWh", "send the level")
+def _check_reserved(clusters: Clusters, jobs: Columns) -> None:
+    first = jobs.first
+    for c, name in clusters.given("reserved"):
+        part = slice(first[c], first[c + 1])
+        waits = (jobs.place[part] == READY) | (jobs.place[part] == WAITING)
+        if name not in jobs.ids[part][waits].tolist():
+            problem = f"value {name!r} is no waiting job"
+            _refuse(f"{clusters.where[c]}reserved", problem, "name one, or leave it out")
 
 
 def _check_length(site: Site, given: Sequence[object], at: str) -> None:
@@ -208,18 +212,17 @@ def _check_length(site: Site, given: Sequence[object], at: str) -> None:
         _refuse(at, f"{len(given)} entries for {site.num_resources} resources", "send one for each")
 
 
-def _out_of_service(heads: Sequence[Cluster], jobs: Columns, units: IntArray) -> IntArray:
-    """(cluster, resource) units that are neither free nor held by a job."""
+def _out_of_service(free: Sequence[tuple[int, list[int]]], jobs: Columns, units: IntArray) -> IntArray:
+    """(cluster, resource) units that are neither free nor held by a job, where it is told which are free."""
     held = jobs.held
-    given = np.array([head.free is not None for head in heads], np.bool_)
-    free = units - held
-    free[given] = [head.free for head in heads if head.free is not None]
-    missing: IntArray = units - held - free
-    if (missing < 0).any():
-        c, r = np.argwhere(missing < 0)[0].tolist()
-        problem = f"value {free[c, r]} beside {held[c, r]} that jobs hold of {units[r]}"
-        remedy = "send the units that are free, and those of the cluster"
-        _refuse(f"{jobs.where[c]}free[{r}]", problem, remedy)
+    missing = np.zeros_like(held)
+    for c, there in free:
+        missing[c] = units - held[c] - there
+        if missing[c].min() < 0:
+            r = int(missing[c].argmin())
+            problem = f"value {there[r]} beside {held[c, r]} that jobs hold of {units[r]}"
+            remedy = "send the units that are free, and those of the cluster"
+            _refuse(f"{jobs.where[c]}free[{r}]", problem, remedy)
     return missing
 
 
@@ -232,9 +235,8 @@ class _Snapper:
     """Makes ticks of seconds, and fills what clients may leave out."""
 
     site: Site
-    heads: Sequence[Cluster]
+    clusters: Clusters
     units: IntArray
-    now: IntArray
     jobs: Columns
 
     def read(self, too_large: list[list[TooLarge]]) -> Read:
@@ -256,7 +258,7 @@ class _Snapper:
 
     def _snapshot(self, first: IntArray, rank: IntArray) -> Snapshot:
         site, jobs, tick_s, horizon = self.site, self.jobs, self.site.tick_s, self.site.horizon
-        now = self.now // tick_s
+        clusters, now = self.clusters, self.clusters.now // tick_s
         whole = np.maximum(1, -(-jobs.requested // tick_s))
         submit = jobs.submit // tick_s
         requested = np.maximum(1, whole - jobs.ran // tick_s)
@@ -271,10 +273,10 @@ class _Snapper:
         return Snapshot(
             first=first,
             now=now,
-            arriving=np.array([head.arriving for head in self.heads], np.bool_),
+            arriving=np.array(clusters.told.get("arriving", [True] * len(clusters)), np.bool_),
             reserved=self._reserved(first),
-            battery_wh=np.array([self._battery_wh(head) for head in self.heads], np.float64),
-            forecast=np.array([bool(horizon) and head.units_on is None for head in self.heads], np.bool_),
+            battery_wh=self._battery_wh(),
+            forecast=self._forecast(),
             on=self._units_on(),
             supply_w=1000.0 * self._ahead("supply_kw", 0.0),
             carbon=self._ahead("carbon_g_per_kwh", self._usual_carbon()),
@@ -296,14 +298,13 @@ class _Snapper:
         )
 
     def _reserved(self, first: IntArray) -> IntArray:
-        found = np.full(len(self.heads), -1)
-        for c, head in enumerate(self.heads):
-            if head.reserved is not None:
-                ids = self.jobs.ids[first[c] : first[c + 1]].tolist()
-                if head.reserved not in ids:
-                    problem = f"job {head.reserved!r} is larger than the cluster"
-                    _refuse(f"{self.jobs.where[c]}reserved", problem, "leave it out")
-                found[c] = ids.index(head.reserved)
+        found = np.full(len(self.clusters), -1)
+        for c, name in self.clusters.given("reserved"):
+            ids = self.jobs.ids[first[c] : first[c + 1]].tolist()
+            if name not in ids:
+                problem = f"job {name!r} is larger than the cluster"
+                _refuse(f"{self.clusters.where[c]}reserved", problem, "leave it out")
+            found[c] = ids.index(name)
         return found
 
     def _keys(self, submit: IntArray, requested: IntArray) -> FloatArray:
@@ -311,12 +312,22 @@ class _Snapper:
         jobs = JobTable.build(submit=submit, runtime=requested, demand=demand, qos=qos, requested=requested)
         return static_keys(self.site.order, jobs, self.units, 0, effective_prices(self.site.scenario))
 
-    def _battery_wh(self, head: Cluster) -> float:
+    def _battery_wh(self) -> FloatArray:
+        """(cluster,) level of the battery."""
         power = self.site.scenario.power
-        if power is None or power.battery is None:
-            return 0.0
-        level = power.battery.initial * power.battery.capacity_kwh
-        return 1000.0 * (level if head.battery_kwh is None else head.battery_kwh)
+        found = np.zeros(len(self.clusters))
+        if power is not None and power.battery is not None:
+            found += power.battery.initial * power.battery.capacity_kwh
+            for c, level in self.clusters.given("battery_kwh"):
+                found[c] = level
+        return 1000.0 * found
+
+    def _forecast(self) -> NDArray[np.bool_]:
+        """(cluster,) whether units on follow from the supply."""
+        found = np.full(len(self.clusters), self.site.horizon > 0)
+        for c, _ in self.clusters.given("units_on"):
+            found[c] = False
+        return found
 
     def _usual_carbon(self) -> float:
         power = self.site.scenario.power
@@ -324,17 +335,15 @@ class _Snapper:
 
     def _ahead(self, name: str, usual: float) -> FloatArray:
         """(cluster, tick) of a forecast; the last stands for all later ones."""
-        found = np.full((len(self.heads), self.site.horizon), usual)
-        for row, head in zip(found, self.heads, strict=True):
-            given = getattr(head, name)
-            if given is not None:
-                row[:] = _made_up(given, len(row))
+        found = np.full((len(self.clusters), self.site.horizon), usual)
+        for c, given in self.clusters.given(name):
+            found[c] = _made_up(given, self.site.horizon)
         return found
 
     def _units_on(self) -> NDArray[np.int32]:
-        found = np.zeros((len(self.heads), len(self.units), self.site.horizon), np.int32)
-        for c, head in enumerate(self.heads if self.site.horizon else ()):
-            for r, row in enumerate(head.units_on or ()):
+        found = np.zeros((len(self.clusters), len(self.units), self.site.horizon), np.int32)
+        for c, rows in self.clusters.given("units_on"):
+            for r, row in enumerate(rows):
                 found[c, r] = _made_up(row, self.site.horizon)
         return found
 

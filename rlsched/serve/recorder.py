@@ -28,6 +28,9 @@ LATENCIES_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 LATELY = 300
 """Decided states that are kept to be shown, of each cluster."""
 
+AT_ONCE = 32
+"""Of these, that a request may add: whoever sends more of a cluster at once plays something again."""
+
 LATELY_JOBS = 50_000
 """Jobs in these: of large clusters fewer states are kept."""
 
@@ -240,19 +243,20 @@ class News:
             counted all the same.
         """
         now, dropped = time.time(), 0
-        to_come = Counter([head.cluster for head in sent.heads])
-        for k, (head, answer) in enumerate(zip(sent.heads, answers, strict=True)):
-            lately = self.clusters.get(head.cluster)
+        names = sent.clusters.told.get("cluster", ["default"] * len(answers))
+        to_come = Counter(names)
+        for k, (name, answer) in enumerate(zip(names, answers, strict=True)):
+            lately = self.clusters.get(name)
             if lately is None:
                 if self._most is None and len(self.clusters) >= CLUSTERS:
                     del self.clusters[next(iter(self.clusters))]  # as the ledger would
                 lately = Lately()
-                self.clusters[head.cluster] = lately
+                self.clusters[name] = lately
             lately.count(answer)
-            to_come[head.cluster] -= 1
-            if self._most is None and to_come[head.cluster] >= LATELY:
+            to_come[name] -= 1
+            if self._most is None and to_come[name] >= AT_ONCE:
                 self.kept += 1
-                continue  # those that are to come would push it out
+                continue
             one = Noted(now, policy.name, policy.version, sent.state(k), answer)
             jobs = _jobs(one)
             if self._most is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -55,12 +55,44 @@ class Listed(NamedTuple):
     told: Mapping[str, Sequence[Any]]
 
 
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """What is told of clusters beside their jobs.
+
+    Attributes:
+        where: (cluster,) what stands before its fields in messages.
+        told: field of `Cluster` -> (cluster,) values; those that are left out of all are not there.
+    """
+
+    where: Sequence[str]
+    told: Mapping[str, Sequence[Any]]
+
+    @cached_property
+    def now(self) -> IntArray:
+        """(cluster,) seconds."""
+        return np.array(self.told["now"], np.int64)
+
+    def given(self, name: str) -> list[tuple[int, Any]]:
+        """Which clusters say something of a field that may be left out, and what."""
+        return [(c, value) for c, value in enumerate(self.told.get(name, ())) if value is not None]
+
+    def of(self, rows: Sequence[int]) -> Clusters:
+        """These."""
+        if len(rows) == len(self.where):
+            return self
+        told = {name: [column[k] for k in rows] for name, column in self.told.items()}
+        return Clusters([self.where[k] for k in rows], told)
+
+    def __len__(self) -> int:
+        return len(self.where)
+
+
 class Sent(Protocol):
     """Clusters in the order in which they were sent."""
 
     @property
-    def heads(self) -> Sequence[Cluster]:
-        """(cluster,) at least without their jobs."""
+    def clusters(self) -> Clusters:
+        """All that is told of them beside their jobs."""
 
     @property
     def where(self) -> Sequence[str]:
@@ -78,17 +110,24 @@ class States:
     """State by state; see `Sent`.
 
     Attributes:
-        heads: with their jobs.
+        states: one of each.
         where: see `Sent`.
     """
 
-    heads: Sequence[ClusterState]
+    states: Sequence[ClusterState]
     where: Sequence[str]
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """See `Sent`."""
+        told = {name: [getattr(state, name) for state in self.states] for name in HEAD}
+        given = {name: told[name] for name in HEAD if any(value is not None for value in told[name])}
+        return Clusters(self.where, given)
 
     def listed(self) -> Iterator[Listed]:
         """See `Sent`; no line of Python is run for a job, since batches wait for this."""
         for name, kind in LISTS.items():
-            lists: list[Sequence[Struct]] = [getattr(state, name) for state in self.heads]
+            lists: list[Sequence[Struct]] = [getattr(state, name) for state in self.states]
             flat = [*chain.from_iterable(map(astuple, chain.from_iterable(lists)))]
             names = kind.__struct_fields__
             told = {field: flat[k :: len(names)] for k, field in enumerate(names)}
@@ -96,13 +135,13 @@ class States:
 
     def state(self, k: int) -> ClusterState:
         """See `Sent`."""
-        return self.heads[k]
+        return self.states[k]
 
     @classmethod
     def joined(cls, parts: Sequence[States]) -> States:
         """One after the other."""
-        heads = [state for part in parts for state in part.heads]
-        return cls(heads, [place for part in parts for place in part.where])
+        states = [state for part in parts for state in part.states]
+        return cls(states, [place for part in parts for place in part.where])
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +169,10 @@ class Table:
                 _check(jobs, kind.__struct_fields__, sum(jobs.jobs), f"columns.{name}", "jobs")
 
     @cached_property
-    def heads(self) -> Sequence[Cluster]:
+    def clusters(self) -> Clusters:
         """See `Sent`."""
-        told = {name: column for name in HEAD if (column := getattr(self.columns, name)) is not None}
-        return [Cluster(**dict(zip(told, row, strict=True))) for row in zip(*told.values(), strict=True)]
+        given = {name: getattr(self.columns, name) for name in HEAD}
+        return Clusters(self.where, {name: column for name, column in given.items() if column is not None})
 
     def listed(self) -> Iterator[Listed]:
         """See `Sent`."""
@@ -148,23 +187,27 @@ class Table:
 
     def state(self, k: int) -> ClusterState:
         """See `Sent`."""
-        head = self.heads[k]
-        lists: dict[str, Any] = {name: self._jobs(name, k) for name in LISTS}
-        return ClusterState(**{name: getattr(head, name) for name in HEAD}, **lists)
-
-    def _jobs(self, name: str, k: int) -> list[Job]:
-        jobs: Jobs | None = getattr(self.columns, name)
-        if jobs is None:
-            return []
-        begin, end = self._bounds[name][k : k + 2]
-        told = {field: column[begin:end] for field, column in _told(jobs, LISTS[name]).items()}
-        return [LISTS[name](**dict(zip(told, row, strict=True))) for row in zip(*told.values(), strict=True)]
+        lists: dict[str, Any] = {}
+        for name, (kind, columns, bounds) in self._lists.items():
+            jobs = slice(bounds[k], bounds[k + 1])
+            # Of what is left out of all there is no end; a column of what is told ends it.
+            given = [column if isinstance(column, repeat) else column[jobs] for column in columns]
+            lists[name] = [*map(kind, *given)]
+        head: dict[str, Any] = {name: column[k] for name, column in self.clusters.told.items()}
+        return ClusterState(**head, **lists)
 
     @cached_property
-    def _bounds(self) -> dict[str, list[int]]:
-        """Where the jobs of each cluster begin and end, in each list."""
-        given = {name: getattr(self.columns, name) for name in LISTS}
-        return {name: [*accumulate(jobs.jobs, initial=0)] for name, jobs in given.items() if jobs is not None}
+    def _lists(self) -> dict[str, tuple[type[Job], list[Any], list[int]]]:
+        """Of those that are told: what they hold, all its fields, and where each cluster's jobs begin."""
+        found: dict[str, tuple[type[Job], list[Any], list[int]]] = {}
+        for name, kind in LISTS.items():
+            jobs: Jobs | None = getattr(self.columns, name)
+            if jobs is not None:
+                told = _told(jobs, kind)
+                usual = {field.name: repeat(field.default) for field in fields(kind)}
+                columns = [told.get(field, usual[field]) for field in kind.__struct_fields__]
+                found[name] = kind, columns, [*accumulate(jobs.jobs, initial=0)]
+        return found
 
 
 def _told(jobs: Jobs, kind: type[Job]) -> dict[str, Sequence[Any]]:

@@ -97,7 +97,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
         live = np.flatnonzero(~(sim.terminated | sim.truncated))
         told = [describe(sim, env, episodes[env].jobs) for env in live]
         for batch in chosen.read(States(told, [""] * len(told))):
-            still = chosen._by_policy.of(batch.units, batch.most_jobs, len(batch.heads))
+            still = chosen._by_policy.of(batch.units, batch.most_jobs, len(batch.clusters))
             still.load(batch.read.shot)
             for k, row in enumerate(batch.rows):
                 assert (still.obs[k][seen] == sim.obs[live[row]][seen]).all()

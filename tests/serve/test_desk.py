@@ -395,8 +395,9 @@ def told_of(cluster: str, jobs: int = 1) -> tuple[ClusterState, Answer]:
 
 
 def note(news: News, *told: tuple[ClusterState, Answer]) -> int:
-    states, answers = zip(*told, strict=True)
-    return news.note(PolicyName("hpc", "0af"), States(states, [""] * len(states)), answers)
+    """Each asked by itself."""
+    policy = PolicyName("hpc", "0af")
+    return sum(news.note(policy, States([state], [""]), [answer]) for state, answer in told)
 
 
 def test_what_nobody_is_told_of_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,13 +446,13 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
     )
     news = News(None)
     note(news, *[(state, answer), told_of("another")] * 2)
-    told = news.clusters[state.cluster].noted[0]
+    (told, _) = news.clusters[state.cluster].noted
     assert (told.policy, told.version, told.state, told.answer) == ("hpc", "0af", state, answer)
     found = unpacked(packed(news.clusters))
     assert found.keys() == news.clusters.keys()
     for name, lately in news.clusters.items():
         assert vars(found[name]) | {"noted": 2} == vars(lately) | {"noted": len(lately.noted)}
-    for one in found[state.cluster].noted:
+    for one, told in zip(found[state.cluster].noted, news.clusters[state.cluster].noted, strict=True):
         assert "explain" not in to_builtins(one)["state"]
         for name in state.__struct_fields__:
             assert getattr(one.state, name) == getattr(state, name), name
