@@ -74,24 +74,30 @@ class Writer:
             text = self._text(value)
             yield path, self._encoded(text)
 
-    def _of(self, schema: dict[str, Any], depth: int) -> Any:
-        """A value as a schema has it."""
+    def _of(self, schema: dict[str, Any], depth: int, length: int | None = None) -> Any:
+        """A value as a schema has it; a list of that length."""
         rng = self._rng
         if "$ref" in schema:
             return self._of(self._schemas[schema["$ref"].rsplit("/", 1)[1]], depth + 1)
         if "anyOf" in schema:
-            return self._of(rng.choice(schema["anyOf"]), depth)
+            return self._of(rng.choice(schema["anyOf"]), depth, length)
         kind = schema.get("type")
         if kind == "object":
-            wanted = schema.get("required", [])
-            return {
-                name: self._of(part, depth)
-                for name, part in schema.get("properties", {}).items()
+            wanted, parts = schema.get("required", []), schema.get("properties", {})
+            jobs = rng.randrange(3)
+            # Columns are of one cluster, and of its jobs: lists of other lengths say nothing.
+            clusters = 1 if parts.get("now", {}).get("type") == "array" else None
+            length = jobs if "jobs" in parts else clusters
+            found = {
+                name: self._of(part, depth, length)
+                for name, part in parts.items()
                 if name in wanted or rng.random() < 0.4
             }
+            return found | {"jobs": [jobs]} if "jobs" in parts else found
         if kind == "array":
-            least = schema.get("minItems", 0)
-            return [self._of(schema["items"], depth) for _ in range(least + rng.randrange(3))]
+            if length is None:
+                length = schema.get("minItems", 0) + rng.randrange(3)
+            return [self._of(schema["items"], depth) for _ in range(length)]
         if kind == "integer":
             return schema.get("minimum", 0) + rng.choice((0, 1, 60, 3600, rng.randrange(10**6)))
         if kind == "number":

@@ -9,11 +9,16 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import fields
 
 from rlsched.serve.http import describe
 from rlsched.serve.recorder import summed
+from rlsched.serve.schema import BatchRequest, Cluster, ClusterColumns, ClusterState
+from rlsched.serve.sent import LISTS, TURNED, turned
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import Tokens
 
@@ -66,6 +71,101 @@ def test_what_is_served_is_told(service: Service) -> None:
     assert [len(policy["units"]) for policy in told["policies"]] == [1, 2]
     assert service.ask("/healthz").body == b"ok\n"
     assert service.ask("/readyz").body == b"ready\n"
+
+
+def as_columns(*states: dict[str, Any]) -> ClusterColumns:
+    return turned([msgspec.convert(state, ClusterState) for state in states])
+
+
+def test_columns_say_what_states_say(service: Service, hpc: Path) -> None:
+    state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
+    east = state | {"cluster": "east"}
+    states = [east, state | {"waiting": [], "cluster": "south"}, east | {"now": state["now"] + 60}] * 9
+    for explain in (False, True):
+        rows = service.ask("/v1/decisions:batch", {"states": states, "explain": explain})
+        body = msgspec.to_builtins(BatchRequest(columns=as_columns(*states), explain=explain))
+        columns = service.ask("/v1/decisions:batch", body)
+        assert (columns.status, columns.json) == (200, rows.json)
+    shown = service.ledger.book
+    service.ledger.tell()
+    for cluster in ("east", "south"):
+        noted = [*shown.shown(cluster).lately.noted]
+        assert len(noted) == {"east": 4 * 18, "south": 4 * 9}[cluster]
+        # Of rows, and of columns in the same order.
+        assert [one.state for one in noted[: len(noted) // 4]] == [
+            one.state for one in noted[-len(noted) // 4 :]
+        ]
+
+
+def test_columns_have_the_fields_of_rows() -> None:
+    """So that what is added to one is not forgotten in the other."""
+    pairs = [
+        (Cluster, ClusterColumns, set(LISTS)),
+        *((LISTS[name], TURNED[k], {"jobs"}) for k, name in enumerate(LISTS)),
+    ]
+    for rows, columns, more in pairs:
+        assert {*columns.__struct_fields__} == {*rows.__struct_fields__} | more
+        needed = [{field.name for field in fields(kind) if field.required} for kind in (rows, columns)]
+        assert needed[0] == needed[1] - more
+
+
+COLUMNS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"now": [1, 2], "arriving": [True]}, "columns.arriving: 1 entries for 2 clusters; send one for each"),
+    (
+        {
+            "now": [1],
+            "waiting": {"jobs": [1, 0], "id": [1], "submit": [0], "requested": [1], "demand": [[1]]},
+        },
+        "columns.waiting.jobs: 2 entries for 1 clusters",
+    ),
+    (
+        {
+            "now": [1, 1],
+            "waiting": {"jobs": [2, 1], "id": [1], "submit": [0], "requested": [1], "demand": [[1]]},
+        },
+        "columns.waiting.id: 1 entries for 3 jobs",
+    ),
+    (
+        {
+            "now": [5, 5],
+            "waiting": {"jobs": [0, 1], "id": [1], "submit": [6], "requested": [1], "demand": [[1]]},
+        },
+        "columns, cluster 1: waiting[0].submit: of job 1 is later than now",
+    ),
+    ({"now": []}, "columns.now: Expected `array` of length >= 1"),
+    ({"now": [1] * 65}, "columns.now: 65 of them; send at most 64"),
+    ({"now": [1], "units": [[0]]}, "columns, cluster 0: units: value [0]"),
+    ({"now": [1], "unit": [[1]]}, "columns: Object contains unknown field `unit`; did you mean 'units'?"),
+    (
+        {"now": [1], "waiting": {"jobs": [0], "walltime": []}},
+        "columns.waiting: Object contains unknown field `walltime`; use some of jobs, id, submit,",
+    ),
+    (
+        {
+            "now": [1],
+            "running": {"jobs": [1], "id": [1], "demand": [[1]], "start": [-1], "expected_end": [5]},
+        },
+        "columns.running.start[0]: Expected `int` >= 0",
+    ),
+)
+
+
+@pytest.mark.parametrize(("columns", "line"), COLUMNS)
+def test_what_is_wrong_with_columns_is_said_in_one_line(
+    service: Service, columns: dict[str, Any], line: str
+) -> None:
+    reply = service.ask("/v1/decisions:batch", {"columns": columns})
+    assert reply.status == 422
+    assert reply.json["error"].startswith(line)
+
+
+def test_a_batch_is_of_states_or_of_columns(service: Service, hpc: Path) -> None:
+    for body, line in (
+        ({}, "states: are missing; send some, or columns"),
+        ({"states": [{"now": 1}], "columns": {"now": [1]}}, "columns: stand beside states; send one of them"),
+    ):
+        reply = service.ask("/v1/decisions:batch", body)
+        assert (reply.status, reply.json["error"]) == (422, line)
 
 
 @pytest.mark.parametrize(
