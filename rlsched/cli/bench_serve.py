@@ -107,8 +107,8 @@ def measure(
             f"batches of {BATCH} as columns": [BatchRequest(columns=turned(turn)) for turn in turns],
         }
         bodies = {
-            case: [_written(room / f"many-{len(case)}-{k}.json", body) for k, body in enumerate(found)]
-            for case, found in batches.items()
+            case: [_written(room / f"many-{number}-{k}.json", body) for k, body in enumerate(found)]
+            for number, (case, found) in enumerate(batches.items())
         }
         for count in replicas:
             with running(["-m", "rlsched", "serve", str(folder), "--replicas", str(count)], room) as service:

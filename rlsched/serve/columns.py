@@ -51,7 +51,8 @@ class Columns:
         start: (job,) of one that runs; else 0.
         expected_end: (job,) likewise.
         qos: (job,)
-        demand: (job, resource) units.
+        demand: (job, resource) units; 0 where it has `entries` of another cluster.
+        entries: (job,) of its demand, as it was sent.
         queue_at_submit: (job,) or `NOT_GIVEN`, as the next two.
         work_at_submit: (job,)
         free_at_submit: (job,)
@@ -71,6 +72,7 @@ class Columns:
     expected_end: IntArray
     qos: FloatArray
     demand: DemandArray
+    entries: IntArray
     queue_at_submit: IntArray
     work_at_submit: IntArray
     free_at_submit: IntArray
@@ -81,24 +83,13 @@ class Columns:
 
         Args:
             sent: the clusters.
-            resources: that a demand must have.
-
-        Raises:
-            BadInputError: a demand is one of another cluster.
+            resources: of each demand; what has others is told by its `entries`.
         """
-        lists = [*sent.listed()]
         parts = [
             _part(listed, k, place, resources)
-            for k, (listed, place) in enumerate(zip(lists, PLACES.values(), strict=True))
+            for k, (listed, place) in enumerate(zip(sent.listed(), PLACES.values(), strict=True))
         ]
-        jobs = cls(sent.where, **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
-        short = jobs.demand[:, 0] < 0
-        if short.any():
-            row = int(short.argmax())
-            demands = [*chain.from_iterable(listed.told["demand"] for listed in lists)]
-            problem = f"{len(demands[row])} entries for {resources} resources"
-            jobs.refuse(row, "demand", problem, "send one for each")
-        return jobs
+        return cls(sent.where, **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     @property
     def first(self) -> IntArray:
@@ -118,15 +109,20 @@ class Columns:
         np.add.at(found, self.whose[running], self.demand[running])
         return found
 
-    def of_clusters(self, rows: Sequence[int]) -> Columns:
-        """The jobs of these clusters."""
-        if len(rows) == len(self.where):
-            return self
-        turn = np.full(len(self.where), NOT_GIVEN)
-        turn[rows] = np.arange(len(rows))
-        whose = turn[self.whose]
-        there = whose != NOT_GIVEN
-        return replace(self.take(there), where=[self.where[k] for k in rows], whose=whose[there])
+    def split(self, parts: Sequence[Sequence[int]]) -> list[Columns]:
+        """The jobs of these clusters, and of those, and so on: each cluster is in one part."""
+        if len(parts) == 1:
+            return [self]
+        whose, part_of = np.empty((2, len(self.where)), np.int64)
+        for k, rows in enumerate(parts):
+            whose[rows], part_of[rows] = np.arange(len(rows)), k
+        order = np.argsort(part_of[self.whose], kind="stable")
+        ends = np.bincount(part_of[self.whose], minlength=len(parts)).cumsum().tolist()
+        found = []
+        for rows, (begin, end) in zip(parts, pairwise([0, *ends]), strict=True):
+            jobs = self.take(order[begin:end])
+            found.append(replace(jobs, where=[self.where[k] for k in rows], whose=whose[jobs.whose]))
+        return found
 
     def with_running(
         self, clusters: IntArray, name: Id, demand: IntArray, start: IntArray, long_s: int
@@ -136,7 +132,8 @@ class Columns:
         Args:
             clusters: (job,) whose it is.
             name: of all of them.
-            demand: (job, resource) units.
+            demand: (job, resource) units; 0 where it has `entries` of another cluster.
+        entries: (job,) of its demand, as it was sent.
             start: (job,) when they were submitted and started.
             long_s: how long they take.
         """
@@ -156,6 +153,7 @@ class Columns:
             "expected_end": start + long_s,
             "qos": np.ones(many),
             "demand": demand.astype(self.demand.dtype),
+            "entries": zeros + demand.shape[1],
             "queue_at_submit": unknown,
             "work_at_submit": unknown,
             "free_at_submit": unknown,
@@ -170,15 +168,10 @@ class Columns:
 
         Args:
             queued: jobs that wait stand in the order of their submit times, not in that of their lists.
-
-        Raises:
-            BadInputError: a job stands there twice.
         """
         turn = TURN[self.place]
         by_submit = np.where(self.place == WAITING, self.submit, 0) if queued else turn
-        jobs = self.take(np.lexsort((by_submit, turn, self.whose)))
-        jobs._check_names()
-        return jobs
+        return self.take(np.lexsort((by_submit, turn, self.whose)))
 
     def take(self, rows: IntArray | NDArray[np.bool_]) -> Columns:
         """These jobs, in this order."""
@@ -190,7 +183,25 @@ class Columns:
         at = f"{self.where[self.whose[row]]}{NAMES[self.listed[row]]}[{self.within[row]}].{field}"
         raise BadInputError(at, f"of job {self.ids[row]!r} {problem}", remedy)
 
-    def _check_names(self) -> None:
+    def check_demands(self) -> None:
+        """What must hold of demands before anything is made of them.
+
+        Raises:
+            BadInputError: one is of a cluster with other resources.
+        """
+        resources = self.demand.shape[1]
+        short = self.entries != resources
+        if short.any():
+            row = int(short.argmax())
+            problem = f"{self.entries[row]} entries for {resources} resources"
+            self.refuse(row, "demand", problem, "send one for each")
+
+    def check_names(self) -> None:
+        """What must hold of names, where jobs are in turn.
+
+        Raises:
+            BadInputError: a job stands there twice.
+        """
         ids = self.ids.tolist()
         for c, (begin, end) in enumerate(pairwise(self.first.tolist())):
             if len({*ids[begin:end]}) < end - begin:
@@ -246,11 +257,12 @@ class Columns:
 
 
 def _part(listed: Listed, number: int, place: int, resources: int) -> dict[str, NDArray[Any]]:
-    """Columns of the jobs of one list; a demand of another length begins with -1."""
+    """Columns of the jobs of one list."""
     told, sizes = listed.told, listed.counts
     count = int(sizes.sum())
     begins = sizes.cumsum() - sizes
     start, expected_end = _column(told, "start", count), _column(told, "expected_end", count)
+    demand, entries = _demands(told["demand"], resources)
     placed = np.full(count, place, np.int8)
     if any(told.get("ready", ())):
         placed[np.fromiter(told["ready"], np.bool_, count)] = READY
@@ -267,20 +279,25 @@ def _part(listed: Listed, number: int, place: int, resources: int) -> dict[str, 
         "start": start,
         "expected_end": expected_end,
         "qos": np.fromiter(told["qos"], np.float64, count) if "qos" in told else np.ones(count),
-        "demand": _demands(told["demand"], resources),
+        "demand": demand,
+        "entries": entries,
         "queue_at_submit": _column(told, "queue_at_submit", count, NOT_GIVEN),
         "work_at_submit": _column(told, "work_at_submit", count, NOT_GIVEN),
         "free_at_submit": _column(told, "free_at_submit", count, NOT_GIVEN),
     }
 
 
-def _demands(demands: Sequence[Sequence[int]], resources: int) -> DemandArray:
-    """(job, resource) where all have so many entries; of the others the first is -1."""
+def _demands(demands: Sequence[Sequence[int]], resources: int) -> tuple[DemandArray, IntArray]:
+    """(job, resource), 0 of those that have other entries; and (job,) how many they have."""
+    count = len(demands)
     if set(map(len, demands)) <= {resources}:
         flat: Iterable[int] = chain.from_iterable(demands)
-        return np.fromiter(flat, np.int32, len(demands) * resources).reshape(len(demands), resources)
-    fits = np.fromiter(map(len, demands), np.int64, len(demands)) == resources
-    return np.repeat(np.where(fits, 0, -1).astype(np.int32)[:, None], resources, axis=1)
+        units = np.fromiter(flat, np.int32, count * resources).reshape(count, resources)
+        return units, np.full(count, resources, np.int64)
+    entries = np.fromiter(map(len, demands), np.int64, count)
+    none = [0] * resources
+    fitting = [demand if len(demand) == resources else none for demand in demands]
+    return np.array(fitting, np.int32), entries
 
 
 def _column(

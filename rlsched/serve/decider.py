@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
@@ -192,7 +192,7 @@ class Decider:
     ) -> None:
         self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
         self.units = np.array(units, np.int64)
-        self.site = Site.of(policy.scenario, policy.num_resources, max_jobs, heuristic.order)
+        self.site = Site.of(policy.scenario, policy.num_resources, heuristic.order)
         self._by_policy = Rooms(policy.scenario, None)
         self._by_order = Rooms(heuristic.scenario(policy.scenario), heuristic.core)
 
@@ -200,30 +200,39 @@ class Decider:
         """Another one like this one."""
         return Decider(self.policy, self.units.tolist(), self.heuristic, self.max_jobs)
 
-    def read(self, sent: Sent) -> Iterator[Batch]:
+    def read(self, sent: Sent) -> list[Batch]:
         """Check clusters, and put those together that can be decided about side by side.
 
         Raises:
             BadInputError: one means nothing.
         """
-        clusters, jobs = sent.clusters, Columns.of(sent, self.site.num_resources)
-        found: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
+        clusters, counts = sent.clusters, sent.counts.sum(axis=0).tolist()
         units_of = dict(clusters.given("units"))
-        for k, count in enumerate(jobs.counts.tolist()):
+        found: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
+        for k, count in enumerate(counts):
+            if count > self.max_jobs:
+                raise BadInputError(
+                    f"{sent.where[k]}waiting", f"{count} jobs in all", f"send at most {self.max_jobs}"
+                )
             size = max(LEAST_ROOM, 1 << count.bit_length())
             found.setdefault((tuple(units_of[k]) if k in units_of else None, size), []).append(k)
         if len({units for units, _ in found}) > SIZES:
-            problem = f"clusters of more than {SIZES} different sizes"
-            raise BadInputError("states", problem, "send those of a size together")
+            at = f"{sent.where[next(iter(units_of))]}units"
+            problem = f"is one of more than {SIZES} different ones"
+            raise BadInputError(at, problem, "send clusters of a size together")
+        parts: list[list[int]] = []
+        units: list[IntArray] = []
         for (given, size), rows in found.items():
-            units = self._units_of(given, sent.where[rows[0]])
             envs = envs_of(size)
-            for begin in range(0, len(rows), envs):
-                part = rows[begin : begin + envs]
-                chosen = clusters.of(part)
-                yield Batch(
-                    part, chosen, units, read_states(self.site, chosen, jobs.of_clusters(part), units)
-                )
+            more = [rows[begin : begin + envs] for begin in range(0, len(rows), envs)]
+            parts += more
+            units += [self._units_of(given, sent.where[rows[0]])] * len(more)
+        jobs = Columns.of(sent, self.site.num_resources).split(parts)
+        chosen = [clusters.of(part) for part in parts]
+        return [
+            Batch(part, some, there, read_states(self.site, some, theirs, there))
+            for part, some, there, theirs in zip(parts, chosen, units, jobs, strict=True)
+        ]
 
     def _units_of(self, given: tuple[int, ...] | None, where: str) -> IntArray:
         """Of a cluster, checked."""

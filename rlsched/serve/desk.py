@@ -125,7 +125,7 @@ def _together(
     first = asked[0]
     sent = first.sent
     if len(asked) > 1:
-        sent = States.joined([one.sent for one in asked if isinstance(one.sent, States)])
+        sent = States.joined([one.sent for one in asked])
     try:
         answers = answer(first.served, sent, explain=first.explain)
     except BadInputError as error:
@@ -189,9 +189,7 @@ class _Worker:
                 self._waiting.popleft()
                 continue
             count += len(one.sent.where)
-            alike = one.served is first.served and one.explain == first.explain
-            rows = isinstance(one.sent, States) and isinstance(first.sent, States)
-            if not (alike and rows) or count > TOGETHER:
+            if one.served is not first.served or one.explain != first.explain or count > TOGETHER:
                 break
             found.append(self._waiting.popleft())
         return found

@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 import rlsched
 from rlsched.errors import BadInputError
-from rlsched.serve.desk import BusyError, Desk
+from rlsched.serve.desk import TOGETHER, BusyError, Desk
 from rlsched.serve.engine import Served, by_name
 from rlsched.serve.page import page
 from rlsched.serve.recorder import Accounts, Ledger, LedgerAwayError
@@ -38,7 +38,7 @@ from rlsched.serve.schema import (
     DecisionRequest,
     Problem,
 )
-from rlsched.serve.sent import LISTS, TURNED, Sent, States, Table
+from rlsched.serve.sent import LISTS, TURNED, Places, Sent, States, Table
 from rlsched.serve.tokens import Tokens
 
 JSON = "application/json"
@@ -173,11 +173,13 @@ class Application:
         if problem:
             raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem)
         if columns is None:
-            return States(asked.states, _places(count))
+            return States(asked.states, Places("states", count))
         try:
-            return Table(columns, _places_in_columns(count))
+            table = Table(columns, Places("columns", count))
         except BadInputError as error:
             raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+        # Few clusters are decided about together with others that wait, state by state.
+        return table if count > TOGETHER else States.joined([table])
 
     async def _ask(self, served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
         with self._accounts.timed(served.name):
@@ -300,13 +302,16 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
     try:
         return decoder.decode(content)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
+        # What a client calls its fields is in the problem: the place is what comes last.
+        problem, _, place = str(error).rpartition(" - at `$")
+        if not problem:
+            problem, place = place, ""
         where = place.rstrip("`").lstrip(".") or "body"
         remedy = "see /openapi.json"
         if unknown := UNKNOWN.fullmatch(problem):
             path = FIELD.findall(place)
             parts = COLUMNS if path[:1] == ["columns"] else PARTS
-            remedy = suggested(unknown[1], parts[path[-1]] if path else decoder.type)
+            remedy = suggested(unknown[1], parts.get(path[-1], decoder.type) if path else decoder.type)
         raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; {remedy}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"body: {str(error) or 'nested too deeply'}" if content else "body: is empty"
@@ -320,16 +325,6 @@ def suggested(name: str, kind: type[msgspec.Struct]) -> str:
     close = get_close_matches(name.lower(), known, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     return f"{meant}use some of {', '.join(known)}"
-
-
-@cache
-def _places(count: int) -> tuple[str, ...]:
-    return tuple(f"states[{k}]." for k in range(count))
-
-
-@cache
-def _places_in_columns(count: int) -> tuple[str, ...]:
-    return tuple(f"columns, cluster {k}: " for k in range(count))
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

@@ -104,8 +104,8 @@ class ServiceLog:
                 LOG.error("%s %s is there no more: its decisions are in the journal only", name, version)
                 return None
             place = self._folder / f"{name}-{version[: VERSION_DIGITS // 2]}"
-            units, limit = served.decider.units.tolist(), self._config.limits.jobs
-            return Logbook(place, served.policy, units, served.decider.heuristic, limit)
+            units = served.decider.units.tolist()
+            return Logbook(place, served.policy, units, served.decider.heuristic)
         except (BadInputError, KeyError) as error:
             LOG.error("decisions of %s are in the journal only: %s", name, error)
             return None

@@ -104,20 +104,19 @@ class Logbook:
         policy: whose scenario says what is seen, done and earned.
         units: (resource,) of clusters that do not say theirs.
         heuristic: beside it.
-        max_jobs: of a cluster.
 
     Raises:
         BadInputError: a dataset of another kind is there, or another process writes it.
     """
 
     def __init__(
-        self, folder: Path, policy: TrainedPolicy, units: Sequence[int], heuristic: Heuristic, max_jobs: int
+        self, folder: Path, policy: TrainedPolicy, units: Sequence[int], heuristic: Heuristic
     ) -> None:
         self.folder, self.policy = folder, policy
         self.scenario = policy.scenario
         self._heuristic = str(heuristic)
         self._units = np.array(units, np.int64)
-        self._site = Site.of(policy.scenario, policy.num_resources, max_jobs, heuristic.order)
+        self._site = Site.of(policy.scenario, policy.num_resources, heuristic.order)
         self.shape = shape_of(policy.scenario, policy.num_resources)
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         self._longest = GAP_S // self._site.tick_s

@@ -36,23 +36,21 @@ class Site:
     Attributes:
         scenario: its decision rules, observations, prices and plant.
         num_resources: resource types.
-        max_jobs: of a cluster, running and waiting.
         order: of the heuristic beside it.
     """
 
     scenario: Scenario
     num_resources: int
-    max_jobs: int
     order: Priority
 
     @classmethod
-    def of(cls, scenario: Scenario, num_resources: int, max_jobs: int, order: str) -> Site:
+    def of(cls, scenario: Scenario, num_resources: int, order: str) -> Site:
         """By the name of the order.
 
         Raises:
             BadInputError: an unknown order.
         """
-        return cls(scenario, num_resources, max_jobs, priority(order))
+        return cls(scenario, num_resources, priority(order))
 
     @property
     def horizon(self) -> int:
@@ -107,6 +105,7 @@ def read_states(site: Site, clusters: Clusters, jobs: Columns, units: IntArray) 
     else:
         _check_now(site, clusters)
     _check_lists(site, jobs)
+    jobs.check_demands()
     now, free = clusters.now, clusters.given("free")
     there = np.broadcast_to(units, (len(clusters), len(units)))
     if free:
@@ -116,6 +115,7 @@ def read_states(site: Site, clusters: Clusters, jobs: Columns, units: IntArray) 
         there = units - missing
     jobs = jobs.in_turn(queued=not site.horizon)
     _check_reserved(clusters, jobs)
+    jobs.check_names()
     large = ((jobs.place == READY) | (jobs.place == WAITING)) & (jobs.demand > there[jobs.whose]).any(axis=1)
     too_large: list[list[TooLarge]] = [[] for _ in clusters.where]
     if large.any():
@@ -132,8 +132,9 @@ def _check_now(site: Site, clusters: Clusters) -> None:
     for c, free in clusters.given("free"):
         _check_length(site, free, f"{clusters.where[c]}free")
     for name in HORIZON_ONLY:
-        for c, _ in clusters.given(name):
-            _refuse_horizon(f"{clusters.where[c]}{name}")
+        for c, given in clusters.given(name):
+            if given:  # a battery of 0 kWh says as little as a list of nothing
+                _refuse_horizon(f"{clusters.where[c]}{name}")
     if site.scenario.decision.action_rule != "commit":
         problem = "means nothing to a policy that reserves nothing"
         _refuse_given(clusters, "reserved", problem, "leave it out")
@@ -175,13 +176,11 @@ def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str) -> N
 
 def _check_lists(site: Site, jobs: Columns) -> None:
     """What must hold of the lists of clusters, whatever stands in them."""
-    where, counts = jobs.where, jobs.counts
-    if (counts > site.max_jobs).any():
-        c = int((counts > site.max_jobs).argmax())
-        _refuse(f"{where[c]}waiting", f"{counts[c]} jobs in all", f"send at most {site.max_jobs}")
+    where = jobs.where
     if site.horizon:
         window = site.scenario.decision.window
-        ready = np.bincount(jobs.whose[jobs.place == READY], minlength=len(where))
+        pool = (jobs.place == READY) & (jobs.listed == NAMES.index("waiting"))
+        ready = np.bincount(jobs.whose[pool], minlength=len(where))
         if (ready > window).any():
             c = int((ready > window).argmax())
             problem = f"{ready[c]} jobs are ready, in a pool of {window}"

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_late
 from prometheus_client import Counter as Counted
 from prometheus_client.metrics_core import Metric
 
-from rlsched.serve.schema import Answer, ClusterState, DecisionRequest, PolicyName
+from rlsched.serve.schema import Answer, Cluster, ClusterState, DecisionRequest, PolicyName
 
 if TYPE_CHECKING:
     from rlsched.serve.sent import Sent
@@ -243,7 +243,8 @@ class News:
             counted all the same.
         """
         now, dropped = time.time(), 0
-        names = sent.clusters.told.get("cluster", ["default"] * len(answers))
+        names = sent.clusters.told.get("cluster", [Cluster(now=0).cluster] * len(answers))
+        counts = sent.counts.sum(axis=0).tolist()
         to_come = Counter(names)
         for k, (name, answer) in enumerate(zip(names, answers, strict=True)):
             lately = self.clusters.get(name)
@@ -257,16 +258,15 @@ class News:
             if self._most is None and to_come[name] >= AT_ONCE:
                 self.kept += 1
                 continue
-            one = Noted(now, policy.name, policy.version, sent.state(k), answer)
-            jobs = _jobs(one)
-            if self._most is None:
-                lately.keep(one)
-            elif self.kept < self._most and self._jobs + jobs <= TOLD_JOBS:
-                lately.noted.append(one)
-                self._jobs += jobs
-            else:
+            if self._most is not None and (self.kept >= self._most or self._jobs + counts[k] > TOLD_JOBS):
                 dropped += 1
                 continue
+            one = Noted(now, policy.name, policy.version, sent.state(k), answer)
+            if self._most is None:
+                lately.keep(one)
+            else:
+                lately.noted.append(one)
+                self._jobs += counts[k]
             self.kept += 1
         return dropped
 

@@ -8,7 +8,7 @@ for instance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -16,6 +16,9 @@ FAR = 1 << 40
 """Seconds, and unit-seconds, are below it: 34,000 years."""
 
 MANY = (1 << 31) - 1
+
+MOST = 10_000
+"""Clusters in a batch, whatever is set."""
 
 Seconds = Annotated[int, Meta(ge=0, lt=FAR, description="whole seconds")]
 Duration = Annotated[int, Meta(ge=1, lt=FAR, description="whole seconds")]
@@ -160,6 +163,14 @@ class DecisionRequest(ClusterState, frozen=True, kw_only=True):
     explain: bool = True
 
 
+Entry = TypeVar("Entry")
+Each = Annotated[list[Entry], Meta(max_length=MOST)]
+"""One of each cluster."""
+
+OfJobs = Annotated[list[Entry], Meta(max_length=2_000_000)]
+"""One of each job."""
+
+
 class RunningJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Jobs that run as columns.
 
@@ -167,76 +178,76 @@ class RunningJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
     that is left out is left out of all.
     """
 
-    jobs: list[Count]
-    id: list[JobId]
-    demand: list[Units]
-    start: list[Seconds]
-    expected_end: list[Seconds]
-    submit: list[Seconds | None] | None = None
-    requested: list[Duration | None] | None = None
-    qos: list[Share] | None = None
-    queue_at_submit: list[Count | None] | None = None
-    work_at_submit: list[Seconds | None] | None = None
-    free_at_submit: list[Count | None] | None = None
+    jobs: Each[Count]
+    id: OfJobs[JobId]
+    demand: OfJobs[Units]
+    start: OfJobs[Seconds]
+    expected_end: OfJobs[Seconds]
+    submit: OfJobs[Seconds | None] | None = None
+    requested: OfJobs[Duration | None] | None = None
+    qos: OfJobs[Share] | None = None
+    queue_at_submit: OfJobs[Count | None] | None = None
+    work_at_submit: OfJobs[Seconds | None] | None = None
+    free_at_submit: OfJobs[Count | None] | None = None
 
 
 class WaitingJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Jobs that wait as columns; see `RunningJobs` and `WaitingJob`."""
 
-    jobs: list[Count]
-    id: list[JobId]
-    submit: list[Seconds]
-    requested: list[Duration]
-    demand: list[Units]
-    qos: list[Share] | None = None
-    ran: list[Seconds] | None = None
-    ready: list[bool] | None = None
-    queue_at_submit: list[Count | None] | None = None
-    work_at_submit: list[Seconds | None] | None = None
-    free_at_submit: list[Count | None] | None = None
+    jobs: Each[Count]
+    id: OfJobs[JobId]
+    submit: OfJobs[Seconds]
+    requested: OfJobs[Duration]
+    demand: OfJobs[Units]
+    qos: OfJobs[Share] | None = None
+    ran: OfJobs[Seconds] | None = None
+    ready: OfJobs[bool] | None = None
+    queue_at_submit: OfJobs[Count | None] | None = None
+    work_at_submit: OfJobs[Seconds | None] | None = None
+    free_at_submit: OfJobs[Count | None] | None = None
 
 
 class PlannedJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Planned jobs as columns; see `RunningJobs` and `PlannedJob`."""
 
-    jobs: list[Count]
-    id: list[JobId]
-    submit: list[Seconds]
-    requested: list[Duration]
-    demand: list[Units]
-    at: list[Seconds]
-    qos: list[Share] | None = None
-    ran: list[Seconds] | None = None
+    jobs: Each[Count]
+    id: OfJobs[JobId]
+    submit: OfJobs[Seconds]
+    requested: OfJobs[Duration]
+    demand: OfJobs[Units]
+    at: OfJobs[Seconds]
+    qos: OfJobs[Share] | None = None
+    ran: OfJobs[Seconds] | None = None
 
 
 class ClusterColumns(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Many clusters as columns, which say the same as states, are a quarter as long and are read sooner.
 
     For every field of `ClusterState` a list with an entry for each of them, and their jobs one after the
-    other; a field that is left out is left out of all.
+    other; a field that is left out is left out of all. Where it is left out of some, they have its default.
     """
 
-    now: Annotated[list[Seconds], Meta(min_length=1, max_length=10_000)]
+    now: Annotated[list[Seconds], Meta(min_length=1, max_length=MOST)]
     running: RunningJobs | None = None
     waiting: WaitingJobs | None = None
     planned: PlannedJobs | None = None
     suspended: WaitingJobs | None = None
-    units: list[Units | None] | None = None
-    free: list[Units | None] | None = None
-    reserved: list[JobId | None] | None = None
-    arriving: list[bool] | None = None
-    units_on: list[UnitsOn | None] | None = None
-    supply_kw: list[Ahead | None] | None = None
-    carbon_g_per_kwh: list[Ahead | None] | None = None
-    battery_kwh: list[Amount | None] | None = None
-    cluster: list[Name] | None = None
-    memory: list[Memory | None] | None = None
+    units: Each[Units | None] | None = None
+    free: Each[Units | None] | None = None
+    reserved: Each[JobId | None] | None = None
+    arriving: Each[bool] | None = None
+    units_on: Each[UnitsOn | None] | None = None
+    supply_kw: Each[Ahead | None] | None = None
+    carbon_g_per_kwh: Each[Ahead | None] | None = None
+    battery_kwh: Each[Amount | None] | None = None
+    cluster: Each[Name] | None = None
+    memory: Each[Memory | None] | None = None
 
 
 class BatchRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Many clusters, each by itself, as states or as columns, and which policy is asked."""
+    """Many clusters, each by itself, and which policy is asked: either `states` or `columns`, not empty."""
 
-    states: Annotated[list[ClusterState], Meta(max_length=10_000)] = []
+    states: Annotated[list[ClusterState], Meta(max_length=MOST)] = []
     columns: ClusterColumns | None = None
     policy: Name | None = None
     explain: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 from msgspec import Struct
@@ -87,6 +87,32 @@ class Clusters:
         return len(self.where)
 
 
+class Places(Sequence[str]):
+    """What stands before the fields of clusters in messages, written where it is asked for.
+
+    Args:
+        name: of the list that they are in.
+        count: of clusters.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name, self._rows = name, range(count)
+
+    @overload
+    def __getitem__(self, k: int) -> str: ...
+
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, k: int | slice) -> str | Sequence[str]:
+        if isinstance(k, slice):
+            return [self[row] for row in self._rows[k]]
+        return f"{self._name}[{self._rows[k]}]."
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 class Sent(Protocol):
     """Clusters in the order in which they were sent."""
 
@@ -98,8 +124,12 @@ class Sent(Protocol):
     def where(self) -> Sequence[str]:
         """(cluster,) what stands before its fields in messages."""
 
+    @property
+    def counts(self) -> IntArray:
+        """(list, cluster) jobs, in the order of `LISTS`."""
+
     def listed(self) -> Iterator[Listed]:
-        """Jobs of all clusters, in the order of `LISTS`."""
+        """Jobs of all clusters, in the same order."""
 
     def state(self, k: int) -> ClusterState:
         """One of them."""
@@ -124,23 +154,28 @@ class States:
         given = {name: told[name] for name in HEAD if any(value is not None for value in told[name])}
         return Clusters(self.where, given)
 
+    @cached_property
+    def counts(self) -> IntArray:
+        """See `Sent`."""
+        return np.array([[len(getattr(state, name)) for state in self.states] for name in LISTS], np.int64)
+
     def listed(self) -> Iterator[Listed]:
         """See `Sent`; no line of Python is run for a job, since batches wait for this."""
-        for name, kind in LISTS.items():
+        for counts, (name, kind) in zip(self.counts, LISTS.items(), strict=True):
             lists: list[Sequence[Struct]] = [getattr(state, name) for state in self.states]
             flat = [*chain.from_iterable(map(astuple, chain.from_iterable(lists)))]
             names = kind.__struct_fields__
             told = {field: flat[k :: len(names)] for k, field in enumerate(names)}
-            yield Listed(np.fromiter(map(len, lists), np.int64, len(lists)), told)
+            yield Listed(counts, told)
 
     def state(self, k: int) -> ClusterState:
         """See `Sent`."""
         return self.states[k]
 
     @classmethod
-    def joined(cls, parts: Sequence[States]) -> States:
+    def joined(cls, parts: Sequence[Sent]) -> States:
         """One after the other."""
-        states = [state for part in parts for state in part.states]
+        states = [part.state(k) for part in parts for k in range(len(part.where))]
         return cls(states, [place for part in parts for place in part.where])
 
 
@@ -174,16 +209,21 @@ class Table:
         given = {name: getattr(self.columns, name) for name in HEAD}
         return Clusters(self.where, {name: column for name, column in given.items() if column is not None})
 
+    @cached_property
+    def counts(self) -> IntArray:
+        """See `Sent`."""
+        none = [0] * len(self.where)
+        given = [getattr(self.columns, name) for name in LISTS]
+        return np.array([none if jobs is None else jobs.jobs for jobs in given], np.int64)
+
     def listed(self) -> Iterator[Listed]:
         """See `Sent`."""
-        for name, kind in LISTS.items():
+        for counts, (name, kind) in zip(self.counts, LISTS.items(), strict=True):
             jobs: Jobs | None = getattr(self.columns, name)
             if jobs is None:
-                yield Listed(
-                    np.zeros(len(self.where), np.int64), {field: () for field in kind.__struct_fields__}
-                )
+                yield Listed(counts, {field: () for field in kind.__struct_fields__})
             else:
-                yield Listed(np.array(jobs.jobs, np.int64), _told(jobs, kind))
+                yield Listed(counts, _told(jobs, kind))
 
     def state(self, k: int) -> ClusterState:
         """See `Sent`."""
@@ -225,7 +265,13 @@ def _check(columns: Struct, names: Sequence[str], count: int, at: str, things: s
 
 
 def turned(states: Sequence[ClusterState]) -> ClusterColumns:
-    """States as columns; fields that are at their default in all are left out."""
+    """States as columns; fields that are at their default in all are left out.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not states:
+        raise ValueError("no states to turn into columns")
     lists: dict[str, Any] = {}
     for (name, kind), turn in zip(LISTS.items(), TURNED, strict=True):
         found: list[Sequence[Job]] = [getattr(state, name) for state in states]

@@ -41,7 +41,7 @@ from rlsched.serve.schema import (
     RunningJob,
     WaitingJob,
 )
-from rlsched.serve.sent import States
+from rlsched.serve.sent import Places, States, Table, turned
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import read_tokens
 
@@ -371,7 +371,7 @@ def test_one_state_that_cannot_be_written_is_counted_and_the_others_are(
 
 def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: Path) -> None:
     served = service.engine.find(None)
-    book = Logbook(tmp_path / "b", served.policy, [256], served.decider.heuristic, 1000)
+    book = Logbook(tmp_path / "b", served.policy, [256], served.decider.heuristic)
     some = noted_of(service, hpc, 4)
     later = [
         msgspec.structs.replace(one, state=msgspec.structs.replace(one.state, now=one.state.now + 2**34))
@@ -422,6 +422,10 @@ def test_what_a_log_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
         "a": (8, 8),
         "b": (2, 5),
     }
+    columns = Table(turned([told_of("c")[0]] * 12), Places("columns", 12))
+    news = News(10)
+    assert news.note(PolicyName("hpc", "0af"), columns, [told_of("c")[1]] * 12) == 2
+    assert [one.state for one in news.clusters["c"].noted] == [told_of("c")[0]] * 10
     monkeypatch.setattr(recorder, "TOLD_JOBS", 1000)
     news = News(10)
     assert note(news, *[told_of("a", 400)] * 3) == 1

@@ -15,8 +15,9 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
+from rlsched.serve.decider import Batch, Course
 from rlsched.serve.http import describe
-from rlsched.serve.recorder import summed
+from rlsched.serve.recorder import AT_ONCE, summed
 from rlsched.serve.schema import BatchRequest, Cluster, ClusterColumns, ClusterState
 from rlsched.serve.sent import LISTS, TURNED, turned
 from rlsched.serve.settings import ServeConfig
@@ -130,11 +131,11 @@ COLUMNS: tuple[tuple[dict[str, Any], str], ...] = (
             "now": [5, 5],
             "waiting": {"jobs": [0, 1], "id": [1], "submit": [6], "requested": [1], "demand": [[1]]},
         },
-        "columns, cluster 1: waiting[0].submit: of job 1 is later than now",
+        "columns[1].waiting[0].submit: of job 1 is later than now",
     ),
     ({"now": []}, "columns.now: Expected `array` of length >= 1"),
     ({"now": [1] * 65}, "columns.now: 65 of them; send at most 64"),
-    ({"now": [1], "units": [[0]]}, "columns, cluster 0: units: value [0]"),
+    ({"now": [1], "units": [[0]]}, "columns[0].units: value [0]"),
     ({"now": [1], "unit": [[1]]}, "columns: Object contains unknown field `unit`; did you mean 'units'?"),
     (
         {"now": [1], "waiting": {"jobs": [0], "walltime": []}},
@@ -157,6 +158,50 @@ def test_what_is_wrong_with_columns_is_said_in_one_line(
     reply = service.ask("/v1/decisions:batch", {"columns": columns})
     assert reply.status == 422
     assert reply.json["error"].startswith(line)
+
+
+def test_what_is_wrong_with_one_is_found_before_others_are_decided_about(service: Service, hpc: Path) -> None:
+    state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
+    decider, asked = service.engine.find(None).decider, 0
+    by_policy = decider.by_policy
+
+    def counted(batch: Batch) -> list[Course]:
+        nonlocal asked
+        asked += 1
+        return by_policy(batch)
+
+    decider.by_policy = counted  # type: ignore[method-assign]
+    try:
+        body = {"states": [state, state | {"units": [512], "waiting": [], "free": [513]}]}
+        reply = service.ask("/v1/decisions:batch", body)
+        assert (reply.status, asked) == (422, 0)
+        assert reply.json["error"].startswith("states[1].free[0]: value 513 beside")
+        assert service.ask("/v1/decisions:batch", {"states": body["states"][:1]}).status == 200
+        assert asked == 1
+    finally:
+        decider.by_policy = by_policy  # type: ignore[method-assign]
+
+
+def test_columns_are_decided_about_together_with_states(service: Service, hpc: Path) -> None:
+    state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
+    states = [state | {"now": state["now"] + k} for k in range(12)]
+    bodies = [
+        {"states": [one]} if k % 2 else msgspec.to_builtins(BatchRequest(columns=as_columns(one)))
+        for k, one in enumerate(states)
+    ]
+    alone = [service.ask("/v1/decisions:batch", {"states": [one]}).json for one in states]
+    together = service.ask_together([("/v1/decisions:batch", body) for body in bodies])
+    assert [reply.json for reply in together] == alone
+
+
+def test_of_many_states_of_a_cluster_at_once_the_last_are_shown(service: Service, hpc: Path) -> None:
+    state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
+    states = [state | {"now": state["now"] + k, "cluster": "again"} for k in range(AT_ONCE + 9)]
+    service.ask("/v1/decisions:batch", {"states": states})
+    service.ledger.tell()
+    lately = service.ledger.book.shown("again").lately
+    assert [one.state.now - state["now"] for one in lately.noted] == list(range(9, AT_ONCE + 9))
+    assert lately.states == len(states)
 
 
 def test_a_batch_is_of_states_or_of_columns(service: Service, hpc: Path) -> None:
@@ -199,6 +244,7 @@ def test_a_batch_is_of_states_or_of_columns(service: Service, hpc: Path) -> None
             422,
             "waiting[0].qos: Number out of range",
         ),
+        (b'{"now": 1, "a` - at `$.zzz": 1}', 422, "zzz: Object contains unknown field `a`"),
         (b'{"now": 1, "policy": "other"}', 404, "policy: unknown policy 'other'; ask one of hpc, green"),
         (b'{"now": 1, "units": [0]}', 422, "units: value [0]"),
     ],

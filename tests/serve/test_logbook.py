@@ -43,7 +43,7 @@ CASES = {
 
 
 def book(folder: Path, policy: TrainedPolicy, units: list[int]) -> Logbook:
-    return Logbook(folder, policy, units, Heuristic.named(None, policy.scenario), 1000)
+    return Logbook(folder, policy, units, Heuristic.named(None, policy.scenario))
 
 
 def played(case: str, folder: Path, exported: Export) -> tuple[TrainedPolicy, list[dict[str, Any]], Logbook]:

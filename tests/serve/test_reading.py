@@ -13,7 +13,7 @@ import pytest
 from rlsched.errors import BadInputError
 from rlsched.serve.engine import Engine
 from rlsched.serve.schema import Answer, ClusterState, PlannedJob, RunningJob, WaitingJob
-from rlsched.serve.sent import States, Table, turned
+from rlsched.serve.sent import Places, States, Table, turned
 from rlsched.serve.settings import ServeConfig
 
 from .conftest import HPC, Export
@@ -287,6 +287,41 @@ def test_places_in_a_batch_are_said(engine: Engine) -> None:
         engine.answer(engine.find("hpc"), States(states, ["states[0].", "states[1]."]), explain=False)
 
 
+def test_what_says_nothing_may_be_said(ask: Ask) -> None:
+    assert ask(state(battery_kwh=0.0, units_on=[], supply_kw=None)) == ask(state())
+    # Who is suspended is in no pool, whatever is said of it.
+    ready = [WaitingJob(k, 3600, 3600, [1, 0], ready=True) for k in range(6)]
+    assert ask(green_state(waiting=ready[:5], suspended=ready[5:]), "green").decisions
+
+
+def test_the_right_cluster_is_named_whatever_stands_beside_it(engine: Engine) -> None:
+    """Of several sizes, some of which tell what is free, and what is kept."""
+    wide = state().waiting[0]
+    good = [
+        state(),
+        state(units=[512], free=[300]),
+        state(free=[50], reserved="wide"),
+        state(units=[512], waiting=[WaitingJob(k, 900, 60, [1]) for k in range(70)]),
+    ]
+    wrong = [
+        (state(free=[57]), r"free\[0\]: value 57 beside 200"),
+        (state(units=[512], free=[313]), r"free\[0\]: value 313 beside 200"),
+        (state(units=[512], reserved="r"), "reserved: value 'r' is no waiting job"),
+        (state(waiting=[wide, wide]), "waiting: job 'wide' stands there twice"),
+        (
+            state(units=[512], waiting=[WaitingJob(7, 1, 1, [1, 1])]),
+            r"waiting\[0\].demand: of job 7 2 entries",
+        ),
+        (state(waiting=[WaitingJob(7, 2000, 1, [1])]), r"waiting\[0\].submit: of job 7 is later"),
+    ]
+    for told, line in wrong:
+        for k in range(5):
+            states = [*good[:k], told, *good[k:]]
+            for sent in (States(states, Places("states", 5)), Table(turned(states), Places("states", 5))):
+                with pytest.raises(BadInputError, match=rf"^states\[{k}\]\.{line}"):
+                    engine.answer(engine.find("hpc"), sent, explain=False)
+
+
 def test_the_forecast_decides_what_can_start(ask: Ask) -> None:
     assert started(ask(green_state(), "green")) == {1}
     dark = ask(green_state(supply_kw=[0.0]), "green")
@@ -327,6 +362,6 @@ def test_a_job_that_stands_there_twice_is_found_at_once(ask: Ask) -> None:
 
 def test_clusters_of_too_many_sizes_are_sent_apart(engine: Engine) -> None:
     states = [state(units=[300 + k]) for k in range(17)]
-    with pytest.raises(BadInputError, match="clusters of more than 16 different sizes"):
+    with pytest.raises(BadInputError, match=r"^units: is one of more than 16 different ones"):
         engine.answer(engine.find("hpc"), States(states, [""] * 17), explain=False)
     assert len(engine.answer(engine.find("hpc"), States(states[:16], [""] * 16), explain=False)) == 16
