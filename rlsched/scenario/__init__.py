@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 ObservationBlock = Literal[
-    "jobs", "event_horizon", "queue", "outlook", "coming", "image", "profile", "supply"
+    "jobs", "event_horizon", "queue", "history", "outlook", "coming", "image", "profile", "supply"
 ]
 Admission = Literal["fcfs", "sjf", "qos", "hvf"]
 
@@ -227,6 +227,7 @@ class Scenario(Frozen):
         self._horizon_for_all()
         self._horizon_for_every_job()
         self._sizes_of_clusters()
+        self._history_of_whole_runs()
         self._terms_that_are_counted()
         if self.power is not None and self.power.may_fail and self.episode.end != "max_ticks":
             raise SettingError(
@@ -287,6 +288,15 @@ class Scenario(Frozen):
         if isinstance(self.workload, MixtureWorkload) and len(units) == 1:
             return (self.workload.sizes(units[0]),)
         return tuple((each,) for each in units)
+
+    def _history_of_whole_runs(self) -> None:
+        """What is left of a job that was suspended tells nothing of what its user asked for."""
+        if "history" in self.observation.blocks and self.decision.suspend:
+            raise SettingError(
+                "observation.blocks",
+                "value history does not go with decision.suspend, where jobs run in parts",
+                "leave one of them out",
+            )
 
     def _sizes_of_clusters(self) -> None:
         """What is planned ahead, fed and drawn is of one size in all episodes."""

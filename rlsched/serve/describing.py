@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlsched.jobs import IntArray, JobTable
-from rlsched.serve.schema import ClusterState, PlannedJob, RunningJob, WaitingJob
+from rlsched.serve.schema import ClusterState, History, PlannedJob, RunningJob, WaitingJob
 from rlsched.sim.energy import foreseen
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import JOB_MASK
@@ -88,6 +88,19 @@ def describe(sim: VectorSimulator, env: int, jobs: JobTable) -> ClusterState:
         supply_kw=[_supply_w(sim, env, k) / 1000.0 for k in rows] if powered else None,
         carbon_g_per_kwh=[float(state.carbon[env, _tick(sim, env, k)]) for k in rows] if powered else None,
         battery_kwh=float(e["battery_wh"]) / 1000.0 if powered else None,
+        history=_history(sim, env) if sim.layout.block("history") is not None else None,
+    )
+
+
+def _history(sim: VectorSimulator, env: int) -> History:
+    """What happened so far in its episode."""
+    e, tick_s = sim.state.episodes[env], sim.scenario.cluster.tick_s
+    return History(
+        seconds=int(e["now"] - e["began"]) * tick_s,
+        arrived=int(e["next_arrival"] + e["arrived_before"]),
+        work=int(e["arrived_work"]) * tick_s,
+        finished=int(e["num_finished"] + e["finished_before"]),
+        used_requests=float(e["used_requests"]),
     )
 
 

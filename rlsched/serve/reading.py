@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,7 @@ def read_states(site: Site, clusters: Clusters, jobs: Columns, units: IntArray) 
     else:
         _check_now(site, clusters)
     _check_lists(site, jobs)
+    _check_history(clusters, jobs)
     jobs.check_demands()
     now, free = clusters.now, clusters.given("free")
     there = np.broadcast_to(units, (len(clusters), len(units)))
@@ -138,6 +139,19 @@ def _check_now(site: Site, clusters: Clusters) -> None:
     if site.scenario.decision.action_rule != "commit":
         problem = "means nothing to a policy that reserves nothing"
         _refuse_given(clusters, "reserved", problem, "leave it out")
+
+
+def _check_history(clusters: Clusters, jobs: Columns) -> None:
+    """What must hold of what happened before."""
+    counts = jobs.counts
+    for c, history in clusters.given("history"):
+        at, told = f"{clusters.where[c]}history.", int(counts[c])
+        if history.arrived < told + history.finished:
+            problem = f"value {history.arrived}, with {told} jobs told of and {history.finished} finished"
+            _refuse(f"{at}arrived", problem, "count all of them")
+        if history.used_requests > history.finished:
+            problem = f"value {history.used_requests:g} of {history.finished} jobs, at most 1 each"
+            _refuse(f"{at}used_requests", problem, "send the sum of runtime / requested, capped at 1")
 
 
 def _check_ahead(site: Site, clusters: Clusters, units: list[int]) -> None:
@@ -274,6 +288,7 @@ class _Snapper:
             now=now,
             arriving=np.array(clusters.told.get("arriving", [True] * len(clusters)), np.bool_),
             reserved=self._reserved(first),
+            **self._history(whole),
             battery_wh=self._battery_wh(),
             forecast=self._forecast(),
             on=self._units_on(),
@@ -295,6 +310,34 @@ class _Snapper:
             work_at_submit=jobs.work_at_submit // tick_s,  # what is not given stays below 0
             free_at_submit=jobs.free_at_submit,
         )
+
+    def _history(self, whole: IntArray) -> dict[str, Any]:
+        """What happened before, as far as the policy looks at it: (cluster,) each.
+
+        Args:
+            whole: (job,) ticks that it asked for in all.
+        """
+        jobs, tick_s, many = self.jobs, self.site.tick_s, len(self.clusters)
+        now = self.clusters.now // tick_s
+        began, arrived, work = now.copy(), np.zeros(many, np.int64), np.zeros(many, np.int64)
+        finished, used = np.zeros(many, np.int64), np.zeros(many)
+        if "history" in self.site.scenario.observation.blocks:
+            real = jobs.ids != OUT_OF_SERVICE
+            whose = jobs.whose[real]
+            np.minimum.at(began, whose, jobs.submit[real] // tick_s)
+            np.add.at(arrived, whose, 1)
+            np.add.at(work, whose, jobs.demand[real, 0] * whole[real])
+            for c, known in self.clusters.given("history"):
+                began[c] = now[c] - known.seconds // tick_s
+                arrived[c], finished[c], used[c] = known.arrived, known.finished, known.used_requests
+                work[c] = known.work // tick_s
+        return {
+            "began": began,
+            "arrived": arrived,
+            "finished": finished,
+            "used_requests": used,
+            "arrived_work": work,
+        }
 
     def _reserved(self, first: IntArray) -> IntArray:
         found = np.full(len(self.clusters), -1)

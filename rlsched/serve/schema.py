@@ -25,6 +25,7 @@ Duration = Annotated[int, Meta(ge=1, lt=FAR, description="whole seconds")]
 Count = Annotated[int, Meta(ge=0, le=MANY)]
 Share = Annotated[float, Meta(gt=0, le=1)]
 Amount = Annotated[float, Meta(ge=0, le=1e12)]
+Work = Annotated[int, Meta(ge=0, le=10**17, description="unit-seconds")]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 JobId = Annotated[int, Meta(ge=-FAR, le=FAR)] | Name
 Units = Annotated[
@@ -105,6 +106,21 @@ UnitsAhead = Annotated[list[Count], Meta(min_length=1, max_length=100_000)]
 Ahead = Annotated[list[Amount], Meta(min_length=1, max_length=100_000)]
 
 
+class History(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """What accounting knows of a cluster, of the last `seconds`.
+
+    Jobs that arrived were submitted in that time, or are told of; their work is demand times requested time
+    (unit-seconds), of the first resource. `used_requests` is a sum over the jobs that finished: their runtime
+    as a share of what they asked for, at most 1 each.
+    """
+
+    seconds: Seconds
+    arrived: Count
+    work: Work
+    finished: Count = 0
+    used_requests: Amount = 0.0
+
+
 Memory = Annotated[str, Meta(max_length=100_000)]
 UnitsOn = Annotated[list[UnitsAhead], Meta(max_length=16)]
 
@@ -123,6 +139,7 @@ class Cluster(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
         supply_kw: wind and sun at this tick and the next ones, as forecast; likewise.
         carbon_g_per_kwh: of the grid, likewise.
         battery_kwh: level of the battery.
+        history: for policies that see it; left out: it begins with the jobs that are told of.
         cluster: whose state it is, for logs.
         memory: of a policy that remembers: what it said last time.
     """
@@ -136,6 +153,7 @@ class Cluster(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     supply_kw: Ahead | None = None
     carbon_g_per_kwh: Ahead | None = None
     battery_kwh: Amount | None = None
+    history: History | None = None
     cluster: Name = "default"
     memory: Memory | None = None
 
@@ -240,6 +258,7 @@ class ClusterColumns(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
     supply_kw: Each[Ahead | None] | None = None
     carbon_g_per_kwh: Each[Ahead | None] | None = None
     battery_kwh: Each[Amount | None] | None = None
+    history: Each[History | None] | None = None
     cluster: Each[Name] | None = None
     memory: Each[Memory | None] | None = None
 

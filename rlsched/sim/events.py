@@ -197,6 +197,8 @@ def complete_one(s: State, i: int, keep_releases: bool) -> int:
     row = s.started[i, heap_pop(s.ends[i], e.num_running) & JOB_MASK]
     stop_job(s, i, row, keep_releases)
     e.num_finished += 1
+    job = s.jobs[i, row]
+    e.used_requests += min(1.0, job.runtime / job.requested)
     return row
 
 
@@ -213,6 +215,7 @@ def admit_one(s: State, i: int) -> None:
     e.queue_hi += 1
     e.next_arrival = row + 1
     e.arriving_area -= np.int64(s.demand[i, row, 0]) * job.runtime
+    e.arrived_work += np.int64(s.demand[i, row, 0]) * job.requested
     count_waiting(s, i, row)
 
 

@@ -81,6 +81,22 @@ def queue_features(num_resources: int, *, horizon: bool = False) -> tuple[str, .
     )
 
 
+def history_features() -> tuple[str, ...]:
+    """Entries of the `history` block; all in [0, 1]: what accounting knows of the jobs of an episode so far.
+
+    They tell clusters apart that look alike at one moment: whose users know how long their jobs run, and
+    where more is submitted than can be done.
+    """
+    return (
+        "arrived",  # jobs, log-scaled
+        "finished",  # jobs, log-scaled
+        "used_requests",  # runtime / requested time, at most 1, mean of the finished jobs; 1 before the first
+        "gap",  # time between arrivals on average, log-scaled
+        "work",  # demand x requested time of a job on average, per unit, log-scaled time
+        "load",  # work per unit and time that arrived, w / (w + 1): 0.5 where all units would be in use
+    )
+
+
 def outlook_features() -> tuple[str, ...]:
     """Entries of the `outlook` block: what no scheduler can know and only a critic may use in training."""
     return (
@@ -178,6 +194,7 @@ class Layout:
             ),
             "event_horizon": (observation.event_horizon, 1 + 2 * num_resources),
             "queue": (len(queue_features(num_resources, horizon=horizon > 0)),),
+            "history": (len(history_features()),),
             "outlook": (len(outlook_features()),),
             "coming": (len(coming_features()),),
             "profile": (num_resources, 3, horizon),

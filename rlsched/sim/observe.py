@@ -52,6 +52,8 @@ def observe(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         observe_events(s, v, i)
     if v.queue_at != ABSENT:
         observe_queue(s, v, i, window)
+    if v.history_at != ABSENT:
+        observe_history(s, v, i)
     if v.outlook_at != ABSENT:
         observe_outlook(s, v, i)
     if v.coming_at != ABSENT:
@@ -237,6 +239,21 @@ def observe_queue(s: State, v: View, i: int, window: int) -> None:
         x[at] = min(1.0, log_whole(e.num_planned) * LOG_JOBS)
         x[at + 1] = min(1.0, log_whole(e.num_suspended) * LOG_JOBS)
         x[at + 2] = e.battery_wh / v.capacity_wh if v.capacity_wh > 0.0 else 0.0
+
+
+@step
+def observe_history(s: State, v: View, i: int) -> None:
+    """The `history` block: see layout.history_features."""
+    e = s.episodes[i]
+    x = v.vector[i, v.history_at :]
+    arrived, finished = e.next_arrival + e.arrived_before, e.num_finished + e.finished_before
+    elapsed = e.now - e.began + 1
+    x[0] = min(1.0, log_whole(arrived) * LOG_JOBS)
+    x[1] = min(1.0, log_whole(finished) * LOG_JOBS)
+    x[2] = e.used_requests / finished if finished > 0 else 1.0
+    x[3] = log_time(v, elapsed / max(1, arrived))
+    x[4] = log_time(v, e.arrived_work / s.units[i, 0] / max(1, arrived))
+    x[5] = e.arrived_work / (e.arrived_work + np.float64(s.units[i, 0]) * elapsed)
 
 
 @step

@@ -6,6 +6,8 @@ docs/green.md.
 
 from __future__ import annotations
 
+import numpy as np
+
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.events import (
     count_waiting,
@@ -94,6 +96,7 @@ def arrive(s: State, rules: Rules, i: int) -> bool:
     job.work_at_submit = e.queued_work
     job.free_at_submit = max(0, s.free[i, 0])
     e.next_arrival = row + 1
+    e.arrived_work += np.int64(s.demand[i, row, 0]) * job.requested
     if e.num_ready == rules.window and waiting - e.num_ready >= rules.wait_pool:
         s.lots[i, row].rejected = 1
         e.num_rejected += 1

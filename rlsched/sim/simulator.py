@@ -237,6 +237,7 @@ def _view(
         jobs_at=offset("jobs"),
         events_at=offset("event_horizon"),
         queue_at=offset("queue"),
+        history_at=offset("history"),
         outlook_at=offset("outlook"),
         coming_at=offset("coming"),
         coming=np.array(COMING),

@@ -61,6 +61,11 @@ class Snapshot(NamedTuple):
     now: IntArray  # (cluster,) tick
     arriving: NDArray[np.bool_]  # (cluster,) whether jobs are still to arrive
     reserved: IntArray  # (cluster,) which of its jobs holds the reservation, -1 none
+    began: IntArray  # (cluster,) tick from which on it is known what happened, as the next four
+    arrived: IntArray  # (cluster,) jobs
+    finished: IntArray  # (cluster,) jobs
+    used_requests: FloatArray  # (cluster,) of those: sum of runtime / requested, at most 1 each
+    arrived_work: IntArray  # (cluster,) demand x requested, first resource, unit-ticks
     battery_wh: FloatArray  # (cluster,) level
     forecast: NDArray[np.bool_]  # (cluster,) units that are on follow from supply and battery, not from `on`
     on: DemandArray  # (cluster, resource, tick) units on, from now on; with a horizon only
@@ -115,6 +120,11 @@ def restore(s: State, o: Outcome, rules: Rules, v: View, shot: Snapshot, c: int,
     e = s.episodes[i]
     first, end = shot.first[c], shot.first[c + 1]
     reset(s, i, end - first, shot.now[c])
+    e.began = shot.began[c]
+    e.arrived_before = shot.arrived[c] - (end - first)
+    e.finished_before = shot.finished[c]
+    e.used_requests = shot.used_requests[c]
+    e.arrived_work = shot.arrived_work[c]
     for k in range(first, end):
         job = s.jobs[i, shot.rank[k]]
         job.submit = shot.submit[k]

@@ -51,6 +51,11 @@ EPISODE = _record(
         ("arriving_area", "i8"),  # not yet arrived: sum of demand x runtime
         ("promised", "i8"),  # running: sum of demand x (start + requested)
         ("ending", "i8"),  # running: sum of demand x (start + runtime)
+        ("arrived_work", "i8"),  # arrived so far: sum of demand x requested, first resource
+        ("began", "i8"),  # tick from which on it is known what happened
+        ("arrived_before", "i8"),  # jobs since then that the episode does not have
+        ("finished_before", "i8"),
+        ("used_requests", "f8"),  # finished: sum of runtime / requested, at most 1 each
         ("num_waiting", "i8"),  # in the queue, planned or suspended
         ("num_started", "i8"),  # jobs that have ever started
         ("num_ready", "i8"),  # with a horizon: the first so many of the queue are the ready pool
@@ -302,6 +307,11 @@ def reset(s: State, i: int, num_jobs: int, tick: int) -> None:
     e.queued_work = 0
     e.queued_area = 0
     e.arriving_area = 0
+    e.arrived_work = 0
+    e.began = tick
+    e.arrived_before = 0
+    e.finished_before = 0
+    e.used_requests = 0.0
     e.promised = 0
     e.ending = 0
     e.num_waiting = 0

@@ -31,6 +31,7 @@ class View(NamedTuple):
     jobs_at: int  # offsets in the vector, or ABSENT
     events_at: int
     queue_at: int
+    history_at: int
     outlook_at: int
     coming_at: int
     coming: IntArray  # (look,) jobs that are looked ahead

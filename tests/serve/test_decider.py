@@ -31,7 +31,9 @@ CASES = {
     "hpc": HPC,
     "hpc without reservations": (*HPC, "decision.action_rule=fit", "decision.time_rule=tick"),
     "hpc where all is asked": (*HPC, "decision.skip_forced=false"),
+    "hpc with history": (*HPC, "observation.blocks=[jobs, queue, history]", "cluster.tick_s=60"),
     "green": ("green-10",),
+    "green with history": ("green-10", "observation.blocks=[jobs, queue, history]"),
     "green with errors": ("green-10", "power.forecast_error=0.1", "cluster.tick_s=1800"),
     "green with battery": (
         "green-10",
