@@ -25,6 +25,7 @@ from rlsched.offline.manifest import read_manifest
 from rlsched.serve import recorder
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.desk import LEFT_BEHIND
+from rlsched.serve.engine import Served
 from rlsched.serve.journal import Journal, read_journal
 from rlsched.serve.log import ServiceLog
 from rlsched.serve.logbook import Logbook
@@ -41,7 +42,7 @@ from rlsched.serve.schema import (
     RunningJob,
     WaitingJob,
 )
-from rlsched.serve.sent import Places, States, Table, turned
+from rlsched.serve.sent import Places, Sent, States, Table, turned
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import read_tokens
 
@@ -301,7 +302,9 @@ def test_a_policy_that_remembers(exported: Export) -> None:
     service.close()
 
 
-def test_what_nobody_waits_for_is_not_decided_about(service: Service, hpc: Path) -> None:
+def test_what_nobody_waits_for_is_not_decided_about(
+    service: Service, hpc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each gets the heuristic's answer in time, and the next one the policy's at once."""
     net = spoil(service, "hang")
     replies = service.ask_together([("/v1/decisions:batch", batch_of(hpc, 65))] * 8)
@@ -310,7 +313,12 @@ def test_what_nobody_waits_for_is_not_decided_about(service: Service, hpc: Path)
     net.free.set()
     seen = []
     answer = service.engine.answer
-    service.engine.answer = lambda *a, **o: seen.append(len(a[1].where)) or answer(*a, **o)  # type: ignore[method-assign]
+
+    def counted(served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
+        seen.append(len(sent.where))
+        return answer(served, sent, explain=explain)
+
+    monkeypatch.setattr(service.engine, "answer", counted)
     assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
     assert seen == [1]
 

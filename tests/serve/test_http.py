@@ -160,7 +160,9 @@ def test_what_is_wrong_with_columns_is_said_in_one_line(
     assert reply.json["error"].startswith(line)
 
 
-def test_what_is_wrong_with_one_is_found_before_others_are_decided_about(service: Service, hpc: Path) -> None:
+def test_what_is_wrong_with_one_is_found_before_others_are_decided_about(
+    service: Service, hpc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
     decider, asked = service.engine.find(None).decider, 0
     by_policy = decider.by_policy
@@ -170,16 +172,13 @@ def test_what_is_wrong_with_one_is_found_before_others_are_decided_about(service
         asked += 1
         return by_policy(batch)
 
-    decider.by_policy = counted  # type: ignore[method-assign]
-    try:
-        body = {"states": [state, state | {"units": [512], "waiting": [], "free": [513]}]}
-        reply = service.ask("/v1/decisions:batch", body)
-        assert (reply.status, asked) == (422, 0)
-        assert reply.json["error"].startswith("states[1].free[0]: value 513 beside")
-        assert service.ask("/v1/decisions:batch", {"states": body["states"][:1]}).status == 200
-        assert asked == 1
-    finally:
-        decider.by_policy = by_policy  # type: ignore[method-assign]
+    monkeypatch.setattr(decider, "by_policy", counted)
+    body = {"states": [state, state | {"units": [512], "waiting": [], "free": [513]}]}
+    reply = service.ask("/v1/decisions:batch", body)
+    assert (reply.status, asked) == (422, 0)
+    assert reply.json["error"].startswith("states[1].free[0]: value 513 beside")
+    assert service.ask("/v1/decisions:batch", {"states": body["states"][:1]}).status == 200
+    assert asked == 1
 
 
 def test_columns_are_decided_about_together_with_states(service: Service, hpc: Path) -> None:
