@@ -55,8 +55,7 @@ def words(kind: str, scale: float) -> list[str]:
     if kind.startswith("own-"):
         return training(kind.removeprefix("own-"), scale)
     steps = STEPS if kind == "travels" else SEARCH_STEPS
-    # The policy begins with keeping units for whoever is first, as exact requests want it.
-    how = ["--set", "network.waiting=2"] if kind == "travels" else ["--algo", "priority_search"]
+    how = [] if kind == "travels" else ["--algo", "priority_search"]
     return ["--scenario", "lublin-sizes", *how, "--steps", str(round(scale * steps))]
 
 

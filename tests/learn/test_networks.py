@@ -15,6 +15,7 @@ from rlsched.learn.blocks import ILLEGAL, masked
 from rlsched.learn.critic import FAR, SMALL, Critic
 from rlsched.learn.networks import (
     QUEUE_PRIOR,
+    WAITING,
     JobHeads,
     JobScorer,
     build_policy,
@@ -22,7 +23,7 @@ from rlsched.learn.networks import (
 )
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
-from rlsched.sim.layout import Layout, job_features
+from rlsched.sim.layout import Layout, history_features, job_features
 
 from .states import made_up, met
 
@@ -159,7 +160,7 @@ def test_job_scorer_is_as_large_for_any_window_and_cluster(kind: str) -> None:
 @pytest.mark.parametrize("resources", [1, 2])
 def test_an_untrained_scorer_chooses_by_its_prior(resources: int, small: Scenario) -> None:
     layout = layout_of(resources=resources)
-    network = Network(prior={"requested": -1.0, "wait": 0.5})
+    network = Network(prior={"requested": -1.0, "wait": 0.5}, waiting=WAITING)
     torch.manual_seed(0)
     vectors, mask = made_up(layout, 300)
     mask[:, :-1] = torch.maximum(mask[:, :-1], torch.eye(16)[torch.arange(300) % 16])  # a job is legal
@@ -375,9 +376,7 @@ def test_every_combination_of_blocks_works_or_is_refused(kind: str, blocks: tupl
 
 
 def test_a_prior_on_no_feature_is_refused() -> None:
-    with pytest.raises(
-        BadInputError, match=r"network\.prior\.waiting: no such job feature; use some of present"
-    ):
+    with pytest.raises(BadInputError, match=r"network\.prior\.waiting: no such feature; use some of present"):
         build_policy(layout_of(), Network(prior={"waiting": 1.0}))
     build_policy(layout_of(), Network(kind="mlp"))
     build_policy(layout_of(resources=2), Network(prior={"share_1": 1.0}))
@@ -420,12 +419,55 @@ def test_the_best_job_speaks_for_waiting() -> None:
     assert told[20:].abs().max() > 1
 
 
+def accounted() -> Layout:
+    """Where the history is seen."""
+    simulated = scenario.load("lublin-sizes")
+    return Layout.of(simulated.observation, simulated.decision, 1)
+
+
+def test_the_history_speaks_for_waiting() -> None:
+    """By default for keeping units where requests were exact, and for using them where users ask for more."""
+    layout = accounted()
+    torch.manual_seed(0)
+    net = build_policy(layout, Network())
+    assert isinstance(net, JobScorer)
+    nn.init.zeros_(net.others[-1][-1].weight)  # the network itself says nothing yet
+    vectors, mask = made_up(layout, 100)
+    mask[:, 0] = mask[:, -1] = 1
+    block = layout.block("history")
+    assert block is not None
+    used = torch.linspace(0, 1, 100)
+    vectors[:, block.offset + history_features().index("used_requests")] = used
+    with torch.no_grad():
+        logits = net(vectors, mask)
+    ahead = logits[:, -1] - logits[:, :-1].max(dim=1).values
+    torch.testing.assert_close(ahead, 18 * used - 16, rtol=1e-4, atol=1e-3)
+
+
+def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
+    """Each alone means what it means elsewhere."""
+    waiting = build_policy(accounted(), Network(waiting=2.0))
+    assert waiting.waiting == 2.0
+    assert not waiting.deferring.weight.any()
+    deferring = build_policy(accounted(), Network(deferring={"load": -0.5, "requested": 0.25}))
+    assert deferring.waiting == WAITING
+    names = (*accounted().job_features, *history_features())
+    begun = {name: w for name, w in zip(names, deferring.deferring.weight[0].tolist(), strict=True) if w}
+    assert begun == {"load": -0.5, "requested": 0.25}
+
+
+def test_a_search_begins_beside_the_history_as_without_it() -> None:
+    """It sees jobs and queue."""
+    net = build_policy(accounted(), Network(kind="priority"))
+    assert net.constants.tolist() == [WAITING]
+
+
 def test_jobs_speak_for_waiting_only_where_the_supply_is_seen() -> None:
     """Networks of other scenarios are as they were, and older ones are read."""
     green = scenario.load("green-10")
     layout = Layout.of(green.observation, green.decision, 2)
     assert "deferring.weight" not in build_policy(layout, Network()).state_dict()
-    with pytest.raises(BadInputError, match=r"network.deferring.green_0: no such job feature"):
+    with pytest.raises(BadInputError, match=r"network.deferring.green_0: no such feature"):
         build_policy(layout, Network(deferring={"green_0": -1.0}))
     net = build_policy(supplied(), Network())
     vectors, mask = made_up(supplied(), 64)

@@ -232,7 +232,5 @@ def test_it_reads_jobs_and_queue(blocks: list[str]) -> None:
 
 
 def test_a_prior_on_no_feature_is_refused() -> None:
-    with pytest.raises(
-        BadInputError, match=r"network\.prior\.matches: no such job feature; use some of present"
-    ):
+    with pytest.raises(BadInputError, match=r"network\.prior\.matches: no such feature; use some of present"):
         net_of(layout_of(load("horizon")), 0, prior={"matches": 1.0})

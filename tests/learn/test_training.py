@@ -301,7 +301,7 @@ def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFix
     ("setting", "said"),
     [
         ("observation.blocks=[queue]", "observation.blocks: value ['queue']: network.kind job_scorer"),
-        ("network.prior={waiting: 1}", "network.prior.waiting: no such job feature"),
+        ("network.prior={waiting: 1}", "network.prior.waiting: no such feature"),
         ("validation.metric=bsld", "validation.metric: value 'bsld'"),
     ],
 )
