@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel clean setup tools
+.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-deeprm clean setup tools
 
 setup: $(VENV)/.ready
 
@@ -69,10 +69,13 @@ study-cocorl: setup  ## costs within limits: green-10 at six loads, two traces, 
 study-estimates: setup  ## orders where users do not know how long their jobs run: ten kinds of estimates, about 3 minutes
 	$(BIN)/python benchmarks/study_estimates.py
 
+study-deeprm: setup  ## REINFORCE, A2C and PPO on the jobs of DeepRM, three seeds, some 30 minutes
+	$(BIN)/python benchmarks/study_deeprm.py
+
 study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, some 4 hours
 	$(BIN)/python benchmarks/study_formulations.py
 
-study-travel: setup  ## one policy trained on the Lublin model, shown on three traces that it never saw, three seeds, some 3 hours
+study-travel: setup  ## one policy trained on the Lublin model, shown on three traces that it never saw, three seeds, some 90 minutes
 	$(BIN)/python benchmarks/study_travel.py
 
 clean:

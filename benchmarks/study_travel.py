@@ -29,8 +29,21 @@ from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 from rlsched.sim.priorities import PRIORITIES
 
-STEPS, SEARCH_STEPS = 6_000_000, 40_000_000
+STEPS, SEARCH_STEPS = 2_000_000, 20_000_000
 """Decisions of a training, and of a search."""
+
+SHARP = [
+    "--set",
+    "network.sharpness=120",
+    "--set",
+    "network.waiting=-14",
+    "--set",
+    "network.deferring={used_requests: 0.15}",
+    "--set",
+    "validation.every=10",
+]
+"""The default beginning with waiting further ahead where requests are exact, and twice as sharp. Else whoever
+explores breaks what is kept at every tenth chance, and learns that in the first place."""
 
 KINDS = ("travels", "searched", *(f"own-{trace}" for trace in TRACES))
 ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "easy"))]
@@ -55,7 +68,7 @@ def words(kind: str, scale: float) -> list[str]:
     if kind.startswith("own-"):
         return training(kind.removeprefix("own-"), scale)
     steps = STEPS if kind == "travels" else SEARCH_STEPS
-    how = [] if kind == "travels" else ["--algo", "priority_search"]
+    how = SHARP if kind == "travels" else ["--algo", "priority_search"]
     return ["--scenario", "lublin-sizes", *how, "--steps", str(round(scale * steps))]
 
 

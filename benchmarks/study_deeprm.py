@@ -1,0 +1,174 @@
+"""Policy gradients on DeepRM: REINFORCE with two kinds of baselines, a critic step by step, and PPO.
+
+The comparison of Cunha 2022, figures 5.2 and 5.3: the jobs of Mao et al. 2016 at the load of their learning
+curves (1.29), one flat network of 256 and 128 units for all. REINFORCE plays every training episode 16 times
+and holds what each of these earned against the mean of all (centralised), or of the four that one of four
+workers played. `a2c` is PPO with one gradient per batch, which clips nothing: an advantage actor-critic. All
+learn from as many decisions and are validated on the same episodes on the way; told is the slowdown of the
+policy that each keeps on 96 other episodes, and what its training took. On two cores some 30 minutes for
+three seeds, two trainings at a time, each with half of the cores.
+Run: `make study-deeprm`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from studies import Asked, asked, evaluate, train
+
+from rlsched.evaluate.statistics import SummaryRow, summarise
+from rlsched.files import write_whole
+from rlsched.report.learning_curve import Curve
+from rlsched.report.runs import learning_of
+from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
+
+STEPS = 1_500_000
+"""Decisions of a training."""
+
+EPISODES = 96
+METRIC = "slowdown"
+
+SETTING = ["--scenario", "deeprm", "--set", "workload.max_demand=1"]
+NETWORK = {"network.kind": "mlp", "network.hidden": "[256, 128]", "network.critic_hidden": "[256, 128]"}
+REINFORCE = {"reinforce.episodes": "4", "reinforce.trajectories": "16", "validation.every": "20"}
+ACTOR_CRITIC = {"sampling.fragment": "64", "validation.every": "20", "ppo.gae_lambda": "0.95"}
+LEARNERS = {
+    "reinforce": ("reinforce", REINFORCE),
+    "reinforce-workers": ("reinforce", REINFORCE | {"reinforce.workers": "4"}),
+    "a2c": ("ppo", ACTOR_CRITIC | {"ppo.epochs": "1", "ppo.minibatch": "4096", "ppo.learning_rate": "1e-3"}),
+    "ppo": ("ppo", ACTOR_CRITIC | {"ppo.epochs": "4", "ppo.minibatch": "512", "ppo.learning_rate": "1e-3"}),
+}
+TITLES = {
+    "reinforce": "REINFORCE, centralised",
+    "reinforce-workers": "REINFORCE, four workers",
+    "a2c": "A2C",
+    "ppo": "PPO",
+}
+COLOURS = dict(zip(LEARNERS, LEARNED, strict=False))
+
+
+def learn(study: Asked, name: str, seed: int) -> None:
+    """Train a policy."""
+    algo, settings = LEARNERS[name]
+    chosen = [
+        word
+        for key, value in (NETWORK | settings | {"validation.metric": METRIC}).items()
+        for word in ("--set", f"{key}={value}")
+    ]
+    words = [*SETTING, "--algo", algo, *chosen, "--steps", str(round(study.scale * STEPS))]
+    train(study.folder / f"{name}-{seed}", words, seed=seed, threads=study.threads)
+
+
+class Learned(NamedTuple):
+    """How one algorithm learned, on the points where all of its seeds were validated.
+
+    Attributes:
+        steps: (points,) decisions.
+        seconds: (points,) of training, the seeds' mean.
+        values: (seeds, points) slowdown in validation.
+    """
+
+    steps: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def learned(curves: Sequence[Curve]) -> Learned:
+    """What the runs of one algorithm wrote down; they are validated after about as many decisions each."""
+    points = min(len(curve.validation_steps) for curve in curves)
+    return Learned(
+        np.mean([curve.validation_steps[:points] for curve in curves], axis=0),
+        np.mean([seconds(Path(curve.name))[:points] for curve in curves], axis=0),
+        np.array([curve.validation_values[:points] for curve in curves]),
+    )
+
+
+def seconds(run: Path) -> list[float]:
+    """That had gone by at each validation."""
+    with (run / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        return [float(row["seconds"]) for row in csv.DictReader(file) if row[f"validation_{METRIC}"]]
+
+
+def told(rows: list[SummaryRow], curves: Mapping[str, Learned]) -> str:
+    """The best orders and every policy, a line each."""
+    form = "{:<26} {:>9} {:<18} {:<26} {:>8}"
+    lines = [form.format("", METRIC, "95 %", "to the best order", "seconds")]
+    for row in sorted(rows, key=lambda row: row.mean):
+        took, ahead = "", ""
+        if row.learned:
+            took = f"{curves[Path(row.policy).name.rpartition('-')[0]].seconds[-1]:.0f}"
+            ends = (row.best_heuristic_difference, row.difference_low, row.difference_high)
+            ahead = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ends)
+        name = Path(row.policy).name if row.learned else f"{row.policy}:{row.backfill}"
+        lines.append(form.format(name, f"{row.mean:.3f}", f"[{row.low:.2f}, {row.high:.2f}]", ahead, took))
+    return "\n".join(lines)
+
+
+def draw(curves: Mapping[str, Learned], orders: Mapping[str, float]) -> Figure:
+    """Slowdown in validation, by decisions and by time; a band is from the lowest to the highest seed."""
+    with house_style():
+        figure = new_figure(11.0, 4.6)
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, about in ((left, "decisions, millions"), (right, "seconds of training")):
+            for name, curve in curves.items():
+                at = curve.steps / 1e6 if axes is left else curve.seconds
+                axes.fill_between(
+                    at, curve.values.min(0), curve.values.max(0), color=COLOURS[name], alpha=0.15
+                )
+                axes.plot(at, curve.values.mean(0), color=COLOURS[name], linewidth=1.8, label=TITLES[name])
+            for name, value in orders.items():
+                axes.axhline(value, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
+                if axes is right:
+                    axes.annotate(
+                        f"{name} {value:.2f}",
+                        (1.01, value),
+                        xycoords=("axes fraction", "data"),
+                        va="center",
+                        fontsize=8,
+                        color=MUTED,
+                    )
+            axes.set_xlabel(about)
+            axes.set_xlim(left=0)
+            quiet_axes(axes, "y")
+        best = min(orders.values())
+        left.set_ylim(0.9 * min(best, *(c.values.min() for c in curves.values())), 2.5 * best)
+        left.set_title("slowdown of validation episodes")
+        left.legend(fontsize=8.5)
+        figure.supxlabel(
+            "lines: means of seeds; bands: lowest to highest seed; dashed: orders, on the same episodes",
+            fontsize=8.5,
+            color=MUTED,
+        )
+    return figure
+
+
+def main() -> None:
+    """Train, evaluate, tell, draw."""
+    study = asked(__doc__, LEARNERS, "runs/study-deeprm")
+    study.learn(partial(learn, study))
+    runs = {name: [study.folder / f"{name}-{seed}" for seed in range(study.seeds)] for name in study.cases}
+    policies = [run for each in runs.values() for run in each]
+    (learning,) = learning_of(policies)  # one picture: all are validated on the same episodes
+    by_run = {Path(curve.name): curve for curve in learning.curves}
+    curves = {name: learned([by_run[run] for run in each]) for name, each in runs.items()}
+    results = evaluate(policies, SETTING, study.folder / "evaluated.json", episodes=EPISODES)
+    rows = [row for row in summarise(results) if row.metric == METRIC]
+    print(told(rows, curves))
+    for name, each in runs.items():
+        mine = {str(run) for run in each}
+        print(f"{TITLES[name]}: mean of seeds {fmean(row.mean for row in rows if row.policy in mine):.3f}")
+    picture = study.folder / "deeprm.png"
+    write_whole(picture, to_png(draw(curves, learning.heuristics)))
+    print(f"picture: {picture}")
+
+
+if __name__ == "__main__":
+    main()
