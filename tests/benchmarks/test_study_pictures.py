@@ -1,0 +1,146 @@
+"""What studies tell of figures that are made up: which is the best order, what is gained, what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from rlsched.evaluate.statistics import SummaryRow
+from rlsched.report.style import to_png
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """As it is when it is run: its folder is where it finds the others."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return import_module(request.param)
+
+
+def of(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("study", [name], indirect=True)
+
+
+def labels(figure: Figure) -> set[str]:
+    """All that is written in it."""
+    return {text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))}  # type: ignore[attr-defined]
+
+
+def one(study: ModuleType, mean: float, difference: tuple[float, float, float] | None = None) -> Any:
+    return study.Shown(mean, mean - 2, mean + 2, 0.75, difference, False)
+
+
+def on_a_trace(study: ModuleType, trace: str) -> dict[str, Any]:
+    return {
+        "sjf:greedy": one(study, 40.0),
+        "area:easy": one(study, 30.0),
+        "runs/travels-0": one(study, 24.0, (-6.0, -8.0, -4.0)),
+        "runs/travels-1": one(study, 27.0, (-3.0, -8.0, 2.0)),
+        "runs/searched-0": one(study, 29.0, (-1.0, -2.0, 1.0)),
+        f"runs/own-{trace}-0": one(study, 22.0, (-8.0, -9.0, -7.0)),
+    }
+
+
+@of("study_travel")
+def test_the_gain_is_that_of_the_travelling_policies_over_the_best_order(study: ModuleType) -> None:
+    found = on_a_trace(study, "HPC2N")
+    assert study.best_order(found) == ("area:easy", found["area:easy"])
+    assert study.gain(found) == pytest.approx(1 - 25.5 / 30)
+    assert [study.kind_of(name) for name in found] == ["", "", "travels", "travels", "searched", "own-HPC2N"]
+
+
+@of("study_travel")
+def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> None:
+    lines = study.told("HPC2N", on_a_trace(study, "HPC2N")).splitlines()
+    names = [line.split()[0] for line in lines[2:8]]
+    assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "searched-0", "own-HPC2N-0"]
+    assert "-6.00 [-8.00, -4.00]" in lines[4]
+    assert [line.split()[-2] for line in lines[8:]] == ["86.14", "59.77"]
+
+
+@of("study_travel")
+def test_every_trace_has_a_panel(study: ModuleType) -> None:
+    figure = study.draw({trace: on_a_trace(study, trace) for trace in study.TRACES})
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(study.TRACES)
+    assert {"area:easy (best order)", "travels", "searched for", "of its own"} <= labels(figure)
+    assert to_png(figure).startswith(b"\x89PNG")
+
+
+def made_up(study: ModuleType) -> dict[int, tuple[dict[str, Any], str]]:
+    """The k-th formulation is k tenths worse than the best order, and takes k + 1 seconds."""
+    ratios = {name: 1 + k / 10 for k, name in enumerate(study.FORMULATIONS)}
+    return {
+        size: (
+            {
+                name: study.Found(np.full((2, 24), ratio), [k + 1.0, k + 1.0])
+                for k, (name, ratio) in enumerate(ratios.items())
+            },
+            "sjf:greedy 2.00",
+        )
+        for size in study.CLUSTERS
+    }
+
+
+@of("study_formulations")
+def test_formulations_are_told_by_cluster_and_on_average(study: ModuleType) -> None:
+    lines = study.table(made_up(study)).splitlines()
+    assert lines[0].split()[-len(study.FORMULATIONS) :] == list(study.FORMULATIONS)
+    assert len(lines) == 1 + len(study.CLUSTERS) + 2
+    assert lines[1].split()[:3] == ["10", "sjf:greedy", "2.00"]
+    assert lines[-2].split()[1:] == ["1.000", "1.100", "1.200", "1.300", "1.400", "1.500"]
+    assert lines[-1].split()[-6:] == ["1.00", "2.00", "3.00", "4.00", "5.00", "6.00"]
+    figure = study.draw(made_up(study))
+    assert {form.about for form in study.FORMULATIONS.values()} <= labels(figure)
+
+
+@of("study_formulations")
+def test_time_counts_without_the_validation_between(study: ModuleType, tmp_path: Path) -> None:
+    rows = ["steps,steps_per_second,seconds", "0,0.0,0", "1000,500.0,2", "3000,1000.0,60"]
+    (tmp_path / "metrics.csv").write_text("\n".join(rows))
+    assert study.seconds(tmp_path) == pytest.approx(4 / 3)
+
+
+def curve(study: ModuleType, level: float) -> Any:
+    steps = np.array([0.0, 1e5, 2e5])
+    return study.Learned(steps, steps / 1e4, np.array([[3.0, 2.0, level], [4.0, 3.0, level]]))
+
+
+def row(policy: str, mean: float, **learned: Any) -> SummaryRow:
+    known: Mapping[str, Any] = {field: None for field in SummaryRow.__dataclass_fields__}
+    told = {"policy": policy, "backfill": "greedy", "metric": "slowdown", "learned": bool(learned)}
+    return SummaryRow(**{**known, **told, "mean": mean, "low": mean - 1, "high": mean + 1, **learned})
+
+
+@of("study_deeprm")
+def test_learners_and_orders_are_told_best_first(study: ModuleType) -> None:
+    ahead = {"best_heuristic_difference": -0.5, "difference_low": -0.75, "difference_high": -0.25}
+    rows = [row("sjf", 2.5), row("runs/ppo-1", 2.0, **ahead)]
+    lines = study.told(rows, {"ppo": curve(study, 1.5)}).splitlines()
+    assert lines[1].split() == ["ppo-1", "2.000", "[1.00,", "3.00]", "-0.50", "[-0.75,", "-0.25]", "20"]
+    assert lines[2].split()[:2] == ["sjf:greedy", "2.500"]
+
+
+@of("study_deeprm")
+def test_curves_of_seeds_end_where_the_shortest_ends(study: ModuleType, tmp_path: Path) -> None:
+    curves = []
+    for k, points in enumerate((3, 2)):
+        run = tmp_path / f"ppo-{k}"
+        run.mkdir()
+        rows = [f"{100 * i},{10 * (i + k)},{5 - i}" for i in range(points)]
+        (run / "metrics.csv").write_text("\n".join(["steps,seconds,validation_slowdown", *rows]) + "\n")
+        at = 100.0 * np.arange(points)
+        curves.append(study.Curve(str(run), at, at, at, 5.0 - np.arange(points), at > 0))
+    found = study.learned(curves)
+    assert found.steps.tolist() == [0, 100]
+    assert found.seconds.tolist() == [5, 15]
+    assert found.values.tolist() == [[5, 4], [5, 4]]
+    figure = study.draw({"ppo": found, "a2c": found}, {"sjf": 2.0})
+    assert {"PPO", "A2C", "sjf 2.00"} <= labels(figure)
