@@ -6,8 +6,8 @@ HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of the queue,
 backfilling, a priority function searched for on the same model, and policies trained on each trace's own
 past (`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256
 processors, and with ten times as many: how much of what it gains over the best order is left. What a training
-may take is a number of decisions; on two cores some 90 minutes for three seeds, two at a time, each with half
-of the cores.
+may take is a number of decisions; on two cores some three hours for three seeds, two at a time, each with
+half of the cores.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 

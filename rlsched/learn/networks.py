@@ -17,7 +17,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.attention import QueueAttention
 from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, Recall, as_seen, context_size, masked
 from rlsched.learn.images import ImagePolicy
-from rlsched.learn.priority import STATE_BLOCKS, PriorityNet
+from rlsched.learn.priority import STATE_BLOCK, PriorityNet
 from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import PRIVILEGED, Layout, history_features
@@ -28,7 +28,7 @@ QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait"
 HORIZON_PRIOR = {"match": 1.0}
 """Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
 
-NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
+NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCK), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
 
 WAITING = -4.0

@@ -16,23 +16,13 @@ from torch import Tensor, nn
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.blocks import Blocks, masked
-from rlsched.sim.layout import Block, Layout
+from rlsched.sim.layout import Layout
 
-STATE_BLOCKS = ("queue", "history")
-"""What waiting and suspending, and the hidden layer, are judged by beside the jobs, where it is observed."""
+STATE_BLOCK = "queue"
+"""What waiting and suspending, and the hidden layer, are judged by beside the jobs."""
 
 SUSPENDING = -1.0
 """Initial score of suspending a job above that of the no-op: nothing is stopped just because nothing fits."""
-
-
-def state_blocks(layout: Layout) -> list[Block]:
-    """Blocks that stand for the state, those of `STATE_BLOCKS` that are observed."""
-    return [block for name in STATE_BLOCKS if (block := layout.block(name)) is not None]
-
-
-def state_size(layout: Layout) -> int:
-    """Numbers that stand for the state."""
-    return sum(block.size for block in state_blocks(layout))
 
 
 class PriorityNet(nn.Module):
@@ -42,7 +32,7 @@ class PriorityNet(nn.Module):
     w, A, B, b, v, u, c.
 
     Args:
-        layout: with a `jobs` and a `queue` block; a `history` is seen, too.
+        layout: with a `jobs` and a `queue` block.
         hidden: units of the hidden layer; 0: none.
         prior: job feature -> initial weight.
         waiting: initial score of the no-op.
@@ -52,8 +42,7 @@ class PriorityNet(nn.Module):
         super().__init__()
         self.blocks = Blocks(layout)
         names = layout.job_features
-        self.seen = [block.name for block in state_blocks(layout)]
-        state = state_size(layout)
+        state = layout.size_of(STATE_BLOCK)
         self.weights = nn.Parameter(torch.tensor([prior.get(name, 0.0) for name in names]))
         self.of_job = nn.Parameter(torch.zeros(hidden, len(names)))
         self.of_state = nn.Parameter(torch.zeros(hidden, state))
@@ -67,8 +56,7 @@ class PriorityNet(nn.Module):
 
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked scores (batch, actions)."""
-        jobs = self.blocks(vector, "jobs")
-        state = torch.cat([self.blocks(vector, name) for name in self.seen], dim=1)
+        jobs, state = self.blocks(vector, "jobs"), self.blocks(vector, STATE_BLOCK)
         hidden = torch.relu(jobs @ self.of_job.T + (state @ self.of_state.T + self.bias).unsqueeze(1))
         scores = jobs @ self.weights + hidden @ self.out
         others = state @ self.others.T + self.constants
@@ -95,18 +83,17 @@ class Candidates:
     """
 
     def __init__(self, layout: Layout, hidden: int, values: FloatArray, of: IntArray) -> None:
-        jobs, state = layout.block("jobs"), state_blocks(layout)
-        if jobs is None or not state:
+        jobs, state = layout.block("jobs"), layout.block(STATE_BLOCK)
+        if jobs is None or state is None:
             raise KeyError("jobs, queue")
         self.values = np.array(values, dtype=np.float32)
         self.of = of
-        self.jobs_at = jobs.offset
-        self.state_at = np.concatenate([block.offset + np.arange(block.size) for block in state])
+        self.jobs_at, self.state_at = jobs.offset, state.offset
         self.window, self.features = jobs.shape
-        self.hidden = hidden
+        self.state, self.hidden = state.size, hidden
         # Weights of the hidden layer by input, not by unit: so all units are computed side by side.
         at = self.features
-        for inputs in (self.features, len(self.state_at)):
+        for inputs in (self.features, self.state):
             part = self.values[:, at : at + hidden * inputs]
             part[:] = part.reshape(len(part), hidden, inputs).swapaxes(1, 2).reshape(part.shape)
             at += hidden * inputs
@@ -119,8 +106,7 @@ class Candidates:
             mask,
             self.values,
             self.of[envs],
-            self.state_at,
-            (self.jobs_at, self.window, self.features, self.hidden),
+            (self.jobs_at, self.state_at, self.window, self.features, self.state, self.hidden),
             np.zeros((2, self.hidden), np.float32),
             actions,
         )
@@ -133,15 +119,13 @@ def _decide(
     mask: NDArray[np.int8],
     values: NDArray[np.float32],
     of: IntArray,
-    state_at: IntArray,
-    sizes: tuple[int, int, int, int],
+    sizes: tuple[int, int, int, int, int, int],
     units: NDArray[np.float32],
     actions: IntArray,
 ) -> None:
     """The highest legal score of each row; of equal ones the first."""
     context, unit = units
-    jobs_at, window, features, hidden = sizes
-    state = len(state_at)
+    jobs_at, state_at, window, features, state, hidden = sizes
     for n in range(len(obs)):
         x, p = obs[n], values[of[n]]
         job_weights = features
@@ -153,7 +137,7 @@ def _decide(
         for h in range(hidden):
             context[h] = p[biases + h]
         for f in range(state):
-            value = x[state_at[f]]
+            value = x[state_at + f]
             for h in range(hidden):
                 context[h] += p[state_weights + f * hidden + h] * value
         best, chosen = np.float32(0), -1
@@ -177,7 +161,7 @@ def _decide(
                 k = action - window
                 score = p[constants + k]
                 for f in range(state):
-                    score += p[others + k * state + f] * x[state_at[f]]
+                    score += p[others + k * state + f] * x[state_at + f]
             if chosen < 0 or score > best:
                 best, chosen = score, action
         actions[n] = chosen

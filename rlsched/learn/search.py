@@ -22,7 +22,7 @@ from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.priority import Candidates, PriorityNet, state_blocks, state_size
+from rlsched.learn.priority import STATE_BLOCK, Candidates, PriorityNet
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -76,13 +76,6 @@ def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
             f"{folder!r} judges jobs of {theirs.num_resources} resources "
             f"with{'' if theirs.horizon else 'out'} a horizon",
             f"name one of {layout.num_resources} with{'' if layout.horizon else 'out'} one",
-        )
-    seen, here = ([block.name for block in state_blocks(each)] for each in (theirs, layout))
-    if seen != here:
-        raise BadInputError(
-            "search.start",
-            f"{folder!r} judges states by {', '.join(seen)}, not by {', '.join(here)}",
-            "name one whose observation.blocks have the same of these",
         )
     return policy.net.flat().astype(np.float64)
 
@@ -144,7 +137,7 @@ class SearchEngine:
     def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
         features, hidden = len(self.layout.job_features), self.network.priority_units
-        inputs = features + state_size(self.layout)
+        inputs = features + self.layout.size_of(STATE_BLOCK)
         values = start.copy()
         values[features : features + hidden * inputs] = rng.normal(0.0, inputs**-0.5, hidden * inputs)
         return values

@@ -11,7 +11,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.networks import build_policy
-from rlsched.learn.priority import Candidates, PriorityNet, state_size
+from rlsched.learn.priority import Candidates, PriorityNet
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -21,8 +21,6 @@ from .states import made_up, met
 Floats = NDArray[np.float32]
 SCENARIOS = {
     "queue": ("lublin-256", ("episode.jobs=64", "decision.window=32")),
-    # The history does not stand beside the queue.
-    "history": ("lublin-sizes", ("episode.jobs=64", "decision.window=32")),
     "horizon": ("green-10", ("power=null", "episode.max_ticks=120")),
     "suspend": ("green-10", ("power=null", "episode.max_ticks=120", "decision.suspend=true")),
 }
@@ -55,9 +53,7 @@ def reference(
     layout: Layout, hidden: int, values: FloatArray, obs: Floats, mask: NDArray[np.int8]
 ) -> FloatArray:
     """(batch, actions) scores as the docstring of PriorityNet has them, -inf where illegal."""
-    jobs = layout.view(obs, "jobs").astype(float)
-    seen = [name for name in ("queue", "history") if layout.block(name) is not None]
-    state = np.concatenate([layout.view(obs, name).astype(float) for name in seen], axis=1)
+    jobs, state = (layout.view(obs, name).astype(float) for name in ("jobs", "queue"))
     features, size, others = jobs.shape[2], state.shape[1], layout.num_actions - layout.window
     shapes = [
         (features,),
@@ -183,7 +179,7 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     net.set_flat(values)
     assert (net.flat() == values).all()
     assert net.flat().dtype == np.float64
-    features, state = len(layout.job_features), state_size(layout)
+    features, state = len(layout.job_features), layout.size_of("queue")
     assert list(dict(net.named_parameters())) == [
         *("weights", "of_job", "of_state", "bias", "out", "others", "constants")
     ]

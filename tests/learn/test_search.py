@@ -275,13 +275,6 @@ def test_a_search_begins_with_nothing_else(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_search_that_sees_the_history_begins_with_one_that_saw_it(tmp_path: Path) -> None:
-    blind = scenario.load("lublin-sizes", ["observation.blocks=[jobs, queue]"])
-    engine(simulated=blind).policy().save(tmp_path / "found")
-    with pytest.raises(BadInputError, match=r"judges states by queue, not by queue, history; name one whose"):
-        engine(f"search.start={tmp_path / 'found'}", simulated=scenario.load("lublin-sizes"))
-
-
 @pytest.mark.parametrize(
     "words",
     [
