@@ -98,7 +98,7 @@ def seconds(run: Path) -> list[float]:
 
 
 def told(rows: list[SummaryRow], curves: Mapping[str, Learned]) -> str:
-    """The best orders and every policy, a line each."""
+    """All orders and policies, a line each, best first."""
     form = "{:<26} {:>9} {:<18} {:<26} {:>8}"
     lines = [form.format("", METRIC, "95 %", "to the best order", "seconds")]
     for row in sorted(rows, key=lambda row: row.mean):

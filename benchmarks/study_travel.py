@@ -21,10 +21,12 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.figure import Figure
 from studies import Asked, asked, evaluated, train
 from study_hpc import DATA, TRACES, training
 
+from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 from rlsched.sim.priorities import PRIORITIES
@@ -140,6 +142,16 @@ def on_size(study: Asked, units: int) -> dict[str, Shown]:
     return shown(study.folder / f"on-{units}.json", where, runs)
 
 
+def together(target: Path, kind: str, order: str) -> Interval:
+    """How far all seeds of a kind are from an order (order:backfill), paired by the episodes in this file."""
+    played: dict[str, list[float]] = {}
+    for episode in json.loads(target.read_text("utf-8"))["episodes"]:
+        name = f"{episode['policy']}:{episode['backfill']}"
+        played.setdefault(name, []).append(episode["metrics"][METRIC])
+    seeds = [values for name, values in played.items() if kind_of(name.rpartition(":")[0]) == kind]
+    return bootstrap_columns([np.mean(seeds, axis=0) - np.array(played[order])])[0]
+
+
 def kind_of(name: str) -> str:
     """Which kind of run a folder is of; orders are none."""
     run = Path(name).name.rpartition("-")[0]
@@ -218,6 +230,11 @@ def draw(traces: dict[str, dict[str, Shown]]) -> Figure:
     return figure
 
 
+def _interval(study: Asked, place: str | int, kind: str, order: str) -> str:
+    one = together(study.folder / f"on-{place}.json", kind, order)
+    return f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
+
+
 def main() -> None:
     """Train, show, tell, draw."""
     study = asked(__doc__, KINDS, "runs/study-travel")
@@ -228,9 +245,17 @@ def main() -> None:
     traces = {trace: on_trace(study, trace) for trace in TRACES}
     for trace, found in traces.items():
         print(told(trace, found))
+        for kind, order in product(
+            ("travels", "searched", f"own-{trace}"), (best_order(found)[0], "sjf:greedy")
+        ):
+            print(f"  {kind}, all seeds, to {order}: {_interval(study, trace, kind, order)}")
         ours = median(one.mean for name, one in found.items() if kind_of(name) == "travels")
         print(f"  travels, median of seeds: {ours:.2f}; best order {best_order(found)[1].mean:.2f}")
-    gains = {units: gain(on_size(study, units)) for units in SIZES}
+    sizes = {units: on_size(study, units) for units in SIZES}
+    for units, found in sizes.items():
+        for order in (best_order(found)[0], "sjf:greedy"):
+            print(f"{units:,} processors, all seeds, to {order}: {_interval(study, units, 'travels', order)}")
+    gains = {units: gain(found) for units, found in sizes.items()}
     small, large = gains.values()
     print(
         "gain over the best order on the Lublin model: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from rlsched.evaluate.statistics import SummaryRow
 from rlsched.report.style import to_png
@@ -31,7 +33,7 @@ def of(name: str) -> pytest.MarkDecorator:
 
 def labels(figure: Figure) -> set[str]:
     """All that is written in it."""
-    return {text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))}  # type: ignore[attr-defined]
+    return {text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)}
 
 
 def one(study: ModuleType, mean: float, difference: tuple[float, float, float] | None = None) -> Any:
@@ -64,6 +66,22 @@ def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> 
     assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "searched-0", "own-HPC2N-0"]
     assert "-6.00 [-8.00, -4.00]" in lines[4]
     assert [line.split()[-2] for line in lines[8:]] == ["86.14", "59.77"]
+
+
+@of("study_travel")
+def test_seeds_are_held_against_an_order_together_episode_by_episode(
+    study: ModuleType, tmp_path: Path
+) -> None:
+    """Two seeds whose means are 2 and 4 below the order in two episodes."""
+    played = {"runs/travels-0": (7, 3), "runs/travels-1": (9, 9), "runs/searched-0": (1, 1), "sjf": (10, 10)}
+    episodes = [
+        {"policy": name, "backfill": "greedy", "metrics": {study.METRIC: value}}
+        for name, values in played.items()
+        for value in values
+    ]
+    (tmp_path / "told.json").write_text(json.dumps({"episodes": episodes}))
+    found = study.together(tmp_path / "told.json", "travels", "sjf:greedy")
+    assert (found.mean, found.low, found.high) == (-3, -4, -2)
 
 
 @of("study_travel")
