@@ -37,7 +37,7 @@ WAITING = -4.0
 RESERVING = (-16.0, {"used_requests": 0.3})
 """Waiting and deferring at first where the history is seen. Who knows how long jobs run does well to keep
 units for the first of them: waiting is ahead by 2 where all requests were exact so far. Where users ask for
-more than they use, what is kept stays idle: behind by 7 where half is used. Found on the Lublin model."""
+more than they use, what is kept stays idle: behind by 7 where half is used (docs/hpc.md)."""
 
 NOW_PRIOR = ({"match": 1.0, "fits": 3.0}, 1.0)
 """The same for a score that is held against that of waiting: what does not fit now is not planned but waits.
