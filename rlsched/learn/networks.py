@@ -25,6 +25,16 @@ from rlsched.sim.layout import PRIVILEGED, Layout, history_features
 QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05}
 """Short and small jobs first, old ones before new ones."""
 
+HISTORY_PRIOR = {
+    **QUEUE_PRIOR,
+    "share_0": -0.27,
+    "share_0*used_requests": 0.27,
+    "fits": 0.067,
+    "fits*used_requests": -0.067,
+}
+"""The same where the history is seen. Whoever keeps units for the first of the jobs need care neither for
+shares nor for what fits; where users ask for more than they use, a search on the model finds both useful."""
+
 HORIZON_PRIOR = {"match": 1.0}
 """Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
 
@@ -125,13 +135,22 @@ def beginning(
     deferring: Mapping[str, float] | None = {} if seen & {"supply", "history"} else None
     if network.kind == "priority":
         prior, waiting = NOW_PRIOR if layout.horizon else (prior, waiting)
-    elif "history" in seen and not layout.horizon and (network.waiting, network.deferring) == (None, None):
-        waiting, deferring = RESERVING
+    elif "history" in seen and not layout.horizon:
+        prior = HISTORY_PRIOR
+        if (network.waiting, network.deferring) == (None, None):
+            waiting, deferring = RESERVING
     return (
         prior if network.prior is None else network.prior,
         waiting if network.waiting is None else network.waiting,
         deferring if network.deferring is None else network.deferring,
     )
+
+
+def order_features(layout: Layout) -> tuple[str, ...]:
+    """What scores a job linearly: its features and, where the history is observed, their products with it."""
+    jobs = layout.job_features
+    known = history_features() if layout.block("history") is not None else ()
+    return (*jobs, *(f"{job}*{name}" for name in known for job in jobs))
 
 
 def deferring_features(layout: Layout) -> tuple[str, ...]:
@@ -214,15 +233,16 @@ class JobScorer(JobHeads, EncodedPolicy):
     Jobs that may not be chosen are not scored: on real queues that saves most of the work.
 
     A linear path from the job's features to its score starts at a given prior: the network learns what to
-    change about an order that is sensible to begin with, instead of finding it from random starts. The linear
-    score is multiplied by `sharpness`, so that the stochastic policy is close to the greedy one from the
-    start. What the network adds is multiplied by `gain`, which is smaller: little data can tell few weights,
-    and so the order is learned fast and the network moves it slowly.
+    change about an order that is sensible to begin with, instead of finding it from random starts. Where the
+    history is observed, its weights hang on that: which order is good does. The linear score is multiplied
+    by `sharpness`, so that the stochastic policy is close to the greedy one from the start. What the network
+    adds is multiplied by `gain`, which is smaller: little data can tell few weights, and so the order is
+    learned fast and the network moves it slowly.
 
     Args:
         layout: with a `jobs` block.
         hidden: units per layer.
-        prior: job feature -> initial weight.
+        prior: job feature, or its product with one of the history (`order_features`) -> initial weight.
         sharpness: logits per unit of the linear score.
         gain: logits per unit of the network's score.
         waiting: initial logits of the no-op, and of suspending a job, over the best job.
@@ -254,9 +274,14 @@ class JobScorer(JobHeads, EncodedPolicy):
         self.encoder = JobEncoder(
             layout, self.width, privileged=False, more=self.attention.size if self.attention else 0
         )
+        known = len(history_features()) if self.knows_history else 0
+        begun = torch.tensor([prior.get(name, 0.0) for name in order_features(layout)])
         self.linear = nn.Linear(len(names), 1, bias=False)
+        self.order = nn.Linear(known, len(names), bias=False) if known else None
         with torch.no_grad():
-            self.linear.weight.copy_(torch.tensor([[prior.get(name, 0.0) for name in names]]))
+            self.linear.weight.copy_(begun[None, : len(names)])
+            if self.order is not None:
+                self.order.weight.copy_(begun[len(names) :].view(known, len(names)).T)
         self.deferring: nn.Linear | None = None
         if deferring is not None:
             reasons = deferring_features(layout)
@@ -282,6 +307,9 @@ class JobScorer(JobHeads, EncodedPolicy):
     def choose(self, encoded: Encoded, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
         linear, body = self.linear(encoded.jobs), self.body(encoded.hidden)
+        if self.order is not None:
+            weights = self.order(encoded.history).index_select(0, encoded.env)
+            linear = linear + (encoded.jobs * weights).sum(dim=1, keepdim=True)
         scores = torch.add(self.sharpness * linear, body, alpha=self.gain).squeeze(-1)
         logits = self.of_all(scores, encoded, self.waiting, self.gain)
         if self.deferring is not None:
@@ -345,19 +373,19 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
                 f"value {seen}: network.kind {network.kind} reads {name}",
                 f"add {name}, or set network.kind=mlp",
             )
-    features = layout.job_features
     if network.kind == "cnn":
         if network.units is None:
             raise BadInputError("network.units", "are not known", "give the units of each resource")
         return ImagePolicy(layout, network.units, network.size)
     prior, waiting, deferring = beginning(layout, network)
-    reasons = deferring_features(layout)
-    for setting, weights, known in (("prior", prior, features), ("deferring", deferring or {}, reasons)):
+    ordering = layout.job_features if network.kind == "priority" else order_features(layout)
+    for setting, weights, known in (
+        ("prior", prior, ordering),
+        ("deferring", deferring or {}, deferring_features(layout)),
+    ):
         for name in weights:
             if name not in known:
-                raise BadInputError(
-                    f"network.{setting}.{name}", "no such feature", f"use some of {', '.join(known)}"
-                )
+                raise BadInputError(f"network.{setting}.{name}", "no such feature", f"use {_some_of(known)}")
     if network.kind == "priority":
         return PriorityNet(layout, network.priority_units, prior, waiting)
     return JobScorer(
@@ -370,3 +398,13 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         deferring,
         network.attention,
     )
+
+
+def _some_of(features: Sequence[str]) -> str:
+    """Features by name; products, which are many, by what they are of."""
+    plain = ", ".join(name for name in features if "*" not in name)
+    products = [name.split("*") for name in features if "*" in name]
+    if not products:
+        return f"some of {plain}"
+    known = ", ".join(dict.fromkeys(of for _, of in products))
+    return f"some of {plain}, or one of these times one of {known}, as {'*'.join(products[0])}"

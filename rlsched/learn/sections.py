@@ -30,8 +30,9 @@ class Network(Frozen):
     prior: dict[str, float] | None = Field(
         None,
         description="initial weights from job features straight to the score (job_scorer), learned further; "
-        "null: networks.QUEUE_PRIOR, or with a horizon SLOWDOWN_PRIOR where slowdown or wait is rewarded and "
-        "else HORIZON_PRIOR",
+        "where the history is observed also from products, as {requested: -1, share_0*used_requests: 0.3}; "
+        "null: networks.QUEUE_PRIOR, where the history is observed HISTORY_PRIOR, with a horizon "
+        "SLOWDOWN_PRIOR where slowdown or wait is rewarded and else HORIZON_PRIOR",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")

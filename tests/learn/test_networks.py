@@ -14,6 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.blocks import ILLEGAL, masked
 from rlsched.learn.critic import FAR, SMALL, Critic
 from rlsched.learn.networks import (
+    HISTORY_PRIOR,
     QUEUE_PRIOR,
     WAITING,
     JobHeads,
@@ -442,6 +443,46 @@ def test_the_history_speaks_for_waiting() -> None:
         logits = net(vectors, mask)
     ahead = logits[:, -1] - logits[:, :-1].max(dim=1).values
     torch.testing.assert_close(ahead, 18 * used - 16, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        None,
+        {"requested": -1.0, "wait": 0.5},
+        {"requested": -1.0, "share_0*used_requests": 0.4, "wait*load": -2.0},
+    ],
+)
+def test_the_order_hangs_on_the_history(prior: dict[str, float] | None) -> None:
+    """The linear score is the sum that its names spell out."""
+    layout = accounted()
+    net = build_policy(layout, Network(prior=prior))
+    assert isinstance(net, JobScorer)
+    nn.init.zeros_(net.body[-1].weight)  # the network itself says nothing yet
+    vectors, mask = made_up(layout, 200)
+    mask[:, :3] = 1
+    jobs, history = (net.blocks(vectors, name) for name in ("jobs", "history"))
+    score = torch.zeros(mask[:, :-1].shape)
+    for name, weight in (HISTORY_PRIOR if prior is None else prior).items():
+        job, _, known = name.partition("*")
+        times = history[:, [history_features().index(known)]] if known else 1.0
+        score += weight * times * jobs[..., layout.job_features.index(job)]
+    with torch.no_grad():
+        logits = net(vectors, mask)[:, :-1]
+    legal = mask[:, :-1] > 0
+    torch.testing.assert_close(logits[legal], net.sharpness * score[legal], rtol=1e-4, atol=1e-3)
+
+
+def test_a_prior_on_products_is_for_who_sees_the_history() -> None:
+    """Else it is refused, and nobody is told of products that there are not."""
+    prior = {"share_0*used_requests": 0.3}
+    for layout, kind in ((layout_of("jobs", "queue"), "job_scorer"), (accounted(), "priority")):
+        with pytest.raises(BadInputError, match=r"share_0\*used_requests: no such feature") as refused:
+            build_policy(layout, Network(kind=kind, prior=prior))
+        assert "times" not in str(refused.value)
+    with pytest.raises(BadInputError, match=r"reserved, or one of these times one of arrived,"):
+        build_policy(accounted(), Network(prior={"share_0*gone": 0.3}))
+    build_policy(accounted(), Network(prior=prior))
 
 
 def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
