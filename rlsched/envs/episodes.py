@@ -60,6 +60,13 @@ class EpisodeFeed:
         """A random episode to train on."""
         return self.scaled(self.source.training(rng))
 
+    def stratified(self, rng: np.random.Generator, count: int) -> tuple[list[Episode], IntArray]:
+        """Random episodes to train on, of every part of a mixture its share, and (episode,) of which part."""
+        shares, sources = zip(*self.source.parts, strict=True)
+        ends = np.rint(count * np.cumsum(shares) / sum(shares)).astype(np.int64)
+        parts = np.repeat(np.arange(len(shares)), np.diff(ends, prepend=0))
+        return [self.scaled(sources[part].training(rng)) for part in parts], parts
+
     def evaluation(self, index: int, seed: int) -> Episode:
         """Evaluation episode `index` of a seed; training never sees it."""
         return self.scaled(self.source.evaluation(index, seed))

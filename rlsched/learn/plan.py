@@ -119,10 +119,10 @@ def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) ->
         BadInputError: its metric is not one of those that are measured there.
     """
     rng = np.random.default_rng(VALIDATION_SEED)
-    episodes = [feed.training(rng) for _ in range(config.validation.episodes or 1)]
+    episodes, parts = feed.stratified(rng, config.validation.episodes or 1)
     if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
-    return Validation.of(scenario, feed.units, episodes, config.validation.metric or "")
+    return Validation.of(scenario, feed.units, episodes, config.validation.metric or "", parts)
 
 
 def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:

@@ -258,7 +258,7 @@ class Run:
                 "best_excess": score.excess,
                 "best_value": score.value,
                 "best_metric": metrics[self.validation.metric],
-                "best_hoarding": self.validation.hoards(metrics),
+                "best_hoarding": metrics["hoarding"],
                 "best_paid": self.validation.paid(metrics),
             }
             self.named(metrics).save(self.folder.best)
@@ -301,7 +301,7 @@ class Run:
             **progress.row,
         }
         limited = map(limited_name, self.validation.scenario.objective.limits)
-        checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative", *limited))
+        checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative", "hoarding", *limited))
         row |= {f"validation_{name}": number(found.get(name)) for name in checked}
         row["kept"] = int(self.standing.since_best == 0) if found else None
         self.folder.append_metrics(row)

@@ -13,7 +13,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
-from rlsched.jobs import FloatArray
+from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.orders import play_order
@@ -56,6 +56,8 @@ class Validation:
         heuristics: order -> metric -> mean, on the same episodes; with a horizon `order:placement`, else
             under greedy backfilling.
         best: (episode,) the metric under the best of these orders in each episode.
+        sjf: metric -> (episode,) under greedy sjf, which hoarding is held against.
+        parts: (episode,) which part of a mixture it is of.
     """
 
     scenario: Scenario
@@ -64,12 +66,19 @@ class Validation:
     metric: str
     heuristics: Mapping[str, Mapping[str, float]]
     best: FloatArray
+    sjf: Mapping[str, FloatArray]
+    parts: IntArray
 
     @classmethod
     def of(
-        cls, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable], metric: str
+        cls,
+        scenario: Scenario,
+        units: Sequence[int],
+        episodes: Sequence[Playable],
+        metric: str,
+        parts: IntArray | None = None,
     ) -> Validation:
-        """Run the heuristics that policies are held against.
+        """Run the heuristics that policies are held against; without `parts` all episodes are of one.
 
         Raises:
             BadInputError: the metric is not one of those that are measured.
@@ -92,6 +101,8 @@ class Validation:
             metric,
             heuristics,
             best.reduce([values[metric] for values in measured.values()]),
+            measured["sjf" if scenario.decision.horizon is None else "sjf:now"],
+            np.zeros(len(episodes), np.int64) if parts is None else parts,
         )
 
     @property
@@ -111,17 +122,19 @@ class Validation:
 
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
+        `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`).
         """
         played = play(self.scenario, self.units, self.episodes, policy)
         values = _measure(self.scenario, self.units, played)
         least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
         relative = (values[self.metric] + least) / (self.best + least)
-        return _means(values) | {"relative": float(relative.mean())}
+        hoarding = beyond(values, self.sjf, self.parts) if judged(self.scenario) else 0.0
+        return _means(values) | {"relative": float(relative.mean()), "hoarding": hoarding}
 
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        return Score(max(self.hoards(metrics), self._costs_more(metrics)), sign * metrics["relative"])
+        return Score(max(metrics["hoarding"], self._costs_more(metrics)), sign * metrics["relative"])
 
     def paid(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Cost -> what the result of `run` is compared with its limit by."""
@@ -136,15 +149,28 @@ class Validation:
             found = max(found, (metrics[column] - limit) / unit)
         return found
 
-    def hoards(self, metrics: Mapping[str, float]) -> float:
-        """By how much it goes beyond what waits and spans may be, as a share of that."""
-        if not judged(self.scenario):
-            return 0.0
-        reference = self.heuristics["sjf" if self.scenario.decision.horizon is None else "sjf:now"]
-        span = metrics["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
-        wait = metrics["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
-        unfinished = reference["completion_ratio"] / max(metrics["completion_ratio"], LEAST)
-        return max(0.0, max(span, wait, unfinished) - 1.0)
+
+def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
+    """By how much waits, spans or unfinished jobs are more than they may be, as a share of that.
+
+    Told is the part where that is most: on a mixture a policy can push jobs out of sight where it pays, and
+    keep to the limits on the whole.
+
+    Args:
+        own: metric -> (episode,).
+        sjf: likewise, of greedy sjf.
+        parts: (episode,) which part an episode is of.
+    """
+    worst = 1.0
+    for part in np.unique(parts):
+        mine, reference = (
+            {name: each[parts == part].mean() for name, each in one.items()} for one in (own, sjf)
+        )
+        span = mine["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
+        wait = mine["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
+        unfinished = reference["completion_ratio"] / max(mine["completion_ratio"], LEAST)
+        worst = max(worst, span, wait, unfinished)
+    return float(worst - 1.0)
 
 
 def limited_name(cost: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,6 +52,10 @@ class Source(Protocol):
     @property
     def max_jobs(self) -> int:
         """The most jobs that an episode can have."""
+
+    @property
+    def parts(self) -> Sequence[tuple[float, Source]]:
+        """(share of episodes, where they come from): of a mixture its models, else this alone."""
 
     def training(self, rng: np.random.Generator) -> EpisodeJobs:
         """One random episode to train on.

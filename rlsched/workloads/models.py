@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from rlsched.jobs import JobTable
 from rlsched.scenario import Cluster, Estimates, LublinWorkload
 from rlsched.workloads.episodes import (
     EpisodeJobs,
+    Source,
     Supply,
     all_repairs,
     episode,
@@ -224,6 +225,14 @@ class ModelSource:
     def repairs(self) -> dict[str, int]:
         """What was put right in what feeds the cluster."""
         return all_repairs({}, self.supply)
+
+    @property
+    def parts(self) -> Sequence[tuple[float, Source]]:
+        """(share of episodes, where they come from), each model of a mixture; else this alone."""
+        if not isinstance(self.model, MixedModels):
+            return [(1.0, self)]
+        own = (replace(self, model=model) for model in self.model.models)
+        return list(zip(self.model.shares, own, strict=True))
 
     def training(self, rng: np.random.Generator) -> EpisodeJobs:
         """One random episode to train on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from rlsched.scenario import Cluster
 from rlsched.workloads.days import Days
 from rlsched.workloads.episodes import (
     EpisodeJobs,
+    Source,
     Supply,
     all_repairs,
     episode,
@@ -126,6 +128,11 @@ class TraceSource:
         if self.days is None or self.windows.ticks is None:
             return self.windows.most
         return self.days.most_jobs(self.windows.ticks)
+
+    @property
+    def parts(self) -> Sequence[tuple[float, Source]]:
+        """This alone."""
+        return [(1.0, self)]
 
     def rows(self, offset: int, jobs: int) -> JobTable:
         """So many jobs from a row on, in loaded order: what the replay of rlscheduler starts from."""

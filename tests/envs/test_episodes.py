@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import numpy as np
@@ -87,3 +88,27 @@ def test_terms_are_the_same_in_registry_scenario_and_core() -> None:
         assert term.formula
         assert term.unit
         assert term.source
+
+
+@pytest.mark.parametrize(("count", "expected"), [(8, [2, 4, 2]), (3, [1, 1, 1]), (1, [0, 1, 0])])
+def test_every_part_of_a_mixture_has_its_share(count: int, expected: list[int]) -> None:
+    """And its own jobs: the sizes of the clusters tell which part drew an episode."""
+    sizes, shares = [64, 32, 16], [1, 2, 1]
+    parts = [
+        {"share": share, "units": size, "workload": {"kind": "lublin"}}
+        for share, size in zip(shares, sizes, strict=True)
+    ]
+    workload = f"workload={{kind: mixture, parts: {json.dumps(parts)}}}"
+    feed = EpisodeFeed(scenario.load("lublin-256", [workload, "cluster.resources.0.units=64"]))
+    episodes, part = feed.stratified(np.random.default_rng(0), count)
+    assert np.bincount(part, minlength=3).tolist() == expected
+    assert [one.jobs.units.tolist() for one in episodes] == [[sizes[k]] for k in part]
+
+
+def test_what_is_no_mixture_is_one_part(small: Scenario) -> None:
+    """Whose episodes are those of training, drawn alike."""
+    feed = EpisodeFeed(small)
+    episodes, part = feed.stratified(np.random.default_rng(7), 3)
+    rng = np.random.default_rng(7)
+    assert [one.offset for one in episodes] == [feed.training(rng).offset for _ in range(3)]
+    assert part.tolist() == [0, 0, 0]
