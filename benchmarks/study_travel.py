@@ -34,20 +34,18 @@ from rlsched.sim.priorities import PRIORITIES
 STEPS, SEARCH_STEPS = 2_000_000, 20_000_000
 """Decisions of a training, and of a search."""
 
-SHARP = [
-    "--set",
-    "network.sharpness=120",
-    "--set",
-    "network.waiting=-14",
-    "--set",
-    "network.deferring={used_requests: 0.15}",
-    "--set",
-    "validation.every=10",
-]
-"""The default beginning with waiting further ahead where requests are exact, and twice as sharp. Else whoever
-explores breaks what is kept at every tenth chance, and learns that in the first place."""
+TRAVELLING = ["--set", "sampling.envs_per_runner=256", "--set", "validation.every=2"]
+"""Few and large iterations: a batch then has some ten episodes of every part of the mixture."""
 
-KINDS = ("travels", "searched", *(f"own-{trace}" for trace in TRACES))
+SEARCHED = {
+    f"{form}-{rule}": (units, action)
+    for (form, units), (rule, action) in product(
+        (("linear", 0), ("small", 8)), (("greedy", "fit"), ("easy", "commit"))
+    )
+}
+"""Priority functions that are searched for: hidden units, and what is done with a job that does not fit."""
+
+KINDS = ("travels", *SEARCHED, *(f"own-{trace}" for trace in TRACES))
 ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "easy"))]
 PUBLISHED = {
     "lublin_256": {"RLScheduler, backfilled": 58.64, "SMDP": 67.55},
@@ -69,8 +67,11 @@ def words(kind: str, scale: float) -> list[str]:
     """The words that train a policy of a kind."""
     if kind.startswith("own-"):
         return training(kind.removeprefix("own-"), scale)
-    steps = STEPS if kind == "travels" else SEARCH_STEPS
-    how = SHARP if kind == "travels" else ["--algo", "priority_search"]
+    how, steps = TRAVELLING, STEPS
+    if kind in SEARCHED:
+        units, action = SEARCHED[kind]
+        how = ["--algo", "priority_search", "--set", f"decision.action_rule={action}"]
+        how, steps = [*how, "--set", f"network.priority_units={units}"], SEARCH_STEPS
     return ["--scenario", "lublin-sizes", *how, "--steps", str(round(scale * steps))]
 
 
@@ -126,10 +127,15 @@ def shown(target: Path, where: Sequence[str], runs: Sequence[Path]) -> dict[str,
     return found
 
 
+def shown_on(trace: str) -> tuple[str, ...]:
+    """Kinds of policies that are shown on a trace: of the others' own none."""
+    return ("travels", *SEARCHED, f"own-{trace}")
+
+
 def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
     """Everybody on the ten sequences of a trace."""
     where = ["--trace", str(DATA / TRACES[trace].file), "--protocol", "rlscheduler"]
-    kinds = ("travels", "searched", f"own-{trace}")
+    kinds = shown_on(trace)
     runs = [study.folder / f"{kind}-{seed}" for kind in kinds for seed in range(study.seeds)]
     return shown(study.folder / f"on-{trace}.json", where, runs)
 
@@ -196,17 +202,20 @@ def gain(found: dict[str, Shown]) -> float:
 
 def draw(traces: dict[str, dict[str, Shown]]) -> Figure:
     """A panel for each trace: orders, what is published, and policies with their intervals."""
-    titles = {"travels": "travels", "searched": "searched for", "own": "of its own"}
-    colours = dict(zip(titles, LEARNED, strict=False))
+    titles = {
+        "travels": ("travels", LEARNED[0]),
+        **{kind: (f"searched, {kind.replace('-', ', ')}", LEARNED[1]) for kind in SEARCHED},
+        "own": ("of its own", LEARNED[2]),
+    }
     with house_style():
-        figure = new_figure(11.0, 4.4)
+        figure = new_figure(11.0, 5.4)
         for axes, (trace, found) in zip(figure.subplots(1, len(traces)), traces.items(), strict=True):
             name, best = best_order(found)
             axes.axvline(best.mean, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
             rows: list[tuple[str, str, list[Shown]]] = [(f"{name} (best order)", HEURISTIC, [best])]
-            for kind, title in titles.items():
-                seeds = [one for run, one in found.items() if kind_of(run).split("-")[0] == kind]
-                rows.append((title, colours[kind], seeds))
+            for kind, (title, colour) in titles.items():
+                of_kind = f"own-{trace}" if kind == "own" else kind
+                rows.append((title, colour, [one for run, one in found.items() if kind_of(run) == of_kind]))
             for k, (_, colour, seeds) in enumerate(rows):
                 for j, one in enumerate(seeds):
                     y = k + 0.16 * (j - (len(seeds) - 1) / 2)
@@ -245,9 +254,7 @@ def main() -> None:
     traces = {trace: on_trace(study, trace) for trace in TRACES}
     for trace, found in traces.items():
         print(told(trace, found))
-        for kind, order in product(
-            ("travels", "searched", f"own-{trace}"), (best_order(found)[0], "sjf:greedy")
-        ):
+        for kind, order in product(shown_on(trace), (best_order(found)[0], "sjf:greedy")):
             print(f"  {kind}, all seeds, to {order}: {_interval(study, trace, kind, order)}")
         ours = median(one.mean for name, one in found.items() if kind_of(name) == "travels")
         print(f"  travels, median of seeds: {ours:.2f}; best order {best_order(found)[1].mean:.2f}")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlsched.sim.layout import PRIVILEGED, Block, Layout
+from rlsched.sim.layout import PRIVILEGED, Block, Layout, history_features
 
 ILLEGAL = torch.finfo(torch.float32).min
 
@@ -97,6 +97,13 @@ def neighbours(blocks: list[Block]) -> list[tuple[int, int]]:
 def end_of(block: Block) -> int:
     """Where the next block may begin."""
     return block.offset + block.size
+
+
+def order_features(layout: Layout) -> tuple[str, ...]:
+    """What scores a job linearly: its features and, where the history is observed, their products with it."""
+    jobs = layout.job_features
+    known = history_features() if layout.block("history") is not None else ()
+    return (*jobs, *(f"{job}*{name}" for name in known for job in jobs))
 
 
 def context_size(layout: Layout, *, privileged: bool) -> int:

@@ -181,7 +181,7 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "warm_start", "means nothing to priority_search", "leave it out, or set search.start"
             )
-        for name in ("prior", "waiting"):
+        for name in ("prior", "waiting", "deferring"):
             if self.search.start is not None and getattr(self.network, name) is not None:
                 raise SettingError(
                     f"network.{name}",

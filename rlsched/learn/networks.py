@@ -15,9 +15,18 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.attention import QueueAttention
-from rlsched.learn.blocks import ILLEGAL, Blocks, EncodedPolicy, Recall, as_seen, context_size, masked
+from rlsched.learn.blocks import (
+    ILLEGAL,
+    Blocks,
+    EncodedPolicy,
+    Recall,
+    as_seen,
+    context_size,
+    masked,
+    order_features,
+)
 from rlsched.learn.images import ImagePolicy
-from rlsched.learn.priority import STATE_BLOCK, PriorityNet
+from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, state_features
 from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import PRIVILEGED, Layout, history_features
@@ -27,27 +36,33 @@ QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait"
 
 HISTORY_PRIOR = {
     **QUEUE_PRIOR,
+    "requested*used_requests": 0.2,
     "share_0": -0.27,
     "share_0*used_requests": 0.27,
     "fits": 0.067,
     "fits*used_requests": -0.067,
 }
 """The same where the history is seen. Whoever keeps units for the first of the jobs need care neither for
-shares nor for what fits; where users ask for more than they use, a search on the model finds both useful."""
+shares nor for what fits, and less for requests: long jobs would wait for ever. Where users ask for more than
+they use, a search on the model finds shares and what fits useful (docs/architecture.md)."""
 
 HORIZON_PRIOR = {"match": 1.0}
 """Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
 
-NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCK), "cnn": ("jobs", "profile")}
+NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
 
 WAITING = -4.0
 """Waiting is far from the best job at first."""
 
-RESERVING = (-16.0, {"used_requests": 0.3})
+RESERVING = (-20.0, {"used_requests": 0.3, "requested": 0.1})
 """Waiting and deferring at first where the history is seen. Who knows how long jobs run does well to keep
-units for the first of them: waiting is ahead by 2 where all requests were exact so far. Where users ask for
-more than they use, what is kept stays idle: behind by 7 where half is used (docs/hpc.md)."""
+units for the first of them: where all requests were exact so far, waiting is ahead of all jobs but those of a
+few minutes. Where users ask for more than they use, what is kept stays idle: behind where half is used."""
+
+LEVEL = (-4.0, {"used_requests": 4.5})
+"""The same for a priority function, where waiting has a level of its own: above all jobs where requests were
+exact, which score 0.3 at most, and below nearly all where users ask for twice what they use."""
 
 NOW_PRIOR = ({"match": 1.0, "fits": 3.0}, 1.0)
 """The same for a score that is held against that of waiting: what does not fit now is not planned but waits.
@@ -133,12 +148,13 @@ def beginning(
     seen = {block.name for block in layout.blocks}
     prior, waiting = HORIZON_PRIOR if layout.horizon else QUEUE_PRIOR, WAITING
     deferring: Mapping[str, float] | None = {} if seen & {"supply", "history"} else None
-    if network.kind == "priority":
-        prior, waiting = NOW_PRIOR if layout.horizon else (prior, waiting)
-    elif "history" in seen and not layout.horizon:
+    free = (network.waiting, network.deferring) == (None, None)
+    if "history" in seen and not layout.horizon:
         prior = HISTORY_PRIOR
-        if (network.waiting, network.deferring) == (None, None):
-            waiting, deferring = RESERVING
+        if free:
+            waiting, deferring = LEVEL if network.kind == "priority" else RESERVING
+    elif network.kind == "priority" and layout.horizon:
+        prior, waiting = NOW_PRIOR
     return (
         prior if network.prior is None else network.prior,
         waiting if network.waiting is None else network.waiting,
@@ -146,15 +162,13 @@ def beginning(
     )
 
 
-def order_features(layout: Layout) -> tuple[str, ...]:
-    """What scores a job linearly: its features and, where the history is observed, their products with it."""
-    jobs = layout.job_features
-    known = history_features() if layout.block("history") is not None else ()
-    return (*jobs, *(f"{job}*{name}" for name in known for job in jobs))
+def deferring_features(layout: Layout, network: Network) -> tuple[str, ...]:
+    """What may speak for waiting: features of the best job, then of the history where it is observed.
 
-
-def deferring_features(layout: Layout) -> tuple[str, ...]:
-    """What may speak for waiting: features of the best job, then of the history where it is observed."""
+    In a priority function, which has one level for all jobs, features of the state.
+    """
+    if network.kind == "priority":
+        return state_features(layout)
     return layout.job_features + (history_features() if layout.block("history") is not None else ())
 
 
@@ -284,7 +298,7 @@ class JobScorer(JobHeads, EncodedPolicy):
                 self.order.weight.copy_(begun[len(names) :].view(known, len(names)).T)
         self.deferring: nn.Linear | None = None
         if deferring is not None:
-            reasons = deferring_features(layout)
+            reasons = layout.job_features + (history_features() if self.knows_history else ())
             self.deferring = nn.Linear(len(reasons), 1, bias=False)
             with torch.no_grad():
                 self.deferring.weight.copy_(torch.tensor([[deferring.get(name, 0.0) for name in reasons]]))
@@ -357,12 +371,12 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         raise BadInputError(
             "observation.blocks", f"value {seen}: only a critic may see it", "add other blocks"
         )
-    if network.kind != "job_scorer":
-        for setting in ("deferring", "attention"):
-            if getattr(network, setting) not in (None, 0):
-                raise BadInputError(
-                    f"network.{setting}", f"means nothing to network.kind {network.kind}", "leave it out"
-                )
+    meant = {"deferring": ("job_scorer", "priority"), "attention": ("job_scorer",)}
+    for setting, kinds in meant.items():
+        if network.kind not in kinds and getattr(network, setting) not in (None, 0):
+            raise BadInputError(
+                f"network.{setting}", f"means nothing to network.kind {network.kind}", "leave it out"
+            )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]
@@ -378,16 +392,15 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
             raise BadInputError("network.units", "are not known", "give the units of each resource")
         return ImagePolicy(layout, network.units, network.size)
     prior, waiting, deferring = beginning(layout, network)
-    ordering = layout.job_features if network.kind == "priority" else order_features(layout)
     for setting, weights, known in (
-        ("prior", prior, ordering),
-        ("deferring", deferring or {}, deferring_features(layout)),
+        ("prior", prior, order_features(layout)),
+        ("deferring", deferring or {}, deferring_features(layout, network)),
     ):
         for name in weights:
             if name not in known:
                 raise BadInputError(f"network.{setting}.{name}", "no such feature", f"use {_some_of(known)}")
     if network.kind == "priority":
-        return PriorityNet(layout, network.priority_units, prior, waiting)
+        return PriorityNet(layout, network.priority_units, prior, waiting, deferring or {})
     return JobScorer(
         layout,
         network.hidden,

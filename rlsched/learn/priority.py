@@ -15,50 +15,80 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.blocks import Blocks, masked
-from rlsched.sim.layout import Layout
+from rlsched.learn.blocks import Blocks, masked, order_features
+from rlsched.sim.layout import Block, Layout, history_features, queue_features
 
-STATE_BLOCK = "queue"
-"""What waiting and suspending, and the hidden layer, are judged by beside the jobs."""
+STATE_BLOCKS = ("queue", "history")
+"""What waiting and suspending, and the hidden layer, are judged by beside the jobs, where it is observed."""
 
 SUSPENDING = -1.0
 """Initial score of suspending a job above that of the no-op: nothing is stopped just because nothing fits."""
 
 
+def state_blocks(layout: Layout) -> list[Block]:
+    """Blocks that stand for the state, those of `STATE_BLOCKS` that are observed."""
+    return [block for name in STATE_BLOCKS if (block := layout.block(name)) is not None]
+
+
+def state_features(layout: Layout) -> tuple[str, ...]:
+    """Numbers that stand for the state."""
+    named = {
+        "queue": queue_features(layout.num_resources, horizon=layout.horizon > 0),
+        "history": history_features(),
+    }
+    return tuple(name for block in state_blocks(layout) for name in named[block.name])
+
+
 class PriorityNet(nn.Module):
-    """score(job) = w x job + v x relu(A job + B state + b); score of another action = u x state + c.
+    """score(job) = (w + W history) x job + v x relu(A job + B state + b); of another action = u x state + c.
 
     The highest legal score wins, of equal ones the first. Parameters in this order, as in `Candidates`:
-    w, A, B, b, v, u, c.
+    w, W, A, B, b, v, u, c. Without a history there is no W.
 
     Args:
-        layout: with a `jobs` and a `queue` block.
+        layout: with a `jobs` and a `queue` block; a `history` is seen, too, and part of the state.
         hidden: units of the hidden layer; 0: none.
-        prior: job feature -> initial weight.
+        prior: of `order_features` -> initial weight.
         waiting: initial score of the no-op.
+        deferring: of `state_features` -> initial weight in the score of the no-op.
     """
 
-    def __init__(self, layout: Layout, hidden: int, prior: Mapping[str, float], waiting: float) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        hidden: int,
+        prior: Mapping[str, float],
+        waiting: float,
+        deferring: Mapping[str, float],
+    ) -> None:
         super().__init__()
         self.blocks = Blocks(layout)
         names = layout.job_features
-        state = layout.size_of(STATE_BLOCK)
-        self.weights = nn.Parameter(torch.tensor([prior.get(name, 0.0) for name in names]))
+        self.seen = [block.name for block in state_blocks(layout)]
+        state = len(state_features(layout))
+        begun = torch.tensor([prior.get(name, 0.0) for name in order_features(layout)]).view(-1, len(names))
+        self.weights = nn.Parameter(begun[0].clone())
+        self.order = nn.Parameter(begun[1:].clone()) if len(begun) > 1 else None
         self.of_job = nn.Parameter(torch.zeros(hidden, len(names)))
         self.of_state = nn.Parameter(torch.zeros(hidden, state))
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.out = nn.Parameter(torch.zeros(hidden))
         others = layout.num_actions - layout.window
         self.others = nn.Parameter(torch.zeros(others, state))
+        with torch.no_grad():
+            self.others[-1] = torch.tensor([deferring.get(name, 0.0) for name in state_features(layout)])
         constants = torch.full((others,), waiting + SUSPENDING)
         constants[-1] = waiting
         self.constants = nn.Parameter(constants)
 
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked scores (batch, actions)."""
-        jobs, state = self.blocks(vector, "jobs"), self.blocks(vector, STATE_BLOCK)
+        jobs = self.blocks(vector, "jobs")
+        state = torch.cat([self.blocks(vector, name) for name in self.seen], dim=1)
         hidden = torch.relu(jobs @ self.of_job.T + (state @ self.of_state.T + self.bias).unsqueeze(1))
         scores = jobs @ self.weights + hidden @ self.out
+        if self.order is not None:
+            scores = scores + (jobs @ (self.blocks(vector, "history") @ self.order).unsqueeze(2)).squeeze(2)
         others = state @ self.others.T + self.constants
         return masked(torch.cat([scores, others], dim=1), mask)
 
@@ -83,17 +113,20 @@ class Candidates:
     """
 
     def __init__(self, layout: Layout, hidden: int, values: FloatArray, of: IntArray) -> None:
-        jobs, state = layout.block("jobs"), layout.block(STATE_BLOCK)
-        if jobs is None or state is None:
+        jobs, state = layout.block("jobs"), state_blocks(layout)
+        if jobs is None or not state:
             raise KeyError("jobs, queue")
         self.values = np.array(values, dtype=np.float32)
         self.of = of
-        self.jobs_at, self.state_at = jobs.offset, state.offset
+        self.jobs_at = jobs.offset
+        self.state_at = np.concatenate([block.offset + np.arange(block.size) for block in state])
         self.window, self.features = jobs.shape
-        self.state, self.hidden = state.size, hidden
+        self.hidden = hidden
+        history = layout.block("history")
+        self.history_at, self.history = (0, 0) if history is None else (history.offset, history.size)
         # Weights of the hidden layer by input, not by unit: so all units are computed side by side.
-        at = self.features
-        for inputs in (self.features, self.state):
+        at = (1 + self.history) * self.features
+        for inputs in (self.features, len(self.state_at)):
             part = self.values[:, at : at + hidden * inputs]
             part[:] = part.reshape(len(part), hidden, inputs).swapaxes(1, 2).reshape(part.shape)
             at += hidden * inputs
@@ -106,7 +139,9 @@ class Candidates:
             mask,
             self.values,
             self.of[envs],
-            (self.jobs_at, self.state_at, self.window, self.features, self.state, self.hidden),
+            self.state_at,
+            (self.jobs_at, self.history_at, self.history, self.window, self.features, self.hidden),
+            np.zeros(self.features, np.float32),
             np.zeros((2, self.hidden), np.float32),
             actions,
         )
@@ -119,16 +154,19 @@ def _decide(
     mask: NDArray[np.int8],
     values: NDArray[np.float32],
     of: IntArray,
+    state_at: IntArray,
     sizes: tuple[int, int, int, int, int, int],
+    weights: NDArray[np.float32],
     units: NDArray[np.float32],
     actions: IntArray,
 ) -> None:
     """The highest legal score of each row; of equal ones the first."""
     context, unit = units
-    jobs_at, state_at, window, features, state, hidden = sizes
+    jobs_at, history_at, history, window, features, hidden = sizes
+    state = len(state_at)
     for n in range(len(obs)):
         x, p = obs[n], values[of[n]]
-        job_weights = features
+        job_weights = (1 + history) * features
         state_weights = job_weights + hidden * features
         biases = state_weights + hidden * state
         out = biases + hidden
@@ -137,9 +175,15 @@ def _decide(
         for h in range(hidden):
             context[h] = p[biases + h]
         for f in range(state):
-            value = x[state_at + f]
+            value = x[state_at[f]]
             for h in range(hidden):
                 context[h] += p[state_weights + f * hidden + h] * value
+        for f in range(features):
+            weights[f] = p[f]
+        for k in range(history):
+            value = x[history_at + k]
+            for f in range(features):
+                weights[f] += p[(1 + k) * features + f] * value
         best, chosen = np.float32(0), -1
         for action in range(mask.shape[1]):
             if mask[n, action] == 0:
@@ -148,7 +192,7 @@ def _decide(
                 at = jobs_at + action * features
                 score = np.float32(0)
                 for f in range(features):
-                    score += p[f] * x[at + f]
+                    score += weights[f] * x[at + f]
                 for h in range(hidden):
                     unit[h] = context[h]
                 for f in range(features):
@@ -161,7 +205,7 @@ def _decide(
                 k = action - window
                 score = p[constants + k]
                 for f in range(state):
-                    score += p[others + k * state + f] * x[state_at + f]
+                    score += p[others + k * state + f] * x[state_at[f]]
             if chosen < 0 or score > best:
                 best, chosen = score, action
         actions[n] = chosen

@@ -18,11 +18,12 @@ import numpy as np
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray
+from rlsched.learn.blocks import order_features
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.priority import STATE_BLOCK, Candidates, PriorityNet
+from rlsched.learn.priority import Candidates, PriorityNet, state_blocks, state_features
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -77,6 +78,13 @@ def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
             f"with{'' if theirs.horizon else 'out'} a horizon",
             f"name one of {layout.num_resources} with{'' if layout.horizon else 'out'} one",
         )
+    seen, here = ([block.name for block in state_blocks(each)] for each in (theirs, layout))
+    if seen != here:
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} judges states by {', '.join(seen)}, not by {', '.join(here)}",
+            "name one whose observation.blocks have the same of these",
+        )
     return policy.net.flat().astype(np.float64)
 
 
@@ -124,6 +132,7 @@ class SearchEngine:
                 "popsize": config.search.population,
                 "seed": np.nan,  # none: the draws have theirs
                 "randn": Draws(draws),
+                "CMA_stds": self._spread(len(start)),
                 "verbose": -9,
                 # A full covariance of many weights is never learned in the time there is.
                 "CMA_diagonal": len(start) > 100,
@@ -137,10 +146,22 @@ class SearchEngine:
     def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
         features, hidden = len(self.layout.job_features), self.network.priority_units
-        inputs = features + self.layout.size_of(STATE_BLOCK)
+        inputs = features + len(state_features(self.layout))
+        first = len(order_features(self.layout))
         values = start.copy()
-        values[features : features + hidden * inputs] = rng.normal(0.0, inputs**-0.5, hidden * inputs)
+        values[first : first + hidden * inputs] = rng.normal(0.0, inputs**-0.5, hidden * inputs)
         return values
+
+    def _spread(self, parameters: int) -> FloatArray:
+        """(parameters,) of the first candidates, times sigma.
+
+        A weight of the order has several that are multiplied by the history and added to it: what these come
+        to together is spread as the weight itself is.
+        """
+        spread = np.ones(parameters)
+        first, last = len(self.layout.job_features), len(order_features(self.layout))
+        spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
+        return spread
 
     def iterate(self) -> Progress:
         """One generation."""

@@ -40,13 +40,15 @@ class Network(Frozen):
         None,
         description="initial logits of waiting over the best job (job_scorer), or its score (priority); "
         "above 0 where keeping processors for short jobs to come pays, as on overloaded machines; null: -4, "
-        "with a horizon 1 (priority), where the history is observed and network.deferring is not given -16 "
+        "with a horizon 1 (priority), where the history is observed and network.deferring is not given -20 "
         "(job_scorer)",
     )
     deferring: dict[str, float] | None = Field(
         None,
-        description="initial weights from features of the best job, or of the history, straight to waiting "
-        "(job_scorer), as {green_0: -1, green_6: 1} to wait for wind and sun; null: {used_requests: 0.3} "
+        description="initial weights straight to waiting, from features of the best job, or of the history "
+        "(job_scorer), as {green_0: -1, green_6: 1} to wait for wind and sun; or from those of queue and "
+        "history (priority); null: {used_requests: 0.3, requested: 0.1}, or {used_requests: 4.5} "
+        "(priority), "
         "where the history is observed and network.waiting is not given, to keep processors where requests "
         "were exact so far; else 0 for all where supply or history is observed, else there are none",
     )

@@ -46,7 +46,7 @@ def on_a_trace(study: ModuleType, trace: str) -> dict[str, Any]:
         "area:easy": one(study, 30.0),
         "runs/travels-0": one(study, 24.0, (-6.0, -8.0, -4.0)),
         "runs/travels-1": one(study, 27.0, (-3.0, -8.0, 2.0)),
-        "runs/searched-0": one(study, 29.0, (-1.0, -2.0, 1.0)),
+        "runs/linear-easy-0": one(study, 29.0, (-1.0, -2.0, 1.0)),
         f"runs/own-{trace}-0": one(study, 22.0, (-8.0, -9.0, -7.0)),
     }
 
@@ -56,14 +56,21 @@ def test_the_gain_is_that_of_the_travelling_policies_over_the_best_order(study: 
     found = on_a_trace(study, "HPC2N")
     assert study.best_order(found) == ("area:easy", found["area:easy"])
     assert study.gain(found) == pytest.approx(1 - 25.5 / 30)
-    assert [study.kind_of(name) for name in found] == ["", "", "travels", "travels", "searched", "own-HPC2N"]
+    assert [study.kind_of(name) for name in found] == [
+        "",
+        "",
+        "travels",
+        "travels",
+        "linear-easy",
+        "own-HPC2N",
+    ]
 
 
 @of("study_travel")
 def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> None:
     lines = study.told("HPC2N", on_a_trace(study, "HPC2N")).splitlines()
     names = [line.split()[0] for line in lines[2:8]]
-    assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "searched-0", "own-HPC2N-0"]
+    assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "linear-easy-0", "own-HPC2N-0"]
     assert "-6.00 [-8.00, -4.00]" in lines[4]
     assert [line.split()[-2] for line in lines[8:]] == ["86.14", "59.77"]
 
@@ -73,7 +80,12 @@ def test_seeds_are_held_against_an_order_together_episode_by_episode(
     study: ModuleType, tmp_path: Path
 ) -> None:
     """Two seeds whose means are 2 and 4 below the order in two episodes."""
-    played = {"runs/travels-0": (7, 3), "runs/travels-1": (9, 9), "runs/searched-0": (1, 1), "sjf": (10, 10)}
+    played = {
+        "runs/travels-0": (7, 3),
+        "runs/travels-1": (9, 9),
+        "runs/linear-easy-0": (1, 1),
+        "sjf": (10, 10),
+    }
     episodes = [
         {"policy": name, "backfill": "greedy", "metrics": {study.METRIC: value}}
         for name, values in played.items()
@@ -88,7 +100,7 @@ def test_seeds_are_held_against_an_order_together_episode_by_episode(
 def test_every_trace_has_a_panel(study: ModuleType) -> None:
     figure = study.draw({trace: on_a_trace(study, trace) for trace in study.TRACES})
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(study.TRACES)
-    assert {"area:easy (best order)", "travels", "searched for", "of its own"} <= labels(figure)
+    assert {"area:easy (best order)", "travels", "searched, linear, easy", "of its own"} <= labels(figure)
     assert to_png(figure).startswith(b"\x89PNG")
 
 

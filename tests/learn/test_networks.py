@@ -24,7 +24,7 @@ from rlsched.learn.networks import (
 )
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
-from rlsched.sim.layout import Layout, history_features, job_features
+from rlsched.sim.layout import Layout, history_features, job_features, queue_features
 
 from .states import made_up, met
 
@@ -441,8 +441,12 @@ def test_the_history_speaks_for_waiting() -> None:
     vectors[:, block.offset + history_features().index("used_requests")] = used
     with torch.no_grad():
         logits = net(vectors, mask)
-    ahead = logits[:, -1] - logits[:, :-1].max(dim=1).values
-    torch.testing.assert_close(ahead, 18 * used - 16, rtol=1e-4, atol=1e-3)
+    best = logits[:, :-1].max(dim=1)
+    requested = net.blocks(vectors, "jobs")[
+        torch.arange(100), best.indices, layout.job_features.index("requested")
+    ]
+    ahead = logits[:, -1] - best.values
+    torch.testing.assert_close(ahead, 18 * used + 6 * requested - 20, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -476,13 +480,13 @@ def test_the_order_hangs_on_the_history(prior: dict[str, float] | None) -> None:
 def test_a_prior_on_products_is_for_who_sees_the_history() -> None:
     """Else it is refused, and nobody is told of products that there are not."""
     prior = {"share_0*used_requests": 0.3}
-    for layout, kind in ((layout_of("jobs", "queue"), "job_scorer"), (accounted(), "priority")):
+    for kind in ("job_scorer", "priority"):
         with pytest.raises(BadInputError, match=r"share_0\*used_requests: no such feature") as refused:
-            build_policy(layout, Network(kind=kind, prior=prior))
+            build_policy(layout_of("jobs", "queue"), Network(kind=kind, prior=prior))
+        build_policy(accounted(), Network(kind=kind, prior=prior))
         assert "times" not in str(refused.value)
     with pytest.raises(BadInputError, match=r"reserved, or one of these times one of arrived,"):
         build_policy(accounted(), Network(prior={"share_0*gone": 0.3}))
-    build_policy(accounted(), Network(prior=prior))
 
 
 def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
@@ -497,10 +501,25 @@ def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
     assert begun == {"load": -0.5, "requested": 0.25}
 
 
-def test_a_search_begins_beside_the_history_as_without_it() -> None:
-    """It sees jobs and queue."""
-    net = build_policy(accounted(), Network(kind="priority"))
-    assert net.constants.tolist() == [WAITING]
+def test_a_search_begins_with_a_level_of_waiting_that_hangs_on_the_history() -> None:
+    """Where all requests were exact it is above all jobs, where half is used it is far below short ones."""
+    layout = accounted()
+    net = build_policy(layout, Network(kind="priority"))
+    vectors, mask = made_up(layout, 100)
+    mask[:, 0] = mask[:, -1] = 1
+    block = layout.block("history")
+    assert block is not None
+    used = torch.linspace(0, 1, 100)
+    vectors[:, block.offset + history_features().index("used_requests")] = used
+    with torch.no_grad():
+        logits = net(vectors, mask)
+    torch.testing.assert_close(logits[:, -1], 4.5 * used - 4)
+    assert logits[-1].argmax() == layout.num_actions - 1
+    given = build_policy(layout, Network(kind="priority", deferring={"queued_work": -0.5, "load": 2.0}))
+    names = (*queue_features(1), *history_features())
+    begun = {name: w for name, w in zip(names, given.others[-1].tolist(), strict=True) if w}
+    assert begun == {"queued_work": -0.5, "load": 2.0}
+    assert given.constants.tolist() == [WAITING]
 
 
 def test_jobs_speak_for_waiting_only_where_the_supply_is_seen() -> None:

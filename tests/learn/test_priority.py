@@ -11,7 +11,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.networks import build_policy
-from rlsched.learn.priority import Candidates, PriorityNet
+from rlsched.learn.priority import Candidates, PriorityNet, state_features
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -21,6 +21,8 @@ from .states import made_up, met
 Floats = NDArray[np.float32]
 SCENARIOS = {
     "queue": ("lublin-256", ("episode.jobs=64", "decision.window=32")),
+    # The history does not stand beside the queue.
+    "history": ("lublin-sizes", ("episode.jobs=64", "decision.window=32")),
     "horizon": ("green-10", ("power=null", "episode.max_ticks=120")),
     "suspend": ("green-10", ("power=null", "episode.max_ticks=120", "decision.suspend=true")),
 }
@@ -53,10 +55,14 @@ def reference(
     layout: Layout, hidden: int, values: FloatArray, obs: Floats, mask: NDArray[np.int8]
 ) -> FloatArray:
     """(batch, actions) scores as the docstring of PriorityNet has them, -inf where illegal."""
-    jobs, state = (layout.view(obs, name).astype(float) for name in ("jobs", "queue"))
+    jobs = layout.view(obs, "jobs").astype(float)
+    seen = [name for name in ("queue", "history") if layout.block(name) is not None]
+    state = np.concatenate([layout.view(obs, name).astype(float) for name in seen], axis=1)
+    history = layout.view(obs, "history").astype(float) if "history" in seen else np.zeros((len(obs), 0))
     features, size, others = jobs.shape[2], state.shape[1], layout.num_actions - layout.window
     shapes = [
         (features,),
+        (history.shape[1], features),
         (hidden, features),
         (hidden, size),
         (hidden,),
@@ -67,9 +73,10 @@ def reference(
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
     assert ends[-1] == len(values)
     parts = [part.reshape(shape) for part, shape in zip(np.split(values, ends[:-1]), shapes, strict=True)]
-    w, of_job, of_state, b, v, u, c = parts
+    w, of_history, of_job, of_state, b, v, u, c = parts
+    weights = (w + history @ of_history)[:, None, :]
     units = np.maximum(0, jobs @ of_job.T + (state @ of_state.T)[:, None] + b)
-    scores = np.concatenate([jobs @ w + units @ v, state @ u.T + c], axis=1)
+    scores = np.concatenate([(jobs * weights).sum(2) + units @ v, state @ u.T + c], axis=1)
     return np.where(mask == 1, scores, -np.inf)
 
 
@@ -179,11 +186,14 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     net.set_flat(values)
     assert (net.flat() == values).all()
     assert net.flat().dtype == np.float64
-    features, state = len(layout.job_features), layout.size_of("queue")
+    features, state = len(layout.job_features), len(state_features(layout))
+    order = ["order"] if name == "history" else []
     assert list(dict(net.named_parameters())) == [
-        *("weights", "of_job", "of_state", "bias", "out", "others", "constants")
+        *("weights", *order, "of_job", "of_state", "bias", "out", "others", "constants")
     ]
     assert net.weights.tolist() == values[:features].tolist()
+    if net.order is not None:
+        assert net.order.flatten().tolist() == values[features : 7 * features].tolist()
     others = layout.num_actions - layout.window
     assert net.constants.tolist() == values[-others:].tolist()
     assert net.others.flatten().tolist() == values[-others * (state + 1) : -others].tolist()

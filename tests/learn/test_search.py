@@ -275,6 +275,24 @@ def test_a_search_begins_with_nothing_else(
     assert not (tmp_path / "run").exists()
 
 
+def test_what_hangs_on_the_history_is_spread_as_the_order_itself() -> None:
+    """Six weights that are added to one come to as much together."""
+    found = engine("search.population=800", simulated=scenario.load("lublin-sizes", ["episode.jobs=64"]))
+    apart = (np.array(found.es.ask()) - found.es.mean) / 0.3
+    jobs = len(found.layout.job_features)
+    together = apart[:, jobs : 7 * jobs].reshape(-1, 6, jobs).sum(axis=1)
+    assert apart[:, :jobs].std(axis=0) == pytest.approx(np.ones(jobs), rel=0.15)
+    assert together.std(axis=0) == pytest.approx(np.ones(jobs), rel=0.15)
+    assert apart[:, 7 * jobs :].std(axis=0) == pytest.approx(np.ones(apart.shape[1] - 7 * jobs), rel=0.15)
+
+
+def test_a_search_that_sees_the_history_begins_with_one_that_saw_it(tmp_path: Path) -> None:
+    blind = scenario.load("lublin-sizes", ["observation.blocks=[jobs, queue]"])
+    engine(simulated=blind).policy().save(tmp_path / "found")
+    with pytest.raises(BadInputError, match=r"judges states by queue, not by queue, history; name one whose"):
+        engine(f"search.start={tmp_path / 'found'}", simulated=scenario.load("lublin-sizes"))
+
+
 @pytest.mark.parametrize(
     "words",
     [
