@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _cell(row: Mapping[str, float]) -> str:
-    return f"{row['mean']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+    return f"{row['mean']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
 
 
 if __name__ == "__main__":
