@@ -21,6 +21,7 @@ from studies import rlsched
 
 from rlsched.cli.tables import plain_table
 from rlsched.files import write_whole
+from rlsched.report.words import number
 
 ORDERS = "fcfs,sjf,area,smallest,wfp3,f1"
 BACKFILLS = "greedy,easy"
@@ -102,7 +103,7 @@ def main() -> None:
 
 
 def _cell(row: Mapping[str, float]) -> str:
-    return f"{row['mean']:.3g} [{row['low']:.3g}, {row['high']:.3g}]"
+    return "{} [{}, {}]".format(*(number(row[name]) for name in ("mean", "low", "high")))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 from rlsched.sim.priorities import PRIORITIES
 
-STEPS, SEARCH_STEPS = 3_000_000, 20_000_000
+STEPS, SEARCH_STEPS = 2_000_000, 20_000_000
 """Decisions of a training, and of a search."""
 
 TRAVELLING = [
@@ -39,8 +39,8 @@ TRAVELLING = [
     *("--set", "objective.reward.wait_time=0.0007"),
     *("--set", "validation.every=2"),
 ]
-"""Few and large iterations: a batch then has some ten episodes of every part of the mixture. Waiting costs more
-than in the scenario: at its price PPO moves on to waits that are over the limits of hoarding."""
+"""Few and large iterations: a batch then has some ten episodes of every part of the mixture. Waiting costs
+more than in the scenario: at its price PPO moves on to waits that are over the limits of hoarding."""
 
 SEARCHED = {
     f"{form}-{rule}": (units, action)

@@ -60,7 +60,7 @@ class RichDisplay(Bar):
             if metric == "bounded_slowdown":  # which hoarding lowers
                 pushed = f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
             if row["validation_hoarding"]:
-                pushed += f", hoards ({100 * row['validation_hoarding']:.0f} % over the limit)"
+                pushed += f", hoards ({number(100 * row['validation_hoarding'])} % over the limit)"
             paid = "".join(
                 f", {name} {number(row[f'validation_{limited_name(name)}'] or 0.0)} of {number(limit)}"
                 for name, limit in self.limits.items()

@@ -61,10 +61,14 @@ class EpisodeFeed:
         return self.scaled(self.source.training(rng))
 
     def stratified(self, rng: np.random.Generator, count: int) -> tuple[list[Episode], IntArray]:
-        """Random episodes to train on, of every part of a mixture its share, and (episode,) of which part."""
+        """Random episodes to train on, of every part of a mixture its share, and (episode,) of which part.
+
+        Where there are enough, no part is without one, however small its share.
+        """
         shares, sources = zip(*self.source.parts, strict=True)
-        ends = np.rint(count * np.cumsum(shares) / sum(shares)).astype(np.int64)
-        parts = np.repeat(np.arange(len(shares)), np.diff(ends, prepend=0))
+        each = int(count >= len(shares))
+        ends = np.rint((count - each * len(shares)) * np.cumsum(shares) / sum(shares)).astype(np.int64)
+        parts = np.repeat(np.arange(len(shares)), each + np.diff(ends, prepend=0))
         return [self.scaled(sources[part].training(rng)) for part in parts], parts
 
     def evaluation(self, index: int, seed: int) -> Episode:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from rlsched.learn.beginnings import begun
 from rlsched.learn.sections import (
     Appo,
     Bc,
@@ -45,12 +46,6 @@ OWN_ENGINES: Mapping[str, str] = {"priority_search": "search", "reinforce": "rei
 REMEMBERING = ("ppo", "cocorl")
 """Algorithms that learn policies with a memory."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
-
-IMPATIENT = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
-"""Rewards for which short jobs should not wait for long ones."""
-
-SLOWDOWN_PRIOR = {"duration": -1.0}
-"""Where those are planned on a horizon: the shortest job first."""
 
 
 class TrainConfig(Frozen):
@@ -106,14 +101,8 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
-        rewarded = {term for term, weight in scenario.objective.reward.items() if weight != 0}
-        if (
-            network.kind == "job_scorer"
-            and network.prior is None
-            and scenario.decision.horizon
-            and IMPATIENT & rewarded
-        ):
-            network = network.model_copy(update={"prior": SLOWDOWN_PRIOR})
+        if self.search.start is None:  # which brings its own
+            network = begun(network, scenario)
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})

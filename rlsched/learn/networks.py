@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.attention import QueueAttention
+from rlsched.learn.beginnings import Beginning, beginning
 from rlsched.learn.blocks import (
     ILLEGAL,
     Blocks,
@@ -31,42 +32,8 @@ from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import PRIVILEGED, Layout, history_features
 
-QUEUE_PRIOR = {"requested": -1.0, "log_demand_0": -0.36, "share_0": -0.2, "wait": 0.15, "fits": 0.05}
-"""Short and small jobs first, old ones before new ones."""
-
-HISTORY_PRIOR = {
-    **QUEUE_PRIOR,
-    "requested*used_requests": 0.2,
-    "share_0": -0.27,
-    "share_0*used_requests": 0.27,
-    "fits": 0.067,
-    "fits*used_requests": -0.067,
-}
-"""The same where the history is seen. Whoever keeps units for the first of the jobs need care neither for
-shares nor for what fits, and less for requests: long jobs would wait for ever. Where users ask for more than
-they use, a search on the model finds shares and what fits useful (docs/architecture.md)."""
-
-HORIZON_PRIOR = {"match": 1.0}
-"""Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
-
 NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
-
-WAITING = -4.0
-"""Waiting is far from the best job at first."""
-
-RESERVING = (-20.0, {"used_requests": 0.3, "requested": 0.1})
-"""Waiting and deferring at first where the history is seen. Who knows how long jobs run does well to keep
-units for the first of them: where all requests were exact so far, waiting is ahead of all jobs but those of a
-few minutes. Where users ask for more than they use, what is kept stays idle: behind where half is used."""
-
-LEVEL = (-4.0, {"used_requests": 4.5})
-"""The same for a priority function, where waiting has a level of its own: above all jobs where requests were
-exact, which score 0.3 at most, and below nearly all where users ask for twice what they use."""
-
-NOW_PRIOR = ({"match": 1.0, "fits": 3.0}, 1.0)
-"""The same for a score that is held against that of waiting: what does not fit now is not planned but waits.
-So a search begins with the best order there is, whatever the placement: `packing` that plans earns less."""
 
 
 def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
@@ -141,34 +108,8 @@ class JobEncoder(nn.Module):
         return self.of_job(chosen).add_(around).relu_()
 
 
-def beginning(
-    layout: Layout, network: Network
-) -> tuple[Mapping[str, float], float, Mapping[str, float] | None]:
-    """What a network begins with, given or by default: `prior`, `waiting` and `deferring`."""
-    seen = {block.name for block in layout.blocks}
-    prior, waiting = HORIZON_PRIOR if layout.horizon else QUEUE_PRIOR, WAITING
-    deferring: Mapping[str, float] | None = {} if seen & {"supply", "history"} else None
-    free = (network.waiting, network.deferring) == (None, None)
-    if "history" in seen and not layout.horizon:
-        prior = HISTORY_PRIOR
-        if free:
-            waiting, deferring = LEVEL if network.kind == "priority" else RESERVING
-    elif network.kind == "priority" and layout.horizon:
-        prior, waiting = NOW_PRIOR
-    return (
-        prior if network.prior is None else network.prior,
-        waiting if network.waiting is None else network.waiting,
-        deferring if network.deferring is None else network.deferring,
-    )
-
-
-def deferring_features(layout: Layout, network: Network) -> tuple[str, ...]:
-    """What may speak for waiting: features of the best job, then of the history where it is observed.
-
-    In a priority function, which has one level for all jobs, features of the state.
-    """
-    if network.kind == "priority":
-        return state_features(layout)
+def deferring_features(layout: Layout) -> tuple[str, ...]:
+    """What may speak for waiting: features of the best job, then of the history where it is observed."""
     return layout.job_features + (history_features() if layout.block("history") is not None else ())
 
 
@@ -298,7 +239,7 @@ class JobScorer(JobHeads, EncodedPolicy):
                 self.order.weight.copy_(begun[len(names) :].view(known, len(names)).T)
         self.deferring: nn.Linear | None = None
         if deferring is not None:
-            reasons = layout.job_features + (history_features() if self.knows_history else ())
+            reasons = deferring_features(layout)
             self.deferring = nn.Linear(len(reasons), 1, bias=False)
             with torch.no_grad():
                 self.deferring.weight.copy_(torch.tensor([[deferring.get(name, 0.0) for name in reasons]]))
@@ -391,10 +332,12 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         if network.units is None:
             raise BadInputError("network.units", "are not known", "give the units of each resource")
         return ImagePolicy(layout, network.units, network.size)
-    prior, waiting, deferring = beginning(layout, network)
+    prior, waiting, deferring = _beginning(layout, network)
+    # What speaks for waiting beside a job that is chosen is told of that job; beside a level, of the state.
+    reasons = state_features(layout) if network.kind == "priority" else deferring_features(layout)
     for setting, weights, known in (
         ("prior", prior, order_features(layout)),
-        ("deferring", deferring or {}, deferring_features(layout, network)),
+        ("deferring", deferring or {}, reasons),
     ):
         for name in weights:
             if name not in known:
@@ -411,6 +354,13 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         deferring,
         network.attention,
     )
+
+
+def _beginning(layout: Layout, network: Network) -> Beginning:
+    """What is given of it, else what is usual wherever this is observed."""
+    usual = beginning(network, frozenset(block.name for block in layout.blocks), horizon=layout.horizon > 0)
+    given = {name: getattr(network, name) for name in Beginning._fields}
+    return usual._replace(**{name: value for name, value in given.items() if value is not None})
 
 
 def _some_of(features: Sequence[str]) -> str:

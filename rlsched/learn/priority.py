@@ -114,7 +114,7 @@ class Candidates:
 
     def __init__(self, layout: Layout, hidden: int, values: FloatArray, of: IntArray) -> None:
         jobs, state = layout.block("jobs"), state_blocks(layout)
-        if jobs is None or not state:
+        if jobs is None or layout.block(STATE_BLOCKS[0]) is None:
             raise KeyError("jobs, queue")
         self.values = np.array(values, dtype=np.float32)
         self.of = of

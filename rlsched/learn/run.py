@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -159,9 +160,6 @@ class Run:
         self.latest, self.pause_at = planned.latest, pause_at
         self.saved: Standing | None = None
         self.standing = Standing() if self.latest is None else self.latest[1]
-        if self.standing.best_paid.keys() != self.validation.scenario.objective.limits.keys():
-            # Of a version that did not look at limits: what it found best may break them.
-            self.standing = self.standing.model_copy(update={"best_excess": None, "best_value": None})
         self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
@@ -188,6 +186,10 @@ class Run:
             return
         self.engine.restore(self.latest[0] / self.config.engine, load_policy(self.latest[0]))
         self.folder.keep_metrics_up_to(self.standing.iteration)
+        if self.standing.best_value is not None:
+            # Judged again as what comes now is: its figures may be of a version with other episodes or rules.
+            found = self._best(self.validation.run(load_policy(self.folder.best)))
+            self.standing = self.standing.model_copy(update=found)
 
     def loop(self, display: Display, interrupted: Interrupted) -> Reason:
         """Iterate until there is a reason to stop; the last state is always in a checkpoint."""
@@ -254,16 +256,21 @@ class Run:
             "since_best": 0 if better else standing.since_best + 1,
         }
         if better:
-            update |= {
-                "best_excess": score.excess,
-                "best_value": score.value,
-                "best_metric": metrics[self.validation.metric],
-                "best_hoarding": metrics["hoarding"],
-                "best_paid": self.validation.paid(metrics),
-            }
+            update |= self._best(metrics)
             self.named(metrics).save(self.folder.best)
         self.standing = standing.model_copy(update=update)
         return metrics
+
+    def _best(self, metrics: Mapping[str, float]) -> dict[str, Any]:
+        """What is told of the best policy where this is what it came to in validation."""
+        score = self.validation.score(metrics)
+        return {
+            "best_excess": score.excess,
+            "best_value": score.value,
+            "best_metric": metrics[self.validation.metric],
+            "best_hoarding": metrics["hoarding"],
+            "best_paid": self.validation.paid(metrics),
+        }
 
     def named(self, metrics: dict[str, float]) -> TrainedPolicy:
         """The newest policy, with what it is and what it came to in validation."""

@@ -29,10 +29,10 @@ class Network(Frozen):
     critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
     prior: dict[str, float] | None = Field(
         None,
-        description="initial weights from job features straight to the score (job_scorer), learned further; "
-        "where the history is observed also from products, as {requested: -1, share_0*used_requests: 0.3}; "
-        "null: networks.QUEUE_PRIOR, where the history is observed HISTORY_PRIOR, with a horizon "
-        "SLOWDOWN_PRIOR where slowdown or wait is rewarded and else HORIZON_PRIOR",
+        description="initial weights from job features straight to the score (job_scorer, priority), learned "
+        "further; where the history is observed also from products, as {requested: -1, "
+        "share_0*used_requests: 0.3}; null: short and small jobs first, with a horizon what fills it "
+        "(rlsched/learn/beginnings.py)",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
@@ -40,17 +40,17 @@ class Network(Frozen):
         None,
         description="initial logits of waiting over the best job (job_scorer), or its score (priority); "
         "above 0 where keeping processors for short jobs to come pays, as on overloaded machines; null: -4, "
-        "with a horizon 1 (priority), where the history is observed and network.deferring is not given -20 "
-        "(job_scorer)",
+        "with a horizon 1 (priority); with action_rule commit where the history is observed and "
+        "network.deferring is not given, a third of the sharpness below the best job (job_scorer)",
     )
     deferring: dict[str, float] | None = Field(
         None,
         description="initial weights straight to waiting, from features of the best job, or of the history "
         "(job_scorer), as {green_0: -1, green_6: 1} to wait for wind and sun; or from those of queue and "
-        "history (priority); null: {used_requests: 0.3, requested: 0.1}, or {used_requests: 4.5} "
-        "(priority), "
-        "where the history is observed and network.waiting is not given, to keep processors where requests "
-        "were exact so far; else 0 for all where supply or history is observed, else there are none",
+        "history (priority); null: with action_rule commit where the history is observed and "
+        "network.waiting is not given, {used_requests: 0.3, requested: 0.1} (job_scorer) or {used_requests: "
+        "4.5} (priority), to keep processors where requests were exact so far; else 0 for all where supply "
+        "or history is observed, else there are none",
     )
     attention: int = Field(
         0,
@@ -320,7 +320,7 @@ class Search(Frozen):
     start: str | None = Field(
         None,
         description="folder of a trained priority function that the search begins with, of any cluster or "
-        "window; null: as network.prior and network.waiting say",
+        "window; null: as network.prior, waiting and deferring say",
     )
 
 

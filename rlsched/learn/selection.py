@@ -113,9 +113,15 @@ class Validation:
         return name, self.heuristics[name][self.metric]
 
     def facts(self) -> dict[str, Any]:
-        """For the record: metric, number of episodes, and what the heuristics reached on them."""
+        """For the record: metric, number of episodes, of each part, and what heuristics reached there."""
         heuristics = {name: dict(values) for name, values in self.heuristics.items()}
-        return {"metric": self.metric, "episodes": len(self.episodes), "heuristics": heuristics}
+        parts = np.bincount(self.parts).tolist()
+        return {
+            "metric": self.metric,
+            "episodes": len(self.episodes),
+            "of_parts": parts,
+            "heuristics": heuristics,
+        }
 
     def run(self, policy: Policy) -> dict[str, float]:
         """Mean metrics of a policy, deciding greedily; `relative`: the metric as a share of `best`.

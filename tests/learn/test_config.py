@@ -9,6 +9,7 @@ import yaml
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
+from rlsched.learn.beginnings import HORIZON_PRIOR
 from rlsched.learn.config import TrainConfig, make_config, read_config
 from rlsched.scenario.beside import split_overrides
 
@@ -120,24 +121,6 @@ def test_files(tmp_path: Path) -> None:
         read_config(tmp_path / "none.yaml")
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "prior"),
-    [
-        ("deeprm", [], {"duration": -1.0}),
-        ("deeprm", ["objective.reward={utilization: 1}"], None),  # as the network has it
-        ("green-10", [], None),
-        ("lublin-256", [], None),
-    ],
-)
-def test_who_is_impatient_starts_with_short_jobs(
-    name: str, settings: list[str], prior: dict[str, float] | None
-) -> None:
-    chosen = scenario.load(name, settings)
-    assert TrainConfig().settled(chosen).network.prior == prior
-    given = make_config({}, "test", ["network.prior={wait: 1}"]).settled(chosen)
-    assert given.network.prior == {"wait": 1}
-
-
 def test_only_appo_plays_elsewhere_by_itself() -> None:
     chosen = scenario.load("green-10")
     for algo, runners in (("ppo", 0), ("dqn", 0), ("appo", 1)):
@@ -163,4 +146,4 @@ def test_dqn_has_room_and_time_to_learn(settings: list[str], line: str) -> None:
 
 def test_a_weight_of_nothing_makes_nobody_impatient() -> None:
     chosen = scenario.load("deeprm", ["objective.reward={slowdown: 0, utilization: 1}"])
-    assert TrainConfig().settled(chosen).network.prior is None
+    assert TrainConfig().settled(chosen).network.prior == HORIZON_PRIOR

@@ -11,17 +11,10 @@ from torch import Tensor, nn
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
+from rlsched.learn.beginnings import HISTORY_PRIOR, QUEUE_PRIOR, WAITING, begun
 from rlsched.learn.blocks import ILLEGAL, masked
 from rlsched.learn.critic import FAR, SMALL, Critic
-from rlsched.learn.networks import (
-    HISTORY_PRIOR,
-    QUEUE_PRIOR,
-    WAITING,
-    JobHeads,
-    JobScorer,
-    build_policy,
-    mean_job,
-)
+from rlsched.learn.networks import JobHeads, JobScorer, build_policy, mean_job
 from rlsched.learn.sections import Network
 from rlsched.scenario import Decision, Observation, ObservationBlock, Scenario
 from rlsched.sim.layout import Layout, history_features, job_features, queue_features
@@ -430,7 +423,7 @@ def test_the_history_speaks_for_waiting() -> None:
     """By default for keeping units where requests were exact, and for using them where users ask for more."""
     layout = accounted()
     torch.manual_seed(0)
-    net = build_policy(layout, Network())
+    net = build_policy(layout, begun(Network(), scenario.load("lublin-sizes")))
     assert isinstance(net, JobScorer)
     nn.init.zeros_(net.others[-1][-1].weight)  # the network itself says nothing yet
     vectors, mask = made_up(layout, 100)
@@ -452,12 +445,12 @@ def test_the_history_speaks_for_waiting() -> None:
 @pytest.mark.parametrize(
     "prior",
     [
-        None,
+        HISTORY_PRIOR,
         {"requested": -1.0, "wait": 0.5},
         {"requested": -1.0, "share_0*used_requests": 0.4, "wait*load": -2.0},
     ],
 )
-def test_the_order_hangs_on_the_history(prior: dict[str, float] | None) -> None:
+def test_the_order_hangs_on_the_history(prior: dict[str, float]) -> None:
     """The linear score is the sum that its names spell out."""
     layout = accounted()
     net = build_policy(layout, Network(prior=prior))
@@ -467,7 +460,7 @@ def test_the_order_hangs_on_the_history(prior: dict[str, float] | None) -> None:
     mask[:, :3] = 1
     jobs, history = (net.blocks(vectors, name) for name in ("jobs", "history"))
     score = torch.zeros(mask[:, :-1].shape)
-    for name, weight in (HISTORY_PRIOR if prior is None else prior).items():
+    for name, weight in prior.items():
         job, _, known = name.partition("*")
         times = history[:, [history_features().index(known)]] if known else 1.0
         score += weight * times * jobs[..., layout.job_features.index(job)]
@@ -504,7 +497,7 @@ def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
 def test_a_search_begins_with_a_level_of_waiting_that_hangs_on_the_history() -> None:
     """Where all requests were exact it is above all jobs, where half is used it is far below short ones."""
     layout = accounted()
-    net = build_policy(layout, Network(kind="priority"))
+    net = build_policy(layout, begun(Network(kind="priority"), scenario.load("lublin-sizes")))
     vectors, mask = made_up(layout, 100)
     mask[:, 0] = mask[:, -1] = 1
     block = layout.block("history")
@@ -517,8 +510,8 @@ def test_a_search_begins_with_a_level_of_waiting_that_hangs_on_the_history() -> 
     assert logits[-1].argmax() == layout.num_actions - 1
     given = build_policy(layout, Network(kind="priority", deferring={"queued_work": -0.5, "load": 2.0}))
     names = (*queue_features(1), *history_features())
-    begun = {name: w for name, w in zip(names, given.others[-1].tolist(), strict=True) if w}
-    assert begun == {"queued_work": -0.5, "load": 2.0}
+    told = {name: w for name, w in zip(names, given.others[-1].tolist(), strict=True) if w}
+    assert told == {"queued_work": -0.5, "load": 2.0}
     assert given.constants.tolist() == [WAITING]
 
 

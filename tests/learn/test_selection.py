@@ -13,6 +13,8 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.play import play
 from rlsched.jobs import JobTable
+from rlsched.learn.config import make_config
+from rlsched.learn.plan import validation_of, whole
 from rlsched.learn.selection import MARGIN, Score, Validation, beyond
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout, job_features
@@ -206,3 +208,19 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
     assert score(1.2, 0.0, 10.0) == Score(0.25, -1.2)
     assert score(1.2, 150.0, 40.0).excess == 1.0  # the worse of the two
     assert score(0.1, 100.0, 0.0) < score(1.2, 101.0, 0.0)
+
+
+def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
+    """What is told of a policy is the part where it hoards most, not the whole."""
+    parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
+    chosen = scenario.load("lublin-256", ["episode.jobs=128", f"workload={{kind: mixture, parts: {parts}}}"])
+    feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=8"]))
+    found = validation_of(feed.scenario, config, feed)
+    assert found.facts()["of_parts"] == [3, 5]
+    played = [
+        job_metrics(one, found.units) for one in play(found.scenario, found.units, found.episodes, First())
+    ]
+    own = {name: np.array([one[name] for one in played]) for name in played[0]}
+    told = found.run(First())["hoarding"]
+    assert told == pytest.approx(beyond(own, found.sjf, found.parts))
+    assert told > 0 == beyond(own, found.sjf, np.zeros(8, np.int64))

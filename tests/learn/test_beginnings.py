@@ -1,0 +1,95 @@
+"""What policies begin with: by what is observed, what may be done, and what is rewarded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.beginnings import (
+    HISTORY_PRIOR,
+    HORIZON_PRIOR,
+    LEVEL,
+    NOW_PRIOR,
+    QUEUE_PRIOR,
+    SLOWDOWN_PRIOR,
+    begun,
+)
+from rlsched.learn.config import make_config
+from rlsched.learn.networks import build_policy
+from rlsched.learn.plan import layout_of
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.sections import Network
+from rlsched.learn.selection import Validation
+
+KINDS = ("job_scorer", "priority")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", ["commit", "fit"])
+def test_an_untrained_policy_is_an_order_that_hoards_nothing(kind: str, rule: str) -> None:
+    """Under both rules: where nothing can be committed to, whoever keeps units would never start a job."""
+    chosen = scenario.load("lublin-sizes", [f"decision.action_rule={rule}", "episode.jobs=256"])
+    feed = EpisodeFeed(chosen)
+    episodes, parts = feed.stratified(np.random.default_rng(0), 24)
+    found = Validation.of(feed.scenario, feed.units, episodes, "bounded_slowdown", parts)
+    network = begun(Network.model_validate({"kind": kind}), feed.scenario)
+    torch.manual_seed(0)
+    policy = TrainedPolicy(feed.scenario, network, build_policy(layout_of(feed), network), 1, {})
+    came_to = found.run(policy)  # two short episodes of every part: somewhat beyond the limits in one
+    assert came_to["hoarding"] < 0.25
+    assert came_to["relative"] < 1.4
+
+
+def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
+    chosen = scenario.load("lublin-sizes")
+    assert begun(Network(), chosen).waiting == -20.0
+    assert begun(Network(sharpness=120.0), chosen).waiting == -40.0
+    assert begun(Network(kind="priority", sharpness=120.0), chosen).waiting == LEVEL[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "kind", "prior"),
+    [
+        ("lublin-256", [], "job_scorer", QUEUE_PRIOR),
+        ("lublin-sizes", [], "priority", HISTORY_PRIOR),
+        ("lublin-sizes", ["decision.action_rule=fit"], "job_scorer", QUEUE_PRIOR),
+        ("green-10", ["decision.placement=horizon"], "job_scorer", HORIZON_PRIOR),
+        ("green-10", [], "priority", NOW_PRIOR),
+        ("deeprm", [], "job_scorer", SLOWDOWN_PRIOR),
+        ("deeprm", ["objective.reward={utilization: 1}"], "job_scorer", HORIZON_PRIOR),
+    ],
+)
+def test_the_order_goes_with_the_scenario(
+    name: str, settings: list[str], kind: str, prior: dict[str, float]
+) -> None:
+    network = Network.model_validate({"kind": kind})
+    assert begun(network, scenario.load(name, settings)).prior == prior
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_given_stays(kind: str) -> None:
+    given = {"kind": kind, "prior": {"requested": -2.0}, "waiting": 0.5, "deferring": {"load": 1.0}}
+    network = Network.model_validate(given)
+    assert begun(network, scenario.load("lublin-sizes")) == network
+    alone = begun(Network.model_validate({"kind": kind, "waiting": 0.5}), scenario.load("lublin-sizes"))
+    assert (alone.waiting, alone.deferring) == (0.5, {})  # each means what it means elsewhere
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_others_begin_with_nothing(kind: str) -> None:
+    network = Network.model_validate({"kind": kind})
+    assert begun(network, scenario.load("deeprm")) == network
+
+
+def test_a_settled_training_says_what_it_begins_with() -> None:
+    """So that a policy that is kept means the same whatever later versions begin with; but for a search that
+    begins with what another found."""
+    chosen = scenario.load("lublin-sizes")
+    config = make_config({}, "test", []).settled(chosen)
+    assert config.network == begun(Network(), chosen)
+    assert config.settled(chosen) == config
+    search = make_config({}, "test", ["algo=priority_search", "search.start=runs/found"]).settled(chosen)
+    assert (search.network.prior, search.network.waiting, search.network.deferring) == (None, None, None)
