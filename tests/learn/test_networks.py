@@ -419,6 +419,17 @@ def accounted() -> Layout:
     return Layout.of(simulated.observation, simulated.decision, 1)
 
 
+def used_in_part(layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+    """100 states with a choice, their masks, and what share of their requests jobs used, from none to all."""
+    vectors, mask = made_up(layout, 100)
+    mask[:, 0] = mask[:, -1] = 1
+    block = layout.block("history")
+    assert block is not None
+    used = torch.linspace(0, 1, 100)
+    vectors[:, block.offset + history_features().index("used_requests")] = used
+    return vectors, mask, used
+
+
 def test_the_history_speaks_for_waiting() -> None:
     """By default for keeping units where requests were exact, and for using them where users ask for more."""
     layout = accounted()
@@ -426,12 +437,7 @@ def test_the_history_speaks_for_waiting() -> None:
     net = build_policy(layout, begun(Network(), scenario.load("lublin-sizes")))
     assert isinstance(net, JobScorer)
     nn.init.zeros_(net.others[-1][-1].weight)  # the network itself says nothing yet
-    vectors, mask = made_up(layout, 100)
-    mask[:, 0] = mask[:, -1] = 1
-    block = layout.block("history")
-    assert block is not None
-    used = torch.linspace(0, 1, 100)
-    vectors[:, block.offset + history_features().index("used_requests")] = used
+    vectors, mask, used = used_in_part(layout)
     with torch.no_grad():
         logits = net(vectors, mask)
     best = logits[:, :-1].max(dim=1)
@@ -498,12 +504,7 @@ def test_a_search_begins_with_a_level_of_waiting_that_hangs_on_the_history() -> 
     """Where all requests were exact it is above all jobs, where half is used it is far below short ones."""
     layout = accounted()
     net = build_policy(layout, begun(Network(kind="priority"), scenario.load("lublin-sizes")))
-    vectors, mask = made_up(layout, 100)
-    mask[:, 0] = mask[:, -1] = 1
-    block = layout.block("history")
-    assert block is not None
-    used = torch.linspace(0, 1, 100)
-    vectors[:, block.offset + history_features().index("used_requests")] = used
+    vectors, mask, used = used_in_part(layout)
     with torch.no_grad():
         logits = net(vectors, mask)
     torch.testing.assert_close(logits[:, -1], 4.5 * used - 4)
