@@ -3,7 +3,7 @@
 The travelling policy is trained on 128, 256 and 2,048 processors, calm and overloaded, with exact requests
 and with those of users (`lublin-sizes`). Without another decision of training it is shown on lublin_256,
 HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of the queue, greedy and with EASY
-backfilling, a priority function searched for on the same model, and policies trained on each trace's own
+backfilling, priority functions searched for on the same model, and policies trained on each trace's own
 past (`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256
 processors, and with ten times as many: how much of what it gains over the best order is left. What a training
 may take is a number of decisions; on two cores some three hours for three seeds, two at a time, each with
@@ -31,12 +31,12 @@ from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 from rlsched.sim.priorities import PRIORITIES
 
-STEPS, SEARCH_STEPS = 2_000_000, 20_000_000
+STEPS, SEARCH_STEPS = 12_000_000, 20_000_000
 """Decisions of a training, and of a search."""
 
 TRAVELLING = [
     *("--set", "sampling.envs_per_runner=256"),
-    *("--set", "objective.reward.wait_time=0.0007"),
+    *("--set", "objective.reward.wait_time=0.001"),
     *("--set", "validation.every=2"),
 ]
 """Few and large iterations: a batch then has some ten episodes of every part of the mixture. Waiting costs
