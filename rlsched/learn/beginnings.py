@@ -62,6 +62,11 @@ class Beginning(NamedTuple):
     waiting: float
     deferring: Mapping[str, float] | None
 
+    def over(self, network: Network) -> Beginning:
+        """The same with what the settings of a network give of it."""
+        given = {name: getattr(network, name) for name in self._fields}
+        return self._replace(**{name: value for name, value in given.items() if value is not None})
+
 
 def beginning(network: Network, blocks: frozenset[str], *, horizon: bool) -> Beginning:
     """Where nothing else is given.
@@ -101,7 +106,4 @@ def begun(network: Network, scenario: Scenario) -> Network:
             if network.kind == "priority":
                 waiting, deferring = LEVEL
             found = found._replace(waiting=waiting, deferring=deferring)
-    given = {name: getattr(network, name) for name in Beginning._fields}
-    return network.model_copy(
-        update={name: value for name, value in found._asdict().items() if given[name] is None}
-    )
+    return network.model_copy(update=found.over(network)._asdict())

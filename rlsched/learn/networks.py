@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.attention import QueueAttention
-from rlsched.learn.beginnings import Beginning, beginning
+from rlsched.learn.beginnings import beginning
 from rlsched.learn.blocks import (
     ILLEGAL,
     Blocks,
@@ -332,7 +332,8 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         if network.units is None:
             raise BadInputError("network.units", "are not known", "give the units of each resource")
         return ImagePolicy(layout, network.units, network.size)
-    prior, waiting, deferring = _beginning(layout, network)
+    usual = beginning(network, frozenset(seen), horizon=layout.horizon > 0)
+    prior, waiting, deferring = usual.over(network)
     # What speaks for waiting beside a job that is chosen is told of that job; beside a level, of the state.
     reasons = state_features(layout) if network.kind == "priority" else deferring_features(layout)
     for setting, weights, known in (
@@ -354,13 +355,6 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         deferring,
         network.attention,
     )
-
-
-def _beginning(layout: Layout, network: Network) -> Beginning:
-    """What is given of it, else what is usual wherever this is observed."""
-    usual = beginning(network, frozenset(block.name for block in layout.blocks), horizon=layout.horizon > 0)
-    given = {name: getattr(network, name) for name in Beginning._fields}
-    return usual._replace(**{name: value for name, value in given.items() if value is not None})
 
 
 def _some_of(features: Sequence[str]) -> str:

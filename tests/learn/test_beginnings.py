@@ -57,6 +57,7 @@ def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
         ("lublin-sizes", [], "priority", HISTORY_PRIOR),
         ("lublin-sizes", ["decision.action_rule=fit"], "job_scorer", QUEUE_PRIOR),
         ("green-10", ["decision.placement=horizon"], "job_scorer", HORIZON_PRIOR),
+        ("green-10", [], "job_scorer", HORIZON_PRIOR),
         ("green-10", [], "priority", NOW_PRIOR),
         ("deeprm", [], "job_scorer", SLOWDOWN_PRIOR),
         ("deeprm", ["objective.reward={utilization: 1}"], "job_scorer", HORIZON_PRIOR),

@@ -129,6 +129,23 @@ def test_it_is_a_heuristic_that_one_can_name(run: Path, capsys: pytest.CaptureFi
     assert {episode["policy"] for episode in values["episodes"]} == {"packing", str(run)}
 
 
+def test_a_run_that_goes_on_judges_its_best_again(run: Path, tmp_path: Path) -> None:
+    """What it was worth by other episodes or rules is nothing that later policies can be held against."""
+    shutil.copytree(run, tmp_path / "mine")
+    latest = RunFolder(tmp_path / "mine").latest()
+    assert latest is not None
+    path, standing = latest
+    unbeaten = standing.model_copy(update={"best_value": -1e9, "best_excess": None, "best_metric": 1e9})
+    (path / "standing.json").write_text(unbeaten.model_dump_json())
+    assert main(["train", "--resume", "--out", str(tmp_path / "mine"), "--steps", "1600"]) == 0
+    after = RunFolder(tmp_path / "mine").latest()
+    assert after is not None
+    assert after[1].best_value is not None
+    assert after[1].best_value >= -2  # a share of the best order's value
+    assert after[1].best_metric is not None
+    assert after[1].best_metric < 1e6
+
+
 def test_resume_goes_on_as_if_it_had_never_stopped(run: Path, tmp_path: Path) -> None:
     short, long = tmp_path / "short", tmp_path / "long"
     shutil.copytree(run, short)

@@ -72,6 +72,14 @@ def test_hoarding_is_what_is_beyond_the_limits() -> None:
     assert hoarded(wait=[1000.0 * WAIT_LIMIT]) == pytest.approx(1 / MARGIN - 1)
     both = hoarded(schedule_span=[8.0], wait=[1000.0 * WAIT_LIMIT])
     assert both == pytest.approx(4 / (SPAN_LIMIT * MARGIN) - 1)
+    assert both < hoarded(schedule_span=[10.0])
+
+
+def test_where_the_clock_ends_episodes_nobody_hoards() -> None:
+    chosen = scenario.load("green-10", ["episode.max_ticks=120"])
+    feed = EpisodeFeed(chosen)
+    found = Validation.of(chosen, feed.units, [feed.training(np.random.default_rng(0))], "job_value_ratio")
+    assert found.run(First())["hoarding"] == 0
 
 
 def test_leaving_jobs_unfinished_is_hoarding() -> None:
