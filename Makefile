@@ -72,7 +72,7 @@ study-estimates: setup  ## orders where users do not know how long their jobs ru
 study-deeprm: setup  ## REINFORCE, A2C and PPO on the jobs of DeepRM, three seeds, some 30 minutes
 	$(BIN)/python benchmarks/study_deeprm.py
 
-study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, some 4 hours
+study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, about 2 hours
 	$(BIN)/python benchmarks/study_formulations.py
 
 study-travel: setup  ## one policy trained on the Lublin model, shown on three traces that it never saw, three seeds, some 3 hours

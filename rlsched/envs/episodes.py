@@ -60,15 +60,26 @@ class EpisodeFeed:
         """A random episode to train on."""
         return self.scaled(self.source.training(rng))
 
-    def stratified(self, rng: np.random.Generator, count: int) -> tuple[list[Episode], IntArray]:
+    def stratified(
+        self, rng: np.random.Generator, count: int, *, least: int = 0
+    ) -> tuple[list[Episode], IntArray]:
         """Random episodes to train on, of every part of a mixture its share, and (episode,) of which part.
 
-        Where there are enough, no part is without one, however small its share.
+        What shares do not come to in whole episodes goes to parts by chance, so that on average each has its
+        share exactly: systematic sampling.
+
+        Args:
+            rng: draws them.
+            count: how many.
+            least: episodes that every part has, however small its share, where there are enough.
         """
         shares, sources = zip(*self.source.parts, strict=True)
-        each = int(count >= len(shares))
-        ends = np.rint((count - each * len(shares)) * np.cumsum(shares) / sum(shares)).astype(np.int64)
-        parts = np.repeat(np.arange(len(shares)), each + np.diff(ends, prepend=0))
+        each = least if count >= least * len(shares) else 0
+        ends = (count - each * len(shares)) * np.cumsum(shares) / sum(shares)
+        if len(shares) > 1:
+            ends[:-1] = np.floor(ends[:-1] + rng.random())
+        given = np.diff(np.rint(ends).astype(np.int64), prepend=0)
+        parts = np.repeat(np.arange(len(shares)), each + given)
         return [self.scaled(sources[part].training(rng)) for part in parts], parts
 
     def evaluation(self, index: int, seed: int) -> Episode:

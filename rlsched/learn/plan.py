@@ -119,7 +119,7 @@ def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) ->
         BadInputError: its metric is not one of those that are measured there.
     """
     rng = np.random.default_rng(VALIDATION_SEED)
-    episodes, parts = feed.stratified(rng, config.validation.episodes or 1)
+    episodes, parts = feed.stratified(rng, config.validation.episodes or 1, least=1)
     if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     return Validation.of(scenario, feed.units, episodes, config.validation.metric or "", parts)

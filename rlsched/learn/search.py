@@ -1,8 +1,9 @@
 """Priority functions found by evolution on replays: CMA-ES over the weights of a small score.
 
 Every candidate plays the same random training episodes to their end, all side by side in one vector; what
-counts is the mean return. Sources: Carastan-Santos and de Camargo 2017 for learned priority functions, Hansen
-2016 for CMA-ES, which is the library `cma`'s.
+counts is the mean return. Of a mixture every part has its share of them: which parts came up would else be
+most of what sets one generation apart from the next. Sources: Carastan-Santos and de Camargo 2017 for learned
+priority functions, Hansen 2016 for CMA-ES, which is the library `cma`'s.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class SearchEngine:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
-        episodes = [self.feed.training(rng) for _ in range(self.config.search.episodes)]
+        episodes, _ = self.feed.stratified(rng, self.config.search.episodes)
         returns, steps = self.play(values, episodes)
         self.es.tell(list(values), (-returns).tolist())
         self.net.set_flat(self.es.mean)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
@@ -90,19 +91,48 @@ def test_terms_are_the_same_in_registry_scenario_and_core() -> None:
         assert term.source
 
 
-@pytest.mark.parametrize(("count", "expected"), [(8, [2, 4, 2]), (3, [1, 1, 1]), (1, [0, 1, 0])])
-def test_every_part_of_a_mixture_has_its_share(count: int, expected: list[int]) -> None:
-    """And its own jobs: the sizes of the clusters tell which part drew an episode."""
-    sizes, shares = [64, 32, 16], [1, 2, 1]
+SIZES = (64, 32, 16)
+
+
+def mixed(shares: Sequence[float]) -> EpisodeFeed:
+    """Of a mixture whose parts are told by the sizes of their clusters."""
     parts = [
         {"share": share, "units": size, "workload": {"kind": "lublin"}}
-        for share, size in zip(shares, sizes, strict=True)
+        for share, size in zip(shares, SIZES, strict=True)
     ]
     workload = f"workload={{kind: mixture, parts: {json.dumps(parts)}}}"
-    feed = EpisodeFeed(scenario.load("lublin-256", [workload, "cluster.resources.0.units=64"]))
-    episodes, part = feed.stratified(np.random.default_rng(0), count)
+    settings = [workload, "cluster.resources.0.units=64", "episode.jobs=2", "objective.baseline=[]"]
+    return EpisodeFeed(scenario.load("lublin-256", settings))
+
+
+@pytest.mark.parametrize(("count", "expected"), [(8, [2, 4, 2]), (4, [1, 2, 1])])
+@pytest.mark.parametrize("least", [0, 1])
+def test_every_part_of_a_mixture_has_its_share(count: int, expected: list[int], least: int) -> None:
+    """And its own jobs."""
+    episodes, part = mixed((1, 2, 1)).stratified(np.random.default_rng(0), count, least=least * (count == 4))
     assert np.bincount(part, minlength=3).tolist() == expected
-    assert [one.jobs.units.tolist() for one in episodes] == [[sizes[k]] for k in part]
+    assert [one.jobs.units.tolist() for one in episodes] == [[SIZES[k]] for k in part]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_shares_that_are_no_whole_episodes_are_kept_on_average(count: int) -> None:
+    """Every part has one more or less than its share, by chance; hand-computed bounds, exact to 5 sigma."""
+    feed, shares = mixed((1, 2, 5)), np.array([1, 2, 5]) / 8
+    rng, drawn = np.random.default_rng(3), 400
+    counts = np.array(
+        [np.bincount(feed.stratified(rng, count)[1], minlength=3) for _ in range(drawn)], dtype=float
+    )
+    assert (counts.sum(axis=1) == count).all()
+    assert (np.abs(counts - count * shares) < 1).all()
+    assert np.abs(counts.mean(axis=0) - count * shares) == pytest.approx(0, abs=2.5 / drawn**0.5)
+
+
+def test_no_part_is_left_out_where_there_are_enough() -> None:
+    """However small its share; fewer episodes than parts go by their shares."""
+    feed = mixed((1, 1000, 1))
+    for seed in range(5):
+        assert np.bincount(feed.stratified(np.random.default_rng(seed), 6, least=1)[1]).tolist() == [1, 4, 1]
+        assert len(feed.stratified(np.random.default_rng(seed), 2, least=1)[1]) == 2
 
 
 def test_what_is_no_mixture_is_one_part(small: Scenario) -> None:
