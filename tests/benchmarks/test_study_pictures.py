@@ -132,6 +132,11 @@ def test_formulations_are_told_by_cluster_and_on_average(study: ModuleType) -> N
 
 
 @of("study_formulations")
+def test_who_else_computes_changes_no_time(study: ModuleType) -> None:
+    assert study.Found(np.ones((3, 2)), [2.0, 9.0, 1.0]).usual_seconds == 2.0
+
+
+@of("study_formulations")
 def test_time_counts_without_the_validation_between(study: ModuleType, tmp_path: Path) -> None:
     rows = ["steps,steps_per_second,seconds", "0,0.0,0", "1000,500.0,2", "3000,1000.0,60"]
     (tmp_path / "metrics.csv").write_text("\n".join(rows))
