@@ -30,9 +30,9 @@ def core(
     """Measure the simulator core on one thread: decisions of environments, and jobs replayed by queue orders.
 
     Decisions are random legal ones of 64 environments of the --scenario (lublin-256), with observations
-    written and episodes loaded; then of green datacenters, where every tick is one. Replays are of sequences
-    of 1,024 jobs from the --trace, or else from the scenario. In a clone of the repository, the plain Python
-    twin of the core runs the same beside it.
+    written and episodes loaded, beside what each of these holds in memory; then of green datacenters, where
+    every tick is one. Replays are of sequences of 1,024 jobs from the --trace, or else from the scenario. In
+    a clone of the repository, the plain Python twin of the core runs the same beside it.
 
     Example: rlsched bench core --seconds 3 --json core.json
     """
@@ -53,13 +53,18 @@ def core(
 
     console = output.people(json)
     figures = bench_core.measure(played, replayed, seconds, seed or 0)
-    table = plain_table(None, ["what", "case", "per second", "times as fast as"], {"per second"})
+    table = plain_table(None, ["what", "case", "figure", "times as fast as"], {"figure"})
     shown = []
     with output.busy("measuring"):
         for figure in figures:
             shown.append(figure)
             beside = "" if figure.ratio is None else f"{number(figure.ratio)} x {figure.against}"
-            table.add_row(figure.name.replace("_per_s", ""), figure.case, f"{figure.value:,.0f}", beside)
+            table.add_row(
+                figure.name.replace("_per_s", "").replace("_", " "),
+                figure.case,
+                f"{figure.value:,.0f} {figure.unit}",
+                beside,
+            )
     console.print(table)
     if bench_twin.module("env") is None:
         console.print("the slow twin is in the repository only (tests/twin): nothing to compare with")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -45,12 +46,12 @@ GRIDS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured speed, in the shape of cli.md.
+    """One measured figure, in the shape of cli.md.
 
     Attributes:
         name: what was counted.
         case: on what.
-        value: per second.
+        value: how much of it, in its unit.
         unit: of it.
         against: what ran beside it.
         ratio: how many times as fast as that it is; None where that could not run.
@@ -77,6 +78,7 @@ def measure(played: Scenario, replayed: Scenario, seconds: float, seed: int) -> 
         BadInputError: a workload cannot be opened, or has no sequence of 1,024 jobs.
     """
     yield decisions(played, seconds, seed)
+    yield memory(played, seed)
     for name, blocks in GRIDS:
         yield decisions(grid_scenario(name, blocks), seconds, seed)
     replays, replay_units = sequences(replayed, seed)
@@ -121,10 +123,39 @@ def grid_scenario(name: str, blocks: str) -> Scenario:
     )
 
 
+def _case(scenario: Scenario) -> str:
+    rule, seen = scenario.decision, scenario.observation.blocks
+    return f"{scenario.name} {' '.join(seen) if rule.horizon else rule.time_rule} w{rule.window}"
+
+
+def _to_play(scenario: Scenario) -> Scenario:
+    """With episodes of as many jobs as are measured, where no clock ends them."""
+    if scenario.decision.horizon is not None:
+        return scenario
+    return scenario.model_copy(update={"episode": Episode(jobs=JOBS)})
+
+
+def memory(scenario: Scenario, seed: int) -> Figure:
+    """What an environment holds once an episode is loaded: state, jobs and observation, as allocated."""
+    scenario = _to_play(scenario)
+    source = _opened(scenario)
+    episode = source.training(np.random.default_rng(seed))
+    units = [int(resource.units or 0) for resource in source.cluster.resources]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        sim = VectorSimulator(scenario, units, ENVS, source.max_jobs, draw_images=True)
+        for env in range(ENVS):
+            sim.load(env, episode.jobs, power=episode.power)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    return Figure("bytes_per_environment", _case(scenario), held / ENVS, unit="B")
+
+
 def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
     """Random legal decisions of a vector of environments, observations and episode loads included."""
-    if scenario.decision.horizon is None:
-        scenario = scenario.model_copy(update={"episode": Episode(jobs=JOBS)})
+    scenario = _to_play(scenario)
     source = _opened(scenario)
     rng = np.random.default_rng(seed)
     episodes = [source.training(rng) for _ in range(SEQUENCES)]
@@ -157,11 +188,10 @@ def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
     start_choosing(seed)
     some()  # compiles
     fast = rate(some, seconds)
-    rule, seen = scenario.decision, scenario.observation.blocks
     slow = bench_twin.decisions(scenario, episodes[0], units, seconds, seed)
     return Figure(
         "decisions_per_s",
-        f"{scenario.name} {' '.join(seen) if rule.horizon else rule.time_rule} w{rule.window}",
+        _case(scenario),
         fast,
         against=TWIN if slow else None,
         ratio=fast / slow if slow else None,

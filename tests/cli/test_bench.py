@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlsched.cli import bench_core, bench_twin
+from rlsched.scenario import load
+from rlsched.sim.layout import Layout
 
 from .conftest import Run
 
@@ -27,6 +29,7 @@ def test_figures(rlsched: Run, trace: Path) -> None:
     figures = {(figure["name"], figure["case"]): figure for figure in ran.json["figures"]}
     assert set(figures) == {
         ("decisions_per_s", "lublin-256 smdp w128"),
+        ("bytes_per_environment", "lublin-256 smdp w128"),
         ("decisions_per_s", "green-10 jobs image w5"),
         ("decisions_per_s", "green-10 jobs profile w5"),
         ("decisions_per_s", "green-1200 jobs image w5"),
@@ -41,7 +44,7 @@ def test_figures(rlsched: Run, trace: Path) -> None:
     }
     for figure in figures.values():
         assert figure["value"] > 0
-        assert figure["unit"] == "1/s"
+        assert figure["unit"] == ("B" if figure["name"].startswith("bytes") else "1/s")
         assert (figure["against"] is None) == (figure["ratio"] is None)
     assert figures["jobs_per_s", "small fcfs none"]["against"] == "slow twin"
     assert figures["jobs_per_s", "small fcfs none"]["ratio"] > 1
@@ -54,3 +57,14 @@ def test_without_the_repository_there_is_nothing_to_compare_with(
     ran = rlsched("bench", "core", "--seconds", "0.01", "--json", "-")
     assert {figure["against"] for figure in ran.json["figures"]} == {None, bench_core.SMALL}
     assert "nothing to compare with" in ran.err
+
+
+def test_memory_is_what_environments_hold() -> None:
+    """Twice the window holds as many jobs' features more, a byte each of mask, and two words at most beside."""
+    figures = {}
+    for window in (128, 256):
+        seen = load("lublin-256", [f"decision.window={window}"])
+        figures[window] = bench_core.memory(seen, 0)
+    features = len(Layout.of(seen.observation, seen.decision, 1).job_features)
+    assert 0 <= (figures[256].value - figures[128].value) / 128 - (4 * features + 1) <= 16
+    assert (figures[128].unit, figures[128].case) == ("B", "lublin-256 smdp w128")
