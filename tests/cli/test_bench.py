@@ -60,7 +60,7 @@ def test_without_the_repository_there_is_nothing_to_compare_with(
 
 
 def test_memory_is_what_environments_hold() -> None:
-    """Twice the window holds as many jobs' features more, a byte each of mask, and two words at most beside."""
+    """Twice the window: features of as many jobs more, a byte each of mask, two words at most beside."""
     figures = {}
     for window in (128, 256):
         seen = load("lublin-256", [f"decision.window={window}"])
