@@ -1,8 +1,9 @@
 """Priority functions found by evolution on replays: CMA-ES over the weights of a small score.
 
-Every candidate plays the same random training episodes to their end, all side by side in one vector; what
-counts is the mean return. Of a mixture every part has its share of them: which parts came up would else be
-most of what sets one generation apart from the next. Sources: Carastan-Santos and de Camargo 2017 for learned
+Every candidate plays the same random training episodes to their end, all side by side in one vector. Of a
+mixture every part has its share of them: which parts came up would else be most of what sets one generation
+apart from the next. What counts is the mean return, less where waits or spans are beyond the limits of
+hoarding, since validation would keep no such policy. Sources: Carastan-Santos and de Camargo 2017 for learned
 priority functions, Hansen 2016 for CMA-ES, which is the library `cma`'s.
 """
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.jobs import FloatArray
+from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.blocks import order_features
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress
@@ -26,10 +27,14 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.priority import Candidates, PriorityNet, state_blocks, state_features
 from rlsched.learn.sections import Network
+from rlsched.learn.selection import beyond, by_sjf, measured
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
 STATE = "search.npz"
+
+PRICE = 2.0
+"""Shares of the usual return that are taken off where waits or spans are beyond their limits by as much."""
 
 
 class Draws:
@@ -168,9 +173,10 @@ class SearchEngine:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
-        episodes, _ = self.feed.stratified(rng, self.config.search.episodes)
+        episodes, parts = self.feed.stratified(rng, self.config.search.episodes)
         returns, steps = self.play(values, episodes)
-        self.es.tell(list(values), (-returns).tolist())
+        worth = returns - PRICE * abs(float(np.median(returns))) * self.beyond(episodes, parts)
+        self.es.tell(list(values), (-worth).tolist())
         self.net.set_flat(self.es.mean)
         self.generation += 1
         self.steps += steps
@@ -205,6 +211,25 @@ class SearchEngine:
             sim.step(candidates.act(sim.obs, sim.mask, envs))
             returns += np.where(playing, sim.reward, 0.0)
             steps += int(playing.sum())
+
+    def beyond(self, episodes: list[Episode], parts: IntArray) -> FloatArray:
+        """(candidate,) by how much each went beyond what waits and spans may be in what was just played.
+
+        Args:
+            episodes: that were played.
+            parts: (episode,) which part of a mixture each is of.
+        """
+        each, candidates = len(episodes), self.config.search.population
+        if self.scenario.episode.end != "all_finished":  # who is cut off cannot be held against who is not
+            return np.zeros(candidates)
+        units = self.feed.units
+        reference = by_sjf(self.scenario, units, episodes)
+        played = [self.sim.played(env, episodes[env % each].jobs) for env in range(self.sim.num_envs)]
+        found = []
+        for k in range(candidates):
+            own = measured(self.scenario, units, played[k * each : (k + 1) * each])
+            found.append(beyond(own, reference, parts))
+        return np.array(found)
 
     def policy(self) -> TrainedPolicy:
         """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""

@@ -83,11 +83,11 @@ class Validation:
         Raises:
             BadInputError: the metric is not one of those that are measured.
         """
-        measured = {
-            name: _measure(scenario, units, played)
+        reached = {
+            name: measured(scenario, units, played)
             for name, played in _references(scenario, units, episodes).items()
         }
-        heuristics = {name: _means(values) for name, values in measured.items()}
+        heuristics = {name: _means(values) for name, values in reached.items()}
         known = next(iter(heuristics.values()))
         if metric not in known:
             raise BadInputError(
@@ -100,8 +100,8 @@ class Validation:
             episodes,
             metric,
             heuristics,
-            best.reduce([values[metric] for values in measured.values()]),
-            measured["sjf" if scenario.decision.horizon is None else "sjf:now"],
+            best.reduce([values[metric] for values in reached.values()]),
+            reached["sjf" if scenario.decision.horizon is None else "sjf:now"],
             np.zeros(len(episodes), np.int64) if parts is None else parts,
         )
 
@@ -131,7 +131,7 @@ class Validation:
         `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`).
         """
         played = play(self.scenario, self.units, self.episodes, policy)
-        values = _measure(self.scenario, self.units, played)
+        values = measured(self.scenario, self.units, played)
         least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
         relative = (values[self.metric] + least) / (self.best + least)
         hoarding = beyond(values, self.sjf, self.parts) if judged(self.scenario) else 0.0
@@ -184,25 +184,12 @@ def limited_name(cost: str) -> str:
     return f"limited.{cost}"
 
 
-def _references(
-    scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
-) -> dict[str, list[Played]]:
-    """What policies are held against: sjf and the baseline, or with a horizon the common orders."""
-    if scenario.decision.horizon is None:
-        names = dict.fromkeys(("sjf", *scenario.objective.baseline))
-        return {
-            name: [Played.of_starts(e.jobs, replay(e.jobs, units, name, "greedy")) for e in episodes]
-            for name in names
-        }
-    seeds = range(len(episodes))
-    return {
-        f"{name}:{rule}": play_order(scenario, units, episodes, name, rule, seeds)
-        for name in HORIZON_REFERENCES
-        for rule in ("now", "horizon")
-    }
+def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
+    """Metric -> (episode,) under greedy sjf, which hoarding is held against; with a horizon under `now`."""
+    return measured(scenario, units, _by_order(scenario, units, episodes, "sjf", "now"))
 
 
-def _measure(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
+def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
     """Metric -> (episode,) values."""
     tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
     objective = scenario.objective
@@ -215,6 +202,29 @@ def _measure(scenario: Scenario, units: Sequence[int], played: Sequence[Played])
         for one in played
     ]
     return {name: np.array([result[name] for result in results]) for name in results[0]}
+
+
+def _references(
+    scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
+) -> dict[str, list[Played]]:
+    """What policies are held against: sjf and the baseline, or with a horizon the common orders."""
+    if scenario.decision.horizon is None:
+        names = dict.fromkeys(("sjf", *scenario.objective.baseline))
+        return {name: _by_order(scenario, units, episodes, name, "now") for name in names}
+    return {
+        f"{name}:{rule}": _by_order(scenario, units, episodes, name, rule)
+        for name in HORIZON_REFERENCES
+        for rule in ("now", "horizon")
+    }
+
+
+def _by_order(
+    scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable], name: str, placement: str
+) -> list[Played]:
+    """Episodes under an order: greedy, or with a horizon under a placement."""
+    if scenario.decision.horizon is None:
+        return [Played.of_starts(e.jobs, replay(e.jobs, units, name, "greedy")) for e in episodes]
+    return play_order(scenario, units, episodes, name, placement, range(len(episodes)))
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:

@@ -19,7 +19,8 @@ from rlsched.jobs import FloatArray
 from rlsched.learn.config import make_config
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.search import SearchEngine
+from rlsched.learn.search import PRICE, SearchEngine
+from rlsched.learn.selection import Validation
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -156,6 +157,37 @@ def test_of_a_mixture_every_generation_plays_every_part() -> None:
     search.iterate()
     search.iterate()
     assert sizes == [[128] * 4 + [256] * 4 + [2048] * 4] * 2
+
+
+def test_candidates_are_held_to_the_limits_that_validation_holds_policies_to() -> None:
+    """On every part of a mixture; and pay for what is beyond in the currency of returns."""
+    simulated = scenario.load("lublin-sizes", ["episode.jobs=96"])
+    search = engine("search.population=8", "search.episodes=24", simulated=simulated)
+    told: list[FloatArray] = []
+    beyond = search.beyond
+    episodes, parts = search.feed.stratified(np.random.default_rng([0, 0]), 24)
+    values = values_around(search)[:8]
+    search.es.ask = lambda: values
+    search.es.tell = lambda _, worth: told.append(np.array(worth))
+    search.iterate()
+    found = beyond(episodes, parts)
+    returns, _ = search.play(values, episodes)
+    assert found.tolist() == beyond(episodes, parts).tolist()
+    assert told[0] == pytest.approx(-returns + PRICE * abs(np.median(returns)) * found)
+    judge = Validation.of(simulated, search.feed.units, episodes, "bounded_slowdown", parts)
+    for one, excess in zip(values, found, strict=True):
+        search.net.set_flat(one)
+        assert judge.run(search.policy())["hoarding"] == pytest.approx(excess)
+    assert found.max() > 0.1
+
+
+def test_who_is_cut_off_is_not_held_to_the_limits() -> None:
+    """The clock ends everybody's episodes, and with new jobs ends what greedy sjf plays on."""
+    for shipped, ends in (("green-10", SHORT), ("lublin-256", ("episode.end=no_new_job", "episode.jobs=32"))):
+        search = engine(simulated=scenario.load(shipped, ends))
+        episodes = drawn(search.feed, 2)
+        search.play(values_around(search), episodes)
+        assert search.beyond(episodes, np.zeros(2, np.int64)).tolist() == [0.0] * 6
 
 
 def test_other_seeds_and_generations_play_other_episodes_and_candidates() -> None:
