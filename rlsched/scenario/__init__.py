@@ -123,7 +123,11 @@ class Decision(Frozen):
         "commit",
         description="commit: a job that does not fit gets a reservation; fit: only jobs that fit",
     )
-    time_rule: Literal["smdp", "sparse", "tick"] = "smdp"
+    time_rule: Literal["smdp", "sparse", "tick"] = Field(
+        "smdp",
+        description="what the no-op lets pass, and is rewarded for: tick: one tick; sparse: up to the next "
+        "choice, its first tick; smdp: up to the next choice, all of it",
+    )
     placement: Literal["now", "horizon"] = Field(
         "now",
         description="now: a job starts at this tick, if it fits until its expected end; horizon: it is "
@@ -140,7 +144,11 @@ class Decision(Frozen):
     expiry: int | None = Field(
         None, ge=0, description="ticks after its qos violation time at which a waiting job is given up"
     )
-    skip_forced: bool = Field(True, description="take a decision with one legal action without asking")
+    skip_forced: bool = Field(
+        True,
+        description="take a decision with one legal action without asking; false under time_rule tick: the "
+        "agent is asked at every tick",
+    )
 
     @property
     def num_actions(self) -> int:
