@@ -201,9 +201,13 @@ def draw(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> Figure:
             took = [one.usual_seconds for one in of_name.values()]
             time.plot(list(of_name), took, "o-", color=colour, linewidth=1.8, markersize=4)
         quality.set_title("bounded slowdown, of the best order's (below 1: better)")
+        low, high = quality.get_ylim()
+        quality.set_ylim(low, high + 0.25 * (high - low))  # room for the legend
         quality.legend(ncols=2, fontsize=8.5)
         time.set_title("seconds of training for 1,000 decisions")
         time.set_yscale("log")
+        time.set_yticks([0.2, 0.5, 1.0, 2.0, 5.0], ["0.2", "0.5", "1", "2", "5"])
+        time.minorticks_off()
         for axes in (quality, time):
             axes.set_xlabel("processors")
             quiet_axes(axes, "y")
