@@ -219,16 +219,16 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
 
 
 def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
-    """What is told of a policy is what it hoards in the parts, not on the whole, which is another figure."""
+    """What is told of a policy is the part where it hoards most, not the whole."""
     parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
     chosen = scenario.load("lublin-256", ["episode.jobs=128", f"workload={{kind: mixture, parts: {parts}}}"])
-    feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=8"]))
+    feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=6"]))
     found = validation_of(feed.scenario, config, feed)
-    assert found.facts()["of_parts"] == [3, 5]
+    assert found.facts()["of_parts"] == [2, 4]
     played = [
         job_metrics(one, found.units) for one in play(found.scenario, found.units, found.episodes, First())
     ]
     own = {name: np.array([one[name] for one in played]) for name in played[0]}
     told = found.run(First())["hoarding"]
     assert told == pytest.approx(beyond(own, found.sjf, found.parts))
-    assert told != pytest.approx(beyond(own, found.sjf, np.zeros(8, np.int64)))
+    assert told > 0 == beyond(own, found.sjf, np.zeros(6, np.int64))
