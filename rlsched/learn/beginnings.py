@@ -1,7 +1,8 @@
 """What policies begin with before anything is learned: an order, and how far waiting is from it.
 
-Weights of a job's features are those of a linear score; waiting is told in logits for the job scorer, for a
-priority function as a score. Who knows better sets `network.prior`, `network.waiting`, `network.deferring`.
+Weights of a job's features are those of a linear score. Waiting is told in logits for the job scorer, for a
+priority function as a score; of both over the best job, but for a priority function on a horizon, where it
+has a level of its own. Who knows better sets `network.prior`, `network.waiting`, `network.deferring`.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ history is seen. Who knows how long jobs run does well to keep them: where all r
 waiting is ahead of all jobs but those of a few minutes. Where users ask for more than they use, what is kept
 stays idle: behind where half is used."""
 
-LEVEL = (-4.0, {"used_requests": 4.5})
-"""The same for a priority function, where waiting has a level of its own: above all jobs where requests were
-exact, which score 0.15 at most, and below all where users ask for twice what they use."""
+KEEN = 10.0
+"""The sharpness for a priority function, which decides alike whatever it is: a job of a few minutes more is
+then to waiting what a search first tries to change."""
 
 
 class Beginning(NamedTuple):
@@ -102,8 +103,9 @@ def begun(network: Network, scenario: Scenario) -> Network:
         found = found._replace(prior=HISTORY_PRIOR)
         if (network.waiting, network.deferring) == (None, None):
             share, deferring = RESERVING
-            waiting = share * network.sharpness
             if network.kind == "priority":
-                waiting, deferring = LEVEL
-            found = found._replace(waiting=waiting, deferring=deferring)
+                share, deferring = KEEN * share, {name: KEEN * weight for name, weight in deferring.items()}
+            else:
+                share *= network.sharpness
+            found = found._replace(waiting=share, deferring=deferring)
     return network.model_copy(update=found.over(network)._asdict())

@@ -27,7 +27,7 @@ from rlsched.learn.blocks import (
     order_features,
 )
 from rlsched.learn.images import ImagePolicy
-from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, state_features
+from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, other_features
 from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import PRIVILEGED, Layout, history_features
@@ -334,8 +334,7 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         return ImagePolicy(layout, network.units, network.size)
     usual = beginning(network, frozenset(seen), horizon=layout.horizon > 0)
     prior, waiting, deferring = usual.over(network)
-    # What speaks for waiting beside a job that is chosen is told of that job; beside a level, of the state.
-    reasons = state_features(layout) if network.kind == "priority" else deferring_features(layout)
+    reasons = other_features(layout) if network.kind == "priority" else deferring_features(layout)
     for setting, weights, known in (
         ("prior", prior, order_features(layout)),
         ("deferring", deferring or {}, reasons),

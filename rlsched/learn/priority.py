@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.blocks import Blocks, masked, order_features
+from rlsched.learn.blocks import ILLEGAL, Blocks, masked, order_features
 from rlsched.sim.layout import Block, Layout, history_features, queue_features
 
 STATE_BLOCKS = ("queue", "history")
@@ -39,18 +39,33 @@ def state_features(layout: Layout) -> tuple[str, ...]:
     return tuple(name for block in state_blocks(layout) for name in named[block.name])
 
 
-class PriorityNet(nn.Module):
-    """score(job) = (w + W history) x job + v x relu(A job + B state + b); of another action = u x state + c.
+def competes(layout: Layout) -> bool:
+    """Whether waiting is held against the best job: beside plans on a horizon it has a level of its own.
 
-    The highest legal score wins, of equal ones the first. Parameters in this order, as in `Candidates`:
-    w, W, A, B, b, v, u, c. Without a history there is no W.
+    There what does not fit now is to wait, however good it is. Without a horizon what is good is relative:
+    to a job that was chosen, and holds a reservation now.
+    """
+    return layout.horizon == 0
+
+
+def other_features(layout: Layout) -> tuple[str, ...]:
+    """What actions that are no job are judged by: the best job, where they compete with it, and the state."""
+    return (*(layout.job_features if competes(layout) else ()), *state_features(layout))
+
+
+class PriorityNet(nn.Module):
+    """score(job) = (w + W history) x job + v x relu(A job + B state + b); of another action = u x seen + c.
+
+    The highest legal score wins, of equal ones the first. Seen is the state; where other actions compete with
+    the best legal job (`competes`) that job before it, and what is told is how much better than it they are.
+    Parameters in this order, as in `Candidates`: w, W, A, B, b, v, u, c. Without a history there is no W.
 
     Args:
         layout: with a `jobs` and a `queue` block; a `history` is seen, too, and part of the state.
         hidden: units of the hidden layer; 0: none.
         prior: of `order_features` -> initial weight.
         waiting: initial score of the no-op.
-        deferring: of `state_features` -> initial weight in the score of the no-op.
+        deferring: of `other_features` -> initial weight in the score of the no-op.
     """
 
     def __init__(
@@ -73,10 +88,11 @@ class PriorityNet(nn.Module):
         self.of_state = nn.Parameter(torch.zeros(hidden, state))
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.out = nn.Parameter(torch.zeros(hidden))
-        others = layout.num_actions - layout.window
-        self.others = nn.Parameter(torch.zeros(others, state))
+        self.window, self.competes = layout.window, competes(layout)
+        others, reasons = layout.num_actions - layout.window, other_features(layout)
+        self.others = nn.Parameter(torch.zeros(others, len(reasons)))
         with torch.no_grad():
-            self.others[-1] = torch.tensor([deferring.get(name, 0.0) for name in state_features(layout)])
+            self.others[-1] = torch.tensor([deferring.get(name, 0.0) for name in reasons])
         constants = torch.full((others,), waiting + SUSPENDING)
         constants[-1] = waiting
         self.constants = nn.Parameter(constants)
@@ -89,7 +105,14 @@ class PriorityNet(nn.Module):
         scores = jobs @ self.weights + hidden @ self.out
         if self.order is not None:
             scores = scores + (jobs @ (self.blocks(vector, "history") @ self.order).unsqueeze(2)).squeeze(2)
-        others = state @ self.others.T + self.constants
+        level, reasons = scores.new_zeros(len(scores), 1), state
+        if self.competes:
+            best, slot = masked(scores, mask[:, : self.window]).max(dim=1, keepdim=True)
+            there = best > ILLEGAL
+            level = best.where(there, 0.0)
+            chosen = jobs.take_along_dim(slot.unsqueeze(2), dim=1).squeeze(1)
+            reasons = torch.cat([chosen.where(there, 0.0), state], dim=1)
+        others = level + reasons @ self.others.T + self.constants
         return masked(torch.cat([scores, others], dim=1), mask)
 
     def flat(self) -> FloatArray:
@@ -122,6 +145,7 @@ class Candidates:
         self.state_at = np.concatenate([block.offset + np.arange(block.size) for block in state])
         self.window, self.features = jobs.shape
         self.hidden = hidden
+        self.competes = competes(layout)
         history = layout.block("history")
         self.history_at, self.history = (0, 0) if history is None else (history.offset, history.size)
         # Weights of the hidden layer by input, not by unit: so all units are computed side by side.
@@ -141,6 +165,7 @@ class Candidates:
             self.of[envs],
             self.state_at,
             (self.jobs_at, self.history_at, self.history, self.window, self.features, self.hidden),
+            self.competes,
             np.zeros(self.features, np.float32),
             np.zeros((2, self.hidden), np.float32),
             actions,
@@ -156,6 +181,7 @@ def _decide(
     of: IntArray,
     state_at: IntArray,
     sizes: tuple[int, int, int, int, int, int],
+    competes: bool,
     weights: NDArray[np.float32],
     units: NDArray[np.float32],
     actions: IntArray,
@@ -164,6 +190,8 @@ def _decide(
     context, unit = units
     jobs_at, history_at, history, window, features, hidden = sizes
     state = len(state_at)
+    of_best = features if competes else 0
+    reasons = of_best + state
     for n in range(len(obs)):
         x, p = obs[n], values[of[n]]
         job_weights = (1 + history) * features
@@ -171,7 +199,7 @@ def _decide(
         biases = state_weights + hidden * state
         out = biases + hidden
         others = out + hidden
-        constants = others + (mask.shape[1] - window) * state
+        constants = others + (mask.shape[1] - window) * reasons
         for h in range(hidden):
             context[h] = p[biases + h]
         for f in range(state):
@@ -185,6 +213,7 @@ def _decide(
             for f in range(features):
                 weights[f] += p[(1 + k) * features + f] * value
         best, chosen = np.float32(0), -1
+        level, first = np.float32(0), -1  # of the best job, which other actions may compete with
         for action in range(mask.shape[1]):
             if mask[n, action] == 0:
                 continue
@@ -203,9 +232,15 @@ def _decide(
                     score += p[out + h] * max(unit[h], np.float32(0))
             else:
                 k = action - window
-                score = p[constants + k]
+                at = others + k * reasons
+                score = level + p[constants + k]
+                if first >= 0:
+                    for f in range(of_best):
+                        score += p[at + f] * x[jobs_at + first * features + f]
                 for f in range(state):
-                    score += p[others + k * state + f] * x[state_at[f]]
+                    score += p[at + of_best + f] * x[state_at[f]]
             if chosen < 0 or score > best:
                 best, chosen = score, action
+                if competes and action < window:
+                    level, first = score, action
         actions[n] = chosen

@@ -38,19 +38,20 @@ class Network(Frozen):
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
         None,
-        description="initial logits of waiting over the best job (job_scorer), or its score (priority); "
-        "above 0 where keeping processors for short jobs to come pays, as on overloaded machines; null: -4, "
-        "with a horizon 1 (priority); with action_rule commit where the history is observed and "
-        "network.deferring is not given, a third of the sharpness below the best job (job_scorer)",
+        description="initial logits of waiting over the best job (job_scorer), or score over it (priority; "
+        "with a horizon a score of its own); above 0 where keeping processors for short jobs to come pays, "
+        "as on overloaded machines; null: -4, with a horizon 1 (priority); with action_rule commit where the "
+        "history is observed and network.deferring is not given, a third of the sharpness below the best "
+        "job, which counts as 10 for a priority function",
     )
     deferring: dict[str, float] | None = Field(
         None,
-        description="initial weights straight to waiting, from features of the best job, or of the history "
-        "(job_scorer), as {green_0: -1, green_6: 1} to wait for wind and sun; or from those of queue and "
-        "history (priority); null: with action_rule commit where the history is observed and "
-        "network.waiting is not given, {used_requests: 0.3, requested: 0.1} (job_scorer) or {used_requests: "
-        "4.5} (priority), to keep processors where requests were exact so far; else 0 for all where supply "
-        "or history is observed, else there are none",
+        description="initial weights straight to waiting, from features of the best job, or of the history, "
+        "as {green_0: -1, green_6: 1} to wait for wind and sun; of a priority function also from those of "
+        "the queue, and with a horizon from none of a job; null: with action_rule commit where the history "
+        "is observed and network.waiting is not given, {used_requests: 0.3, requested: 0.1} (job_scorer) or "
+        "ten times that (priority), to keep processors where requests were exact so far; else 0 for all "
+        "where supply or history is observed, else there are none",
     )
     attention: int = Field(
         0,

@@ -11,18 +11,19 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.beginnings import (
     HISTORY_PRIOR,
     HORIZON_PRIOR,
-    LEVEL,
     NOW_PRIOR,
     QUEUE_PRIOR,
     SLOWDOWN_PRIOR,
     begun,
 )
 from rlsched.learn.config import make_config
-from rlsched.learn.networks import build_policy
+from rlsched.learn.networks import JobScorer, build_policy
 from rlsched.learn.plan import layout_of
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
 from rlsched.learn.selection import Validation
+
+from .states import met
 
 KINDS = ("job_scorer", "priority")
 
@@ -47,7 +48,28 @@ def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
     chosen = scenario.load("lublin-sizes")
     assert begun(Network(), chosen).waiting == -20.0
     assert begun(Network(sharpness=120.0), chosen).waiting == -40.0
-    assert begun(Network(kind="priority", sharpness=120.0), chosen).waiting == LEVEL[0]
+    found = begun(Network(kind="priority", sharpness=120.0), chosen)
+    assert found.waiting == pytest.approx(-10 / 3)
+    assert found.deferring == {"used_requests": 3.0, "requested": 1.0}
+
+
+def test_both_kinds_begin_with_the_same_decisions() -> None:
+    """A search begins with what a job scorer does before training, but for its random last weights."""
+    chosen = scenario.load("lublin-sizes", ["episode.jobs=256"])
+    feed = EpisodeFeed(chosen)
+    layout = layout_of(feed)
+    networks = [begun(Network.model_validate({"kind": kind}), feed.scenario) for kind in KINDS]
+    scorer, function = (build_policy(layout, network) for network in networks)
+    assert isinstance(scorer, JobScorer)
+    with torch.no_grad():
+        for last in (scorer.body[-1], *(head[-1] for head in scorer.others)):
+            last.weight.zero_()
+    vectors, mask = met(feed.scenario, seed=0)
+    with torch.no_grad():
+        chosen_by = [net(vectors, mask).argmax(dim=1) for net in (scorer, function)]
+    assert len(set(chosen_by[0].tolist())) > 3
+    assert (chosen_by[0] == layout.num_actions - 1).any()
+    assert (chosen_by[0] == chosen_by[1]).float().mean() > 0.99  # scores of 32 bits may be nearly equal
 
 
 @pytest.mark.parametrize(

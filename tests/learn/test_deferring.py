@@ -139,19 +139,24 @@ def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
     assert begun == {"load": -0.5, "requested": 0.25}
 
 
-def test_a_search_begins_with_a_level_of_waiting_that_hangs_on_the_history() -> None:
-    """Where all requests were exact it is above all jobs, where half is used it is far below short ones."""
+def test_waiting_of_a_search_hangs_on_the_history_and_the_best_job() -> None:
+    """Where all requests were exact it is ahead of what is not short, where half is used behind all."""
     layout = accounted()
     net = build_policy(layout, begun(Network(kind="priority"), scenario.load("lublin-sizes")))
     vectors, mask, used = used_in_part(layout)
+    net.blocks(vectors, "jobs")[..., layout.job_features.index("requested")] = 0.5
     with torch.no_grad():
         logits = net(vectors, mask)
-    torch.testing.assert_close(logits[:, -1], 4.5 * used - 4)
-    assert logits[-1].argmax() == layout.num_actions - 1
-    given = build_policy(layout, Network(kind="priority", deferring={"queued_work": -0.5, "load": 2.0}))
-    names = (*queue_features(1), *history_features())
+    best = logits[:, :-1].max(dim=1).values
+    torch.testing.assert_close(logits[:, -1], best - 10 / 3 + 3 * used + 0.5, rtol=1e-4, atol=1e-4)
+    waits = logits.argmax(dim=1) == layout.num_actions - 1
+    assert waits.tolist() == (used > 17 / 18).tolist()
+    given = build_policy(
+        layout, Network(kind="priority", deferring={"wait": 3.0, "queued_work": -0.5, "load": 2.0})
+    )
+    names = (*layout.job_features, *queue_features(1), *history_features())
     told = {name: w for name, w in zip(names, given.others[-1].tolist(), strict=True) if w}
-    assert told == {"queued_work": -0.5, "load": 2.0}
+    assert told == {"wait": 3.0, "queued_work": -0.5, "load": 2.0}
     assert given.constants.tolist() == [WAITING]
 
 

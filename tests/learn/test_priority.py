@@ -11,7 +11,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.networks import build_policy
-from rlsched.learn.priority import Candidates, PriorityNet, state_features
+from rlsched.learn.priority import Candidates, PriorityNet, other_features
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -60,6 +60,7 @@ def reference(
     state = np.concatenate([layout.view(obs, name).astype(float) for name in seen], axis=1)
     history = layout.view(obs, "history").astype(float) if "history" in seen else np.zeros((len(obs), 0))
     features, size, others = jobs.shape[2], state.shape[1], layout.num_actions - layout.window
+    reasons = size if layout.horizon else features + size
     shapes = [
         (features,),
         (history.shape[1], features),
@@ -67,7 +68,7 @@ def reference(
         (hidden, size),
         (hidden,),
         (hidden,),
-        (others, size),
+        (others, reasons),
         (others,),
     ]
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
@@ -76,7 +77,14 @@ def reference(
     w, of_history, of_job, of_state, b, v, u, c = parts
     weights = (w + history @ of_history)[:, None, :]
     units = np.maximum(0, jobs @ of_job.T + (state @ of_state.T)[:, None] + b)
-    scores = np.concatenate([(jobs * weights).sum(2) + units @ v, state @ u.T + c], axis=1)
+    scores = np.where(mask[:, : layout.window] == 1, (jobs * weights).sum(2) + units @ v, -np.inf)
+    level, seen_by_others = np.zeros((len(obs), 1)), state
+    if not layout.horizon:
+        there = np.isfinite(scores).any(axis=1, keepdims=True)
+        level = np.where(there, scores.max(axis=1, keepdims=True), 0.0)
+        best = np.where(there, jobs[np.arange(len(jobs)), scores.argmax(axis=1)], 0.0)
+        seen_by_others = np.concatenate([best, state], axis=1)
+    scores = np.concatenate([scores, level + seen_by_others @ u.T + c], axis=1)
     return np.where(mask == 1, scores, -np.inf)
 
 
@@ -186,7 +194,7 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     net.set_flat(values)
     assert (net.flat() == values).all()
     assert net.flat().dtype == np.float64
-    features, state = len(layout.job_features), len(state_features(layout))
+    features, reasons = len(layout.job_features), len(other_features(layout))
     order = ["order"] if name == "history" else []
     assert list(dict(net.named_parameters())) == [
         *("weights", *order, "of_job", "of_state", "bias", "out", "others", "constants")
@@ -196,7 +204,7 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
         assert net.order.flatten().tolist() == values[features : 7 * features].tolist()
     others = layout.num_actions - layout.window
     assert net.constants.tolist() == values[-others:].tolist()
-    assert net.others.flatten().tolist() == values[-others * (state + 1) : -others].tolist()
+    assert net.others.flatten().tolist() == values[-others * (reasons + 1) : -others].tolist()
 
 
 def test_the_network_keeps_numbers_of_its_own() -> None:
