@@ -2,13 +2,14 @@
 
 Every candidate plays the same random training episodes to their end, all side by side in one vector. Of a
 mixture every part has its share of them: which parts came up would else be most of what sets one generation
-apart from the next. What counts is the mean return, less where waits or spans are beyond the limits of
-hoarding, since validation would keep no such policy. Sources: Carastan-Santos and de Camargo 2017 for learned
-priority functions, Hansen 2016 for CMA-ES, which is the library `cma`'s.
+apart from the next. What counts is the mean return, less the price of waits and spans that are near the
+limits of hoarding (`prices`), since validation would keep no such policy. Sources: Carastan-Santos and
+de Camargo 2017 for learned priority functions, Hansen 2016 for CMA-ES, which is the library `cma`'s.
 """
 
 from __future__ import annotations
 
+import json
 import pickle
 from io import BytesIO
 from pathlib import Path
@@ -24,17 +25,16 @@ from rlsched.learn.blocks import order_features
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
+from rlsched.learn.pid import Control
 from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.prices import charged
 from rlsched.learn.priority import Candidates, PriorityNet, state_blocks, state_features
 from rlsched.learn.sections import Network
-from rlsched.learn.selection import beyond, by_sjf, measured
+from rlsched.learn.selection import by_sjf, measured
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
 STATE = "search.npz"
-
-PRICE = 2.0
-"""Shares of the usual return that are taken off where waits or spans are beyond their limits by as much."""
 
 
 class Draws:
@@ -125,6 +125,7 @@ class SearchEngine:
         self.net = net
         self.generation = iteration
         self.steps = 0
+        self.prices: dict[str, Control] = {}
         hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
         if config.search.start is None or iteration:
             start = self._with_random_hidden(net.flat(), np.random.default_rng(hidden))
@@ -175,7 +176,7 @@ class SearchEngine:
         rng = np.random.default_rng([self.config.seed, self.generation])
         episodes, parts = self.feed.stratified(rng, self.config.search.episodes)
         returns, steps = self.play(values, episodes)
-        worth = returns - PRICE * abs(float(np.median(returns))) * self.beyond(episodes, parts)
+        worth = returns - abs(float(np.median(returns))) * self.charge(episodes, parts)
         self.es.tell(list(values), (-worth).tolist())
         self.net.set_flat(self.es.mean)
         self.generation += 1
@@ -212,24 +213,24 @@ class SearchEngine:
             returns += np.where(playing, sim.reward, 0.0)
             steps += int(playing.sum())
 
-    def beyond(self, episodes: list[Episode], parts: IntArray) -> FloatArray:
-        """(candidate,) by how much each went beyond what waits and spans may be in what was just played.
+    def charge(self, episodes: list[Episode], parts: IntArray) -> FloatArray:
+        """(candidate,) what each pays for waits and spans in what was just played; prices move.
+
+        Where episodes may end before their jobs do nobody pays: who is cut off is not like who is not.
 
         Args:
             episodes: that were played.
             parts: (episode,) which part of a mixture each is of.
         """
         each, candidates = len(episodes), self.config.search.population
-        if self.scenario.episode.end != "all_finished":  # who is cut off cannot be held against who is not
+        if self.scenario.episode.end != "all_finished":
             return np.zeros(candidates)
         units = self.feed.units
-        reference = by_sjf(self.scenario, units, episodes)
         played = [self.sim.played(env, episodes[env % each].jobs) for env in range(self.sim.num_envs)]
-        found = []
-        for k in range(candidates):
-            own = measured(self.scenario, units, played[k * each : (k + 1) * each])
-            found.append(beyond(own, reference, parts))
-        return np.array(found)
+        own = [measured(self.scenario, units, played[k * each : (k + 1) * each]) for k in range(candidates)]
+        reference = by_sjf(self.scenario, units, episodes)
+        paid, self.prices = charged(self.prices, own, reference, parts, self.config.search.pid)
+        return paid
 
     def policy(self) -> TrainedPolicy:
         """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""
@@ -241,7 +242,8 @@ class SearchEngine:
         """Write the state of the search."""
         folder.mkdir(parents=True)
         state = np.frombuffer(self.es.pickle_dumps(), np.uint8)
-        np.savez(folder / STATE, state=state, steps=self.steps)
+        prices = json.dumps({name: price.model_dump() for name, price in self.prices.items()})
+        np.savez(folder / STATE, state=state, steps=self.steps, prices=prices)
 
     def restore(self, folder: Path, kept: TrainedPolicy) -> None:
         """Go on from what was saved; unpickled only once its checksum is right.
@@ -252,6 +254,8 @@ class SearchEngine:
         try:
             with np.load(BytesIO((folder / STATE).read_bytes()), allow_pickle=False) as saved:
                 es, steps = pickle.loads(saved["state"].tobytes()), int(saved["steps"])
+                prices = json.loads(str(saved["prices"]))
+                self.prices = {name: Control.model_validate(price) for name, price in prices.items()}
             if len(es.mean) != len(self.net.flat()):
                 raise ValueError(f"{len(es.mean)} parameters, not {len(self.net.flat())}")
         except Exception as error:  # what unpickling raises has no end

@@ -318,6 +318,11 @@ class Search(Frozen):
     population: int = Field(24, ge=4, description="candidates per generation")
     episodes: int = Field(16, ge=1, description="training episodes that all of them play")
     sigma: float = Field(0.3, gt=0, description="initial step size")
+    pid: Pid = Field(
+        Pid(kp=1.0, ki=0.2, kd=0.0, error_smoothing=0.9),
+        description="of what waits and spans near the limits of hoarding cost a candidate, in shares of the "
+        "usual return",
+    )
     start: str | None = Field(
         None,
         description="folder of a trained priority function that the search begins with, of any cluster or "

@@ -172,11 +172,22 @@ def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: 
         mine, reference = (
             {name: each[parts == part].mean() for name, each in one.items()} for one in (own, sjf)
         )
-        span = mine["schedule_span"] / (reference["schedule_span"] * SPAN_LIMIT * MARGIN)
-        wait = mine["wait"] / (max(reference["wait"], 1.0) * WAIT_LIMIT * MARGIN)
         unfinished = reference["completion_ratio"] / max(mine["completion_ratio"], LEAST)
-        worst = max(worst, span, wait, unfinished)
+        worst = max(worst, unfinished, *limit_shares(mine, reference).values())
     return float(worst - 1.0)
+
+
+def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
+    """What waits and spans are as shares of what validation allows.
+
+    Args:
+        own: metric -> mean.
+        sjf: likewise, of greedy sjf on the same episodes.
+    """
+    return {
+        "schedule_span": own["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
+        "wait": own["wait"] / (max(sjf["wait"], 1.0) * WAIT_LIMIT * MARGIN),
+    }
 
 
 def limited_name(cost: str) -> str:

@@ -19,8 +19,8 @@ from rlsched.jobs import FloatArray
 from rlsched.learn.config import make_config
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.search import PRICE, SearchEngine
-from rlsched.learn.selection import Validation
+from rlsched.learn.search import SearchEngine
+from rlsched.learn.selection import Validation, limit_shares, measured
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -159,35 +159,47 @@ def test_of_a_mixture_every_generation_plays_every_part(monkeypatch: pytest.Monk
     assert sizes == [[128] * 4 + [256] * 4 + [2048] * 4] * 2
 
 
-def test_candidates_are_held_to_the_limits_that_validation_holds_policies_to() -> None:
-    """On every part of a mixture; and pay for what is beyond in the currency of returns."""
+def test_candidates_pay_for_waits_and_spans_as_validation_sees_them() -> None:
+    """On every part of a mixture, in the currency of returns; what the first generation does is free."""
     simulated = scenario.load("lublin-sizes", ["episode.jobs=96"])
     search = engine("search.population=8", "search.episodes=24", simulated=simulated)
     told: list[FloatArray] = []
-    beyond = search.beyond
-    episodes, parts = search.feed.stratified(np.random.default_rng([0, 0]), 24)
     values = values_around(search)[:8]
     search.es.ask = lambda: values
     search.es.tell = lambda _, worth: told.append(np.array(worth))
     search.iterate()
-    found = beyond(episodes, parts)
+    episodes, parts = search.feed.stratified(np.random.default_rng([0, 0]), 24)
+    first, _ = search.play(values, episodes)
+    assert told[0] == pytest.approx(-first)
+    prices = {name: price.multiplier for name, price in search.prices.items()}
+    assert prices.keys() == {f"{k} {name}" for k in range(12) for name in ("wait", "schedule_span")}
+    assert max(prices.values()) > 0
+    search.iterate()
+    episodes, parts = search.feed.stratified(np.random.default_rng([0, 1]), 24)
     returns, _ = search.play(values, episodes)
-    assert found.tolist() == beyond(episodes, parts).tolist()
-    assert told[0] == pytest.approx(-returns + PRICE * abs(np.median(returns)) * found)
     judge = Validation.of(simulated, search.feed.units, episodes, "bounded_slowdown", parts)
-    for one, excess in zip(values, found, strict=True):
+    paid = np.zeros(8)
+    for k, one in enumerate(values):
         search.net.set_flat(one)
-        assert judge.run(search.policy())["hoarding"] == pytest.approx(excess)
-    assert found.max() > 0.1
+        played = play(simulated, judge.units, episodes, search.policy())
+        own = measured(simulated, judge.units, played)
+        for part in range(12):
+            here = parts == part
+            means, sjf = ({name: x[here].mean() for name, x in each.items()} for each in (own, judge.sjf))
+            for name, share in limit_shares(means, sjf).items():
+                paid[k] += prices[f"{part} {name}"] * share * here.mean()
+    assert told[1] == pytest.approx(-returns + abs(np.median(returns)) * paid)
+    assert np.ptp(paid) > 0
 
 
-def test_who_is_cut_off_is_not_held_to_the_limits() -> None:
+def test_who_is_cut_off_pays_nothing() -> None:
     """The clock ends everybody's episodes, and with new jobs ends what greedy sjf plays on."""
     for shipped, ends in (("green-10", SHORT), ("lublin-256", ("episode.end=no_new_job", "episode.jobs=32"))):
         search = engine(simulated=scenario.load(shipped, ends))
         episodes = drawn(search.feed, 2)
         search.play(values_around(search), episodes)
-        assert search.beyond(episodes, np.zeros(2, np.int64)).tolist() == [0.0] * 6
+        assert search.charge(episodes, np.zeros(2, np.int64)).tolist() == [0.0] * 6
+        assert not search.prices
 
 
 def test_other_seeds_and_generations_play_other_episodes_and_candidates() -> None:
@@ -225,17 +237,28 @@ def test_hidden_units_differ_from_the_start_and_the_policy_is_the_prior() -> Non
     assert (prior == start).all()
 
 
-@pytest.mark.parametrize("hidden", [0, 5])  # with 5, too many parameters for a full covariance
-def test_a_run_goes_on_as_if_it_had_never_stopped(tmp_path: Path, hidden: int) -> None:
-    settings = f"network.priority_units={hidden}"
-    unbroken = engine(settings)
+@pytest.mark.parametrize(
+    ("name", "ends", "hidden"),
+    [
+        ("green-10", SHORT, 0),
+        ("green-10", SHORT, 5),  # too many parameters for a full covariance
+        ("lublin-sizes", ("episode.jobs=96", "episode.end=all_finished"), 0),  # where there are prices
+    ],
+)
+def test_a_run_goes_on_as_if_it_had_never_stopped(
+    tmp_path: Path, name: str, ends: tuple[str, ...], hidden: int
+) -> None:
+    settings, simulated = f"network.priority_units={hidden}", scenario.load(name, ends)
+    unbroken = engine(settings, simulated=simulated)
     for _ in range(2):
         unbroken.iterate()
     unbroken.save(tmp_path / "state")
+    priced = [price.multiplier for price in unbroken.prices.values()]
+    assert (max(priced, default=0.0) > 0) == (name == "lublin-sizes")
     expected = record(unbroken)
     rows = [unbroken.iterate() for _ in range(3)]
 
-    resumed = engine(settings, iteration=2)
+    resumed = engine(settings, simulated=simulated, iteration=2)
     found = record(resumed)
     resumed.restore(tmp_path / "state", resumed.policy())
     assert rows == [resumed.iterate() for _ in range(3)]
@@ -243,6 +266,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(tmp_path: Path, hidden: int) -
         assert (one[0] == other[0]).all()
         assert one[1] == other[1]
     assert (unbroken.net.flat() == resumed.net.flat()).all()
+    assert unbroken.prices == resumed.prices
     assert unbroken.policy().about == {"algo": "priority_search", "seed": 0}
 
 

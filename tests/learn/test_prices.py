@@ -1,0 +1,68 @@
+"""What hoarding costs candidates: by hand, and in a loop that is closed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
+from rlsched.jobs import FloatArray
+from rlsched.learn.pid import Control, control
+from rlsched.learn.prices import GOAL, charged
+from rlsched.learn.sections import Pid, Search
+from rlsched.learn.selection import MARGIN
+
+PID = Pid(kp=0.0, ki=0.5, kd=0.0)
+SJF = {"wait": np.array([100.0, 300.0, 50.0]), "schedule_span": np.ones(3)}
+PARTS = np.array([0, 0, 1])
+
+
+def own(*waits: float, span: float = 1.0) -> dict[str, FloatArray]:
+    return {"wait": np.array(waits), "schedule_span": np.full(3, span)}
+
+
+CANDIDATES = [own(100, 300, 50), own(200, 600, 50, span=2), own(600, 1800, 50)]
+
+
+def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
+    """By the middle candidate, means of all episodes of a part: twice the wait of sjf on the first."""
+    paid, prices = charged({}, CANDIDATES, SJF, PARTS, PID)
+    assert paid.tolist() == [0.0, 0.0, 0.0]
+    costs = {name: price.cost for name, price in prices.items()}
+    spans = dict.fromkeys(("0 schedule_span", "1 schedule_span"), 1 / (SPAN_LIMIT * MARGIN))
+    waits = {"0 wait": 2 / (WAIT_LIMIT * MARGIN), "1 wait": 1 / (WAIT_LIMIT * MARGIN)}
+    assert costs == pytest.approx(spans | waits)
+    assert all(price == control(None, price.cost, GOAL, PID) for price in prices.values())
+    assert [name for name, price in prices.items() if price.multiplier > 0] == ["0 wait"]
+
+
+def test_a_part_pays_by_its_share_of_the_episodes() -> None:
+    _, prices = charged({}, CANDIDATES, SJF, PARTS, PID)
+    paid, moved = charged(prices, CANDIDATES, SJF, PARTS, PID)
+    price = prices["0 wait"].multiplier
+    shares = np.array([1.0, 2.0, 6.0]) / (WAIT_LIMIT * MARGIN)
+    assert paid == pytest.approx(2 / 3 * price * shares)
+    assert moved["0 wait"].multiplier == pytest.approx(2 * price)
+
+
+def test_what_no_episode_is_of_keeps_its_price() -> None:
+    _, prices = charged({}, CANDIDATES, SJF, PARTS, PID)
+    other = [{name: each[2:] for name, each in one.items()} for one in (*CANDIDATES, SJF)]
+    paid, moved = charged(prices, other[:-1], other[-1], PARTS[2:], PID)
+    assert moved["0 wait"] == prices["0 wait"]
+    assert paid.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.5])
+def test_prices_bring_noisy_waits_to_the_limit(slope: float) -> None:
+    """Candidates wait less where it costs more, seen through few episodes: the mean comes to the goal."""
+    rng = np.random.default_rng(0)
+    prices: dict[str, Control] = {}
+    allowed, seen = WAIT_LIMIT * MARGIN, []
+    for _ in range(400):
+        price = prices["0 wait"].multiplier if prices else 0.0
+        wait = allowed * (1.6 - slope * price) * rng.lognormal(-0.08, 0.4)
+        found = [own(*(wait * part * SJF["wait"])) for part in (0.8, 1.0, 1.3)]
+        _, prices = charged(prices, found, SJF, np.zeros(3, np.int64), Search().pid)
+        seen.append(wait / allowed)
+    assert np.mean(seen[200:]) == pytest.approx(GOAL, abs=0.05)
