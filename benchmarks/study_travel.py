@@ -5,9 +5,9 @@ and with those of users (`lublin-sizes`). Without another decision of training i
 HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of the queue, greedy and with EASY
 backfilling, priority functions searched for on the same model, and policies trained on each trace's own
 past (`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256
-processors, and with ten times as many: how much of what it gains over the best order is left. What a training
-may take is a number of decisions; on two cores some three hours for three seeds, two at a time, each with
-half of the cores.
+processors, and with ten times as many: how much of what it gains over the best order is left, and what a
+priority function gains that was searched for on as many. What a training may take is a number of decisions;
+on two cores about an hour for three seeds, two at a time, each with half of the cores.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 
@@ -31,7 +31,7 @@ from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 from rlsched.sim.priorities import PRIORITIES
 
-STEPS, SEARCH_STEPS = 12_000_000, 20_000_000
+STEPS, SEARCH_STEPS = 2_000_000, 20_000_000
 """Decisions of a training, and of a search."""
 
 TRAVELLING = [
@@ -50,7 +50,22 @@ SEARCHED = {
 }
 """Priority functions that are searched for: hidden units, and what is done with a job that does not fit."""
 
-KINDS = ("travels", *SEARCHED, *(f"own-{trace}" for trace in TRACES))
+SEARCHING = [
+    *("--scenario", "lublin-sizes", "--algo", "priority_search"),
+    *("--set", "observation.blocks=[jobs, queue, history]"),  # what a priority function reads; half the time
+    *("--set", "objective.reward.wait_time=0"),  # waits have prices of their own
+    *("--set", "search.episodes=48", "--set", "search.sigma=0.05"),
+    *("--set", "validation.every=2"),
+]
+"""Four episodes of every part, and small steps: what it begins with is near the limits of hoarding."""
+
+SMALL, LARGE = 256, 2560
+"""Processors that the Lublin model is shown on."""
+
+GROWN = f"own-{LARGE}"
+"""Searched for on as many processors alone."""
+
+KINDS = ("travels", *SEARCHED, GROWN, *(f"own-{trace}" for trace in TRACES))
 ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "easy"))]
 PUBLISHED = {
     "lublin_256": {"RLScheduler, backfilled": 58.64, "SMDP": 67.55},
@@ -58,9 +73,6 @@ PUBLISHED = {
     "CTC-SP2": {"SMDP (own sequences)": 7.22},
 }
 """Zhang et al. 2020 and Cunha 2022, on these sequences where nothing else is said."""
-
-SIZES = (256, 2560)
-"""Processors that the Lublin model is shown on."""
 
 EPISODES = 64
 """Of each size."""
@@ -70,14 +82,16 @@ METRIC = "bounded_slowdown"
 
 def words(kind: str, scale: float) -> list[str]:
     """The words that train a policy of a kind."""
-    if kind.startswith("own-"):
+    if kind == "travels":
+        return ["--scenario", "lublin-sizes", *TRAVELLING, "--steps", str(round(scale * STEPS))]
+    if kind.startswith("own-") and kind != GROWN:
         return training(kind.removeprefix("own-"), scale)
-    how, steps = TRAVELLING, STEPS
-    if kind in SEARCHED:
-        units, action = SEARCHED[kind]
-        how = ["--algo", "priority_search", "--set", f"decision.action_rule={action}"]
-        how, steps = [*how, "--set", f"network.priority_units={units}"], SEARCH_STEPS
-    return ["--scenario", "lublin-sizes", *how, "--steps", str(round(scale * steps))]
+    units, action = SEARCHED["linear-easy" if kind == GROWN else kind]
+    how = ["--set", f"decision.action_rule={action}", "--set", f"network.priority_units={units}"]
+    if kind == GROWN:
+        how += ["--set", f"cluster.resources.0.units={LARGE}"]
+        how += ["--set", f"workload.parts=[{{units: {LARGE}, workload: {{kind: lublin, load: 1.06}}}}]"]
+    return [*SEARCHING, *how, "--steps", str(round(scale * SEARCH_STEPS))]
 
 
 def learn(study: Asked, kind: str, seed: int) -> None:
@@ -145,10 +159,15 @@ def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
     return shown(study.folder / f"on-{trace}.json", where, runs)
 
 
+def of_size(units: int) -> tuple[str, ...]:
+    """Kinds of policies that are shown on so many processors."""
+    return ("travels", GROWN) if units == LARGE else ("travels",)
+
+
 def on_size(study: Asked, units: int) -> dict[str, Shown]:
-    """The travelling policies on the Lublin model, with so many processors."""
+    """The travelling policies on the Lublin model with so many processors, and who is of that size alone."""
     where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}"]
-    runs = [study.folder / f"travels-{seed}" for seed in range(study.seeds)]
+    runs = [study.folder / f"{kind}-{seed}" for kind in of_size(units) for seed in range(study.seeds)]
     where += ["--episodes", str(EPISODES), "--seed", "0"]
     return shown(study.folder / f"on-{units}.json", where, runs)
 
@@ -199,9 +218,9 @@ def told(place: str, found: dict[str, Shown]) -> str:
     return "\n".join(lines)
 
 
-def gain(found: dict[str, Shown]) -> float:
-    """How much lower the slowdown of the travelling policies is than the best order's, a share."""
-    ours = fmean(one.mean for name, one in found.items() if kind_of(name) == "travels")
+def gain(found: dict[str, Shown], kind: str) -> float:
+    """How much lower the slowdown of the policies of a kind is than the best order's, a share."""
+    ours = fmean(one.mean for name, one in found.items() if kind_of(name) == kind)
     return 1.0 - ours / best_order(found)[1].mean
 
 
@@ -263,15 +282,16 @@ def main() -> None:
             print(f"  {kind}, all seeds, to {order}: {_interval(study, trace, kind, order)}")
         ours = median(one.mean for name, one in found.items() if kind_of(name) == "travels")
         print(f"  travels, median of seeds: {ours:.2f}; best order {best_order(found)[1].mean:.2f}")
-    sizes = {units: on_size(study, units) for units in SIZES}
+    sizes = {units: on_size(study, units) for units in (SMALL, LARGE)}
     for units, found in sizes.items():
-        for order in (best_order(found)[0], "sjf:greedy"):
-            print(f"{units:,} processors, all seeds, to {order}: {_interval(study, units, 'travels', order)}")
-    gains = {units: gain(found) for units, found in sizes.items()}
-    small, large = gains.values()
+        print(told(f"{units:,} processors", found))
+        for kind, order in product(of_size(units), (best_order(found)[0], "sjf:greedy")):
+            print(f"  {kind}, all seeds, to {order}: {_interval(study, units, kind, order)}")
+    small, large = (gain(found, "travels") for found in sizes.values())
     print(
-        "gain over the best order on the Lublin model: "
-        + ", ".join(f"{100 * share:.1f} % with {units:,} processors" for units, share in gains.items())
+        f"gain over the best order on the Lublin model: {100 * small:.1f} % with {SMALL:,} processors, "
+        f"{100 * large:.1f} % with {LARGE:,}, where what was searched for there gains "
+        f"{100 * gain(sizes[LARGE], GROWN):.1f} %"
         + (f"; {100 * (1 - large / small):+.1f} % of it is lost" if small > 0 else "")
     )
     picture = study.folder / "travel.png"

@@ -14,8 +14,11 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from rlsched import scenario
 from rlsched.evaluate.statistics import SummaryRow
+from rlsched.learn.config import make_config
 from rlsched.report.style import to_png
+from rlsched.scenario import Scenario
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -55,7 +58,8 @@ def on_a_trace(study: ModuleType, trace: str) -> dict[str, Any]:
 def test_the_gain_is_that_of_the_travelling_policies_over_the_best_order(study: ModuleType) -> None:
     found = on_a_trace(study, "HPC2N")
     assert study.best_order(found) == ("area:easy", found["area:easy"])
-    assert study.gain(found) == pytest.approx(1 - 25.5 / 30)
+    assert study.gain(found, "travels") == pytest.approx(1 - 25.5 / 30)
+    assert study.gain(found, "own-HPC2N") == pytest.approx(1 - 22 / 30)
     assert [study.kind_of(name) for name in found] == [
         "",
         "",
@@ -64,6 +68,23 @@ def test_the_gain_is_that_of_the_travelling_policies_over_the_best_order(study: 
         "linear-easy",
         "own-HPC2N",
     ]
+
+
+@of("study_travel")
+def test_every_kind_is_trained_where_it_should_be(study: ModuleType) -> None:
+    """But for those of a trace's own past, whose words are of another study."""
+    for kind in ("travels", *study.SEARCHED, study.GROWN):
+        words = study.words(kind, 0.5)
+        given = [words[k + 1] for k, word in enumerate(words) if word == "--set"]
+        of_scenario = [one for one in given if one.partition(".")[0] in Scenario.model_fields]
+        simulated = scenario.load(words[1], of_scenario)
+        make_config({}, "test", [one for one in given if one not in of_scenario])
+        steps = words[words.index("--steps") + 1]
+        assert steps == str((study.STEPS if kind == "travels" else study.SEARCH_STEPS) // 2)
+        assert (simulated.decision.action_rule == "fit") == kind.endswith("greedy")
+        large = kind == study.GROWN
+        assert simulated.cluster.resources[0].units == (2560 if large else 2048)
+        assert {part.units for part in simulated.workload.parts} == ({2560} if large else {128, 256, 2048})
 
 
 @of("study_travel")
