@@ -64,7 +64,7 @@ class PriorityNet(nn.Module):
         layout: with a `jobs` and a `queue` block; a `history` is seen, too, and part of the state.
         hidden: units of the hidden layer; 0: none.
         prior: of `order_features` -> initial weight.
-        waiting: initial score of the no-op.
+        waiting: initial score of the no-op, over the best job's where they compete.
         deferring: of `other_features` -> initial weight in the score of the no-op.
     """
 

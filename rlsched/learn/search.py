@@ -254,8 +254,8 @@ class SearchEngine:
         try:
             with np.load(BytesIO((folder / STATE).read_bytes()), allow_pickle=False) as saved:
                 es, steps = pickle.loads(saved["state"].tobytes()), int(saved["steps"])
-                prices = json.loads(str(saved["prices"]))
-                self.prices = {name: Control.model_validate(price) for name, price in prices.items()}
+                told = json.loads(str(saved["prices"]))
+                prices = {name: Control.model_validate(price) for name, price in told.items()}
             if len(es.mean) != len(self.net.flat()):
                 raise ValueError(f"{len(es.mean)} parameters, not {len(self.net.flat())}")
         except Exception as error:  # what unpickling raises has no end
@@ -264,7 +264,7 @@ class SearchEngine:
                 f"is damaged or of another version ({error!r})",
                 f"remove {folder.parent} to go on from the checkpoint before it",
             ) from None
-        self.es, self.steps = es, steps
+        self.es, self.steps, self.prices = es, steps, prices
         self.net.set_flat(self.es.mean)
 
     def stop(self) -> None:
