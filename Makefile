@@ -60,7 +60,7 @@ study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases,
 study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight cells, three seeds each, about 25 minutes
 	$(BIN)/python benchmarks/study_horizon.py
 
-study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: 13 cases, three seeds each, about an hour (SCALE=1: some 10)
+study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: 13 cases, three seeds each, some 3 hours (SCALE=1: some 10)
 	$(BIN)/python benchmarks/study_launchpad.py --scale $(SCALE)
 
 study-cocorl: setup  ## costs within limits: green-10 at six loads, two traces, and two limits at once, three seeds each, some 2 hours
