@@ -57,12 +57,12 @@ SEARCHING = [
     *("--set", "search.episodes=48", "--set", "search.sigma=0.05"),
     *("--set", "validation.every=2"),
 ]
-"""Four episodes of every part, and small steps: what it begins with is near the limits of hoarding."""
+"""Four episodes of every part of the mixture, and small steps: the beginning is near the limits of hoarding."""
 
 SMALL, LARGE = 256, 2560
 """Processors that the Lublin model is shown on."""
 
-GROWN = f"own-{LARGE}"
+GROWN = f"linear-easy-{LARGE}"
 """Searched for on as many processors alone."""
 
 KINDS = ("travels", *SEARCHED, GROWN, *(f"own-{trace}" for trace in TRACES))
@@ -84,9 +84,9 @@ def words(kind: str, scale: float) -> list[str]:
     """The words that train a policy of a kind."""
     if kind == "travels":
         return ["--scenario", "lublin-sizes", *TRAVELLING, "--steps", str(round(scale * STEPS))]
-    if kind.startswith("own-") and kind != GROWN:
+    if kind.startswith("own-"):
         return training(kind.removeprefix("own-"), scale)
-    units, action = SEARCHED["linear-easy" if kind == GROWN else kind]
+    units, action = SEARCHED[kind.removesuffix(f"-{LARGE}")]
     how = ["--set", f"decision.action_rule={action}", "--set", f"network.priority_units={units}"]
     if kind == GROWN:
         how += ["--set", f"cluster.resources.0.units={LARGE}"]
@@ -161,11 +161,11 @@ def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
 
 def of_size(units: int) -> tuple[str, ...]:
     """Kinds of policies that are shown on so many processors."""
-    return ("travels", GROWN) if units == LARGE else ("travels",)
+    return ("travels", *SEARCHED, *((GROWN,) if units == LARGE else ()))
 
 
 def on_size(study: Asked, units: int) -> dict[str, Shown]:
-    """The travelling policies on the Lublin model with so many processors, and who is of that size alone."""
+    """What travels on the Lublin model with so many processors, and what is of that size alone."""
     where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}"]
     runs = [study.folder / f"{kind}-{seed}" for kind in of_size(units) for seed in range(study.seeds)]
     where += ["--episodes", str(EPISODES), "--seed", "0"]
@@ -287,13 +287,13 @@ def main() -> None:
         print(told(f"{units:,} processors", found))
         for kind, order in product(of_size(units), (best_order(found)[0], "sjf:greedy")):
             print(f"  {kind}, all seeds, to {order}: {_interval(study, units, kind, order)}")
-    small, large = (gain(found, "travels") for found in sizes.values())
-    print(
-        f"gain over the best order on the Lublin model: {100 * small:.1f} % with {SMALL:,} processors, "
-        f"{100 * large:.1f} % with {LARGE:,}, where what was searched for there gains "
-        f"{100 * gain(sizes[LARGE], GROWN):.1f} %"
-        + (f"; {100 * (1 - large / small):+.1f} % of it is lost" if small > 0 else "")
-    )
+    for kind in of_size(SMALL):
+        small, large = (gain(found, kind) for found in sizes.values())
+        lost = f"; {100 * (1 - large / small):.1f} % of it is lost" if small > 0 else ""
+        print(
+            f"{kind} gains {100 * small:.1f} % with {SMALL:,} processors, {100 * large:.1f} % with {LARGE:,}{lost}"
+        )
+    print(f"{GROWN}, searched for with as many, gains {100 * gain(sizes[LARGE], GROWN):.1f} %")
     picture = study.folder / "travel.png"
     write_whole(picture, to_png(draw(traces)))
     print(f"picture: {picture}")

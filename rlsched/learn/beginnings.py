@@ -52,8 +52,8 @@ waiting is ahead of all jobs but those of a few minutes. Where users ask for mor
 stays idle: behind where half is used."""
 
 KEEN = 10.0
-"""The sharpness for a priority function, which decides alike whatever it is: a job of a few minutes more is
-then to waiting what a search first tries to change."""
+"""Stands for the sharpness in a priority function. Its decisions are the same with any; a search moves all
+weights by as much, and with this one it neither turns waiting over at once nor leaves it as it is."""
 
 
 class Beginning(NamedTuple):
@@ -103,9 +103,8 @@ def begun(network: Network, scenario: Scenario) -> Network:
         found = found._replace(prior=HISTORY_PRIOR)
         if (network.waiting, network.deferring) == (None, None):
             share, deferring = RESERVING
-            if network.kind == "priority":
-                share, deferring = KEEN * share, {name: KEEN * weight for name, weight in deferring.items()}
-            else:
-                share *= network.sharpness
-            found = found._replace(waiting=share, deferring=deferring)
+            if network.kind == "priority":  # the job scorer multiplies its weights by the sharpness itself
+                deferring = {name: KEEN * weight for name, weight in deferring.items()}
+            sharp = KEEN if network.kind == "priority" else network.sharpness
+            found = found._replace(waiting=share * sharp, deferring=deferring)
     return network.model_copy(update=found.over(network)._asdict())

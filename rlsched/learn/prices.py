@@ -1,8 +1,8 @@
 """What hoarding costs the candidates of a search: a multiplier for each limit, under PID control.
 
 A limit that is a cliff, as in validation, tells a search little: of a few episodes some are always beyond it.
-So waits and spans have prices, whether they are beyond or not, and a price moves by how far the middle
-candidate is from the limit: what is charged is right on average, however few episodes a generation plays.
+So waits, spans and unfinished jobs have prices, whether they are beyond or not, and a price moves by how far
+the middle candidate is from the limit: what is charged is right on average, however few episodes are played.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from rlsched.learn.selection import limit_shares
 GOAL = 0.95
 """Share of what validation allows that a search aims at: validation sees the worst part of other episodes."""
 
+FAR = 2.0
+"""Share of the limit that counts as far beyond it: how far, in one generation, is no reason for a price."""
+
 Prices = Mapping[str, Control]
 """State of the controller of each price, by part and measure."""
 
@@ -30,10 +33,11 @@ def charged(
     parts: IntArray,
     pid: Pid,
 ) -> tuple[FloatArray, dict[str, Control]]:
-    """What each candidate pays for its waits and spans, and the prices after that.
+    """What each candidate pays, and the prices after that.
 
     Parts of a mixture have their own prices, as validation looks at each: on one a policy could push jobs out
-    of sight, and keep to the limits on the whole. What is seen for the first time costs nothing yet.
+    of sight, and keep to the limits on the whole. What is seen for the first time costs nothing yet. Who starts
+    no job has neither wait nor span, and pays for the worst of the others'.
 
     Args:
         prices: before.
@@ -53,11 +57,15 @@ def charged(
             limit_shares({name: float(each[here].mean()) for name, each in one.items()}, reference)
             for one in own
         ]
-        for measure in found[0]:
+        for measure, usual in limit_shares(reference, reference).items():
             shares = np.array([one[measure] for one in found])
+            if np.isnan(shares).all():
+                continue
+            shares[np.isnan(shares)] = np.nanmax(shares)
             name = f"{part} {measure}"
             before = prices.get(name)
             if before is not None:
                 paid += here.mean() * before.multiplier * shares
-            moved[name] = control(before, float(np.median(shares)), GOAL, pid)
+            goal = max(GOAL, usual)  # what sjf has itself is never too much
+            moved[name] = control(before, min(float(np.median(shares)), FAR), goal, pid)
     return paid, moved

@@ -213,7 +213,7 @@ def _decide(
             for f in range(features):
                 weights[f] += p[(1 + k) * features + f] * value
         best, chosen = np.float32(0), -1
-        level, first = np.float32(0), -1  # of the best job, which other actions may compete with
+        level, slot = np.float32(0), -1  # of the best job, which other actions may compete with
         for action in range(mask.shape[1]):
             if mask[n, action] == 0:
                 continue
@@ -234,13 +234,13 @@ def _decide(
                 k = action - window
                 at = others + k * reasons
                 score = level + p[constants + k]
-                if first >= 0:
+                if slot >= 0:
                     for f in range(of_best):
-                        score += p[at + f] * x[jobs_at + first * features + f]
+                        score += p[at + f] * x[jobs_at + slot * features + f]
                 for f in range(state):
                     score += p[at + of_best + f] * x[state_at[f]]
             if chosen < 0 or score > best:
                 best, chosen = score, action
                 if competes and action < window:
-                    level, first = score, action
+                    level, slot = score, action
         actions[n] = chosen

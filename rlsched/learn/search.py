@@ -91,6 +91,12 @@ def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
             f"{folder!r} judges states by {', '.join(seen)}, not by {', '.join(here)}",
             "name one whose observation.blocks have the same of these",
         )
+    if theirs.job_features != layout.job_features:
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} judges jobs by {', '.join(theirs.job_features)}",
+            "name one that judges them by " + ", ".join(layout.job_features),
+        )
     return policy.net.flat().astype(np.float64)
 
 
@@ -113,7 +119,7 @@ class SearchEngine:
             with is of another form.
     """
 
-    columns = ("return_mean", "return_best", "sigma")
+    columns = ("return_mean", "return_best", "sigma", "highest_price")
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
         scenario = feed.scenario
@@ -185,6 +191,7 @@ class SearchEngine:
             "return_mean": float(returns.mean()),
             "return_best": float(returns.max()),
             "sigma": float(self.es.sigma),
+            "highest_price": max((price.multiplier for price in self.prices.values()), default=0.0),
         }
         return Progress(self.steps, row)
 
@@ -214,7 +221,7 @@ class SearchEngine:
             steps += int(playing.sum())
 
     def charge(self, episodes: list[Episode], parts: IntArray) -> FloatArray:
-        """(candidate,) what each pays for waits and spans in what was just played; prices move.
+        """(candidate,) what each pays for hoarding in what was just played; prices move.
 
         Where episodes may end before their jobs do nobody pays: who is cut off is not like who is not.
 

@@ -42,7 +42,7 @@ class Network(Frozen):
         "with a horizon a score of its own); above 0 where keeping processors for short jobs to come pays, "
         "as on overloaded machines; null: -4, with a horizon 1 (priority); with action_rule commit where the "
         "history is observed and network.deferring is not given, a third of the sharpness below the best "
-        "job, which counts as 10 for a priority function",
+        "job, with 10 for the sharpness of a priority function",
     )
     deferring: dict[str, float] | None = Field(
         None,
@@ -93,7 +93,7 @@ class Pid(Frozen):
     """A controller of what breaking a limit costs, one for each [Stooke et al. 2020].
 
     Costs and errors are in units of what an episode usually costs, first come, first served, or of the limit
-    where that is more.
+    where that is more; those of a search in units of what validation allows.
     """
 
     kp: float = Field(10.0, ge=0, description="gain of the error, smoothed")
@@ -320,8 +320,8 @@ class Search(Frozen):
     sigma: float = Field(0.3, gt=0, description="initial step size")
     pid: Pid = Field(
         Pid(kp=1.0, ki=0.2, kd=0.0, error_smoothing=0.9),
-        description="of what waits and spans near the limits of hoarding cost a candidate, in shares of the "
-        "usual return",
+        description="of what waits, spans and unfinished jobs near the limits of hoarding cost a candidate, "
+        "in shares of the usual return",
     )
     start: str | None = Field(
         None,

@@ -172,13 +172,12 @@ def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: 
         mine, reference = (
             {name: each[parts == part].mean() for name, each in one.items()} for one in (own, sjf)
         )
-        unfinished = reference["completion_ratio"] / max(mine["completion_ratio"], LEAST)
-        worst = max(worst, unfinished, *limit_shares(mine, reference).values())
+        worst = max(worst, *limit_shares(mine, reference).values())
     return float(worst - 1.0)
 
 
 def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
-    """What waits and spans are as shares of what validation allows.
+    """What waits, spans and unfinished jobs are as shares of what validation allows.
 
     Args:
         own: metric -> mean.
@@ -187,6 +186,7 @@ def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str
     return {
         "schedule_span": own["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
         "wait": own["wait"] / (max(sjf["wait"], 1.0) * WAIT_LIMIT * MARGIN),
+        "unfinished": sjf["completion_ratio"] / max(own["completion_ratio"], LEAST),
     }
 
 

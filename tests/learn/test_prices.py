@@ -8,17 +8,21 @@ import pytest
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.jobs import FloatArray
 from rlsched.learn.pid import Control, control
-from rlsched.learn.prices import GOAL, charged
+from rlsched.learn.prices import FAR, GOAL, charged
 from rlsched.learn.sections import Pid, Search
 from rlsched.learn.selection import MARGIN
 
 PID = Pid(kp=0.0, ki=0.5, kd=0.0)
-SJF = {"wait": np.array([100.0, 300.0, 50.0]), "schedule_span": np.ones(3)}
+SJF = {"wait": np.array([100.0, 300.0, 50.0]), "schedule_span": np.ones(3), "completion_ratio": np.ones(3)}
 PARTS = np.array([0, 0, 1])
 
 
-def own(*waits: float, span: float = 1.0) -> dict[str, FloatArray]:
-    return {"wait": np.array(waits), "schedule_span": np.full(3, span)}
+def own(*waits: float, span: float = 1.0, finished: float = 1.0) -> dict[str, FloatArray]:
+    return {
+        "wait": np.array(waits),
+        "schedule_span": np.full(3, span),
+        "completion_ratio": np.full(3, finished),
+    }
 
 
 CANDIDATES = [own(100, 300, 50), own(200, 600, 50, span=2), own(600, 1800, 50)]
@@ -31,8 +35,10 @@ def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
     costs = {name: price.cost for name, price in prices.items()}
     spans = dict.fromkeys(("0 schedule_span", "1 schedule_span"), 1 / (SPAN_LIMIT * MARGIN))
     waits = {"0 wait": 2 / (WAIT_LIMIT * MARGIN), "1 wait": 1 / (WAIT_LIMIT * MARGIN)}
-    assert costs == pytest.approx(spans | waits)
-    assert all(price == control(None, price.cost, GOAL, PID) for price in prices.values())
+    jobs = {"0 unfinished": 1.0, "1 unfinished": 1.0}
+    assert costs == pytest.approx(spans | waits | jobs)
+    assert prices["0 wait"] == control(None, costs["0 wait"], GOAL, PID)
+    assert prices["0 unfinished"].error == 0.0  # what sjf has, though that is above the goal
     assert [name for name, price in prices.items() if price.multiplier > 0] == ["0 wait"]
 
 
@@ -43,6 +49,33 @@ def test_a_part_pays_by_its_share_of_the_episodes() -> None:
     shares = np.array([1.0, 2.0, 6.0]) / (WAIT_LIMIT * MARGIN)
     assert paid == pytest.approx(2 / 3 * price * shares)
     assert moved["0 wait"].multiplier == pytest.approx(2 * price)
+
+
+def test_giving_jobs_up_is_no_way_to_a_short_wait() -> None:
+    """Half of the jobs are rejected, and nobody waits: that is paid for, once most do it."""
+    lost = [own(1, 1, 1, finished=0.5)] * 2 + [own(200, 600, 100)]
+    _, prices = charged({}, lost, SJF, PARTS, PID)
+    paid, _ = charged(prices, lost, SJF, PARTS, PID)
+    assert paid[0] == paid[1] > paid[2] > 0
+
+
+def test_who_starts_nothing_pays_for_the_worst_and_stops_nobody() -> None:
+    idle = own(np.nan, np.nan, np.nan, span=np.nan, finished=0.0)
+    _, prices = charged({}, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
+    paid, moved = charged(prices, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
+    assert np.isfinite(paid).all()
+    assert paid.argmax() in {2, 3}
+    assert all(np.isfinite(price.multiplier) for price in moved.values())
+    nobody, still = charged(prices, [idle, idle], SJF, PARTS, PID)
+    assert still["0 wait"] == prices["0 wait"]
+    assert np.isfinite(nobody).all()
+
+
+def test_one_generation_far_beyond_does_not_set_the_price_for_long() -> None:
+    wild = [own(1e5, 3e5, 5e4)] * 3
+    _, prices = charged({}, wild, SJF, PARTS, Search().pid)
+    assert prices["0 wait"].cost == FAR
+    assert prices["0 wait"].multiplier < 1.5
 
 
 def test_what_no_episode_is_of_keeps_its_price() -> None:

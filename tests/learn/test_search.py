@@ -172,7 +172,9 @@ def test_candidates_pay_for_waits_and_spans_as_validation_sees_them() -> None:
     first, _ = search.play(values, episodes)
     assert told[0] == pytest.approx(-first)
     prices = {name: price.multiplier for name, price in search.prices.items()}
-    assert prices.keys() == {f"{k} {name}" for k in range(12) for name in ("wait", "schedule_span")}
+    assert prices.keys() == {
+        f"{k} {name}" for k in range(12) for name in ("wait", "schedule_span", "unfinished")
+    }
     assert max(prices.values()) > 0
     search.iterate()
     episodes, parts = search.feed.stratified(np.random.default_rng([0, 1]), 24)
@@ -295,9 +297,15 @@ def test_a_damaged_search_is_one_clear_line(tmp_path: Path, damage: Callable[[by
 
 
 def test_a_search_of_other_settings_is_refused(tmp_path: Path) -> None:
-    engine("network.priority_units=2").save(tmp_path / "state")
+    priced = scenario.load("lublin-sizes", ["episode.jobs=96"])
+    other = engine("network.priority_units=2", simulated=priced)
+    other.iterate()
+    other.save(tmp_path / "state")
+    assert other.prices
+    search = engine(simulated=priced)
     with pytest.raises(BadInputError, match="parameters, not"):
-        engine().restore(tmp_path / "state", engine().policy())
+        search.restore(tmp_path / "state", search.policy())
+    assert not search.prices
 
 
 def test_a_search_begins_with_what_another_found(tmp_path: Path) -> None:
@@ -363,6 +371,17 @@ def test_a_search_that_sees_the_history_begins_with_one_that_saw_it(tmp_path: Pa
     engine(simulated=blind).policy().save(tmp_path / "found")
     with pytest.raises(BadInputError, match=r"judges states by queue, not by queue, history; name one whose"):
         engine(f"search.start={tmp_path / 'found'}", simulated=scenario.load("lublin-sizes"))
+
+
+def test_a_search_does_not_begin_with_one_that_saw_more_of_jobs(tmp_path: Path) -> None:
+    """With the supply a job has columns that it has not without: weights would be taken for others."""
+    supplied = scenario.load("green-10", [*SHORT, "observation.blocks=[jobs, queue, supply]"])
+    engine(simulated=supplied).policy().save(tmp_path / "found")
+    plain = scenario.load("green-10", [*SHORT, "observation.blocks=[jobs, queue]"])
+    with pytest.raises(
+        BadInputError, match=r"judges jobs by present,.* green_0.*name one that judges them by"
+    ):
+        engine(f"search.start={tmp_path / 'found'}", simulated=plain)
 
 
 @pytest.mark.parametrize(
