@@ -57,7 +57,7 @@ SEARCHING = [
     *("--set", "search.episodes=48", "--set", "search.sigma=0.05"),
     *("--set", "validation.every=2"),
 ]
-"""Four episodes of every part of the mixture, and small steps: the beginning is near the limits of hoarding."""
+"""Four episodes of every part of the mixture; small steps: the beginning is near the limits of hoarding."""
 
 SMALL, LARGE = 256, 2560
 """Processors that the Lublin model is shown on."""
@@ -290,9 +290,7 @@ def main() -> None:
     for kind in of_size(SMALL):
         small, large = (gain(found, kind) for found in sizes.values())
         lost = f"; {100 * (1 - large / small):.1f} % of it is lost" if small > 0 else ""
-        print(
-            f"{kind} gains {100 * small:.1f} % with {SMALL:,} processors, {100 * large:.1f} % with {LARGE:,}{lost}"
-        )
+        print(f"{kind} gains {100 * small:.1f} %, with {LARGE:,} processors {100 * large:.1f} %{lost}")
     print(f"{GROWN}, searched for with as many, gains {100 * gain(sizes[LARGE], GROWN):.1f} %")
     picture = study.folder / "travel.png"
     write_whole(picture, to_png(draw(traces)))

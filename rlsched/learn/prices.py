@@ -36,8 +36,8 @@ def charged(
     """What each candidate pays, and the prices after that.
 
     Parts of a mixture have their own prices, as validation looks at each: on one a policy could push jobs out
-    of sight, and keep to the limits on the whole. What is seen for the first time costs nothing yet. Who starts
-    no job has neither wait nor span, and pays for the worst of the others'.
+    of sight, and keep to the limits on the whole. What is seen for the first time costs nothing yet. Who
+    starts no job has neither wait nor span, and pays for the worst of the others'.
 
     Args:
         prices: before.
