@@ -10,16 +10,18 @@ import datetime
 import gzip
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, cast
 from zoneinfo import ZoneInfo
 
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
-from rlsched.workloads.spill import Job, Runs, Sorter, Use
+from rlsched.workloads.spill import Run, Runs, Sorted, Sorter, Use
 
 COMMAND = (
     "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --starttime 2025-01-01 --endtime now "
@@ -32,6 +34,8 @@ SEPARATOR = "|"
 DAY_S = 86_400
 HOURS = 10_000
 """Whose seconds are remembered: what is printed of a job is near what was printed of the one before."""
+COMMON = 10_000
+"""Texts whose meaning is remembered, as many jobs have them: limits, and who submits what to where."""
 LENGTH = len("2025-01-31T12:00:00")
 NEVER = {"", "unknown", "none", "n/a", "invalid"}
 """What stands for a time that has not come."""
@@ -61,6 +65,7 @@ STATUS = {"COMPLETED": 1, "CANCELLED": 5, "PREEMPTED": 5, "REVOKED": 5}
 FAILED, UNKNOWN = 0, -1
 GONE_ON = {"REQUEUED": "earlier_dropped", "RESIZING": "resized_dropped"}
 """States of runs that another one follows."""
+UNDER_WAY = {"RUNNING", "SUSPENDED", "PENDING"}
 FAR = 1 << 60
 """Stands for the start of what has not started."""
 
@@ -99,6 +104,13 @@ class _Fields:
         where: what errors call the input.
         eligible: jobs count as submitted when they could have started.
 
+    Attributes:
+        count: of them.
+        unused: names of what is not read.
+        pick: id, state, submit, start, end, runtime, processors had and asked for, limit, user, group and
+            queue, of the fields of a line and one more, which is empty and stands for what is not printed.
+        processors, limit_s: of the texts that stand for them.
+
     Raises:
         BadInputError: one is missing.
     """
@@ -123,24 +135,49 @@ class _Fields:
 
         self.id = needed("jobid", "jobidraw")
         place("jobidraw")
-        self.submit = needed("eligible" if eligible else "submit")
-        self.start = needed("start")
-        self.elapsed = place("elapsedraw", "elapsed")
-        self.end = place("end") if self.elapsed is not None else needed("end", "elapsedraw")
-        self.allocated = place("alloccpus", "ncpus")
-        self.tres = place("alloctres") if self.allocated is None else None
-        self.requested = place("reqcpus")
-        if self.allocated is None and self.tres is None and self.requested is None:
+        submit, start = needed("eligible" if eligible else "submit"), needed("start")
+        elapsed = place("elapsedraw", "elapsed")
+        end = place("end") if elapsed is not None else needed("end", "elapsedraw")
+        allocated = place("alloccpus", "ncpus")
+        tres = place("alloctres") if allocated is None else None
+        requested = place("reqcpus")
+        if allocated is None and tres is None and requested is None:
             needed("alloccpus")
-        self.minutes = place("timelimitraw")
-        self.limit = place("timelimit") if self.minutes is None else None
-        self.state = place("state")
-        if self.end is None and self.state is None:
+        minutes = place("timelimitraw")
+        limit = place("timelimit") if minutes is None else minutes
+        state = place("state")
+        if end is None and state is None:
             needed("end", "state")  # else nobody knows what still runs
-        self.user = place("user", "uid")
-        self.group = place("account", "group", "gid")
-        self.queue = place("partition")
+        self.processors: Callable[[str], int] = _whole if tres is None else _cpus
+        self.limit_s: Callable[[str], int] = span_s if minutes is None else _minutes_s
+        places = (
+            self.id,
+            state,
+            submit,
+            start,
+            start if end is None else end,
+            elapsed,
+            tres if allocated is None else allocated,
+            requested,
+            limit,
+            place("user", "uid"),
+            place("account", "group", "gid"),
+            place("partition"),
+        )
+        self.pick = itemgetter(*(self.count if place is None else place for place in places))
         self.unused = [name for k, name in enumerate(names) if k not in used and name.strip()]
+
+
+def _whole(text: str) -> int:
+    return int(text or 0)
+
+
+def _cpus(tres: str) -> int:
+    return int(dict(part.partition("=")[::2] for part in tres.split(",")).get("cpu", 0))
+
+
+def _minutes_s(text: str) -> int:
+    return 60 * int(text)
 
 
 class _Numbers:
@@ -174,12 +211,12 @@ class _Clock:
         Raises:
             ValueError: it is no time.
         """
-        hour = self._hours.get(text[:13])
-        if hour is not None and len(text) == LENGTH:
-            return hour + 60 * int(text[14:16]) + int(text[17:])
         if text.isdigit():
             self.told = True
             return int(text) or None  # Slurm's 0 is never
+        hour = self._hours.get(text[:13])
+        if hour is not None and len(text) == LENGTH:
+            return hour + 60 * int(text[14:16]) + int(text[17:])
         if text.lower() in NEVER:
             return None
         time = datetime.datetime.fromisoformat(text).replace(tzinfo=self._zone)
@@ -222,9 +259,11 @@ class _Reader:
     def __init__(self, fields: _Fields, clock: _Clock, found: Imported) -> None:
         self._fields, self._found, self._clock = fields, found, clock
         self._users, self._groups, self._queues = _Numbers(), _Numbers(), _Numbers()
+        self._whose = lru_cache(COMMON)(self._owner)
+        self._limit_s = lru_cache(COMMON)(self._limit)
 
-    def runs(self, lines: Iterable[str]) -> Iterator[tuple[str, Job]]:
-        """Whose they are, and what they are: all that may be the last of a job, in the order of the lines."""
+    def runs(self, lines: Iterable[str]) -> Iterator[Run]:
+        """All that may be the last of a job, in the order of the lines."""
         fields, found, counts = self._fields, self._found, self._found.counts
         for line in lines:
             values = line.rstrip("\r\n").split(SEPARATOR)
@@ -237,15 +276,16 @@ class _Reader:
             if "." in values[fields.id]:
                 counts["steps_dropped"] += 1
                 continue
+            values.append("")
             try:
-                job = self._job(values)
+                run = self._run(values)
             except ValueError:
                 counts["not_numeric_dropped"] += 1
                 continue
-            if isinstance(job, str):
-                counts[job] += 1
+            if isinstance(run, str):
+                counts[run] += 1
             else:
-                yield values[fields.id], job
+                yield run
         found.users, found.queues = len(self._users.of), len(self._queues.of)
 
     def header(self) -> Iterator[str]:
@@ -253,60 +293,50 @@ class _Reader:
         for name, number in self._queues.of.items():
             yield f"; Queue: {number} {name}"
 
-    def _job(self, values: Sequence[str]) -> Job | str:
-        """A job, or why it is none.
+    def _run(self, values: Sequence[str]) -> Run | str:
+        """A run, or why there is none.
 
         Raises:
             ValueError: a number or a time is none.
         """
         fields, clock = self._fields, self._clock
-        state = values[fields.state].partition(" ")[0] if fields.state is not None else ""
+        job, state, *times, elapsed, had, asked, limit, user, group, queue = fields.pick(values)
+        state = state.partition(" ")[0]
         if state in GONE_ON:
             return GONE_ON[state]
-        submit, start = clock(values[fields.submit]), clock(values[fields.start])
+        submit, start, end = map(clock, times)
         if submit is None:
             return "submit_missing_dropped"
+        number = self._found.lines
         if start is None:
-            return Job(submit, FAR, 0, 0, "never_started_dropped")
-        end = clock(values[fields.end]) if fields.end is not None else start
-        if end is None or state in {"RUNNING", "SUSPENDED", "PENDING"}:
-            return Job(submit, start, 0, 0, "still_running_dropped")
-        runtime = end - start if fields.elapsed is None else span_s(values[fields.elapsed])
+            return Run(submit, FAR, number, job, 0, 0, False, "never_started_dropped")
+        if end is None or state in UNDER_WAY:
+            return Run(submit, start, number, job, 0, 0, False, "still_running_dropped")
+        runtime = span_s(elapsed) if elapsed else end - start
         if runtime <= 0:
-            return Job(submit, start, 0, 0, "zero_runtime_dropped")
-        requested = int(values[fields.requested] or 0) if fields.requested is not None else 0
-        allocated = self._allocated(values) or requested
+            return Run(submit, start, number, job, 0, 0, False, "zero_runtime_dropped")
+        requested = int(asked or 0)
+        allocated = fields.processors(had) or requested
         if allocated <= 0:
             return "processors_missing_dropped"
-        limit = self._limit(values)
-        wait = max(0, start - submit)
+        limit_s = self._limit_s(limit)
+        wait = start - submit if start > submit else 0
         status = STATUS.get(state, FAILED) if state else UNKNOWN
-        user = UNKNOWN if fields.user is None else self._users(values[fields.user])
-        group = UNKNOWN if fields.group is None else self._groups(values[fields.group])
-        queue = UNKNOWN if fields.queue is None else self._queues(values[fields.queue])
-        line = (
-            f"{wait} {runtime} {allocated} -1 -1 {requested or allocated} {limit} -1 {status} "
-            f"{user} {group} -1 {queue} {queue} -1 -1"
+        text = (
+            f"{wait} {runtime} {allocated} -1 -1 {requested or allocated} {limit_s} -1 {status} "
+            f"{self._whose(user, group, queue)}"
         )
-        return Job(submit, start, runtime, max(allocated, requested), line)
+        processors = max(allocated, requested)
+        return Run(submit, start, number, job, runtime, processors, limit_s != UNKNOWN, text)
 
-    def _allocated(self, values: Sequence[str]) -> int:
-        if self._fields.allocated is not None:
-            return int(values[self._fields.allocated] or 0)
-        if self._fields.tres is None:
-            return 0
-        parts = dict(part.partition("=")[::2] for part in values[self._fields.tres].split(","))
-        return int(parts.get("cpu", 0))
+    def _limit(self, text: str) -> int:
+        """Seconds; UNKNOWN where there is none of the job's own: UNLIMITED, Partition_Limit."""
+        return (self._fields.limit_s(text) if text[:1].isdigit() else 0) or UNKNOWN
 
-    def _limit(self, values: Sequence[str]) -> int:
-        """Seconds; UNKNOWN where there is none of the job's own."""
-        fields = self._fields
-        text = values[fields.minutes] if fields.minutes is not None else ""
-        if fields.limit is not None:
-            text = values[fields.limit]
-        if not text[:1].isdigit():  # UNLIMITED, Partition_Limit
-            return UNKNOWN
-        return (int(text) * 60 if fields.minutes is not None else span_s(text)) or UNKNOWN
+    def _owner(self, user: str, group: str, queue: str) -> str:
+        """What ends the line of a job."""
+        place = self._queues(queue)
+        return f"{self._users(user)} {self._groups(group)} -1 {place} {place} -1 -1"
 
 
 def import_sacct(
@@ -347,27 +377,35 @@ def import_sacct(
     with ExitStack() as stack:
         room = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent))
         runs = stack.enter_context(closing(Runs(Path(room))))
-        for whose, run in reader.runs(lines):
-            runs.add(whose, run)
-        sorter, use, largest = Sorter(Path(room)), Use(), 0
-        for number, job in runs.last(found.counts):
-            if job.line.split(" ", 7)[6] == str(UNKNOWN):
-                found.counts["limit_missing"] += 1
-            if job.start < job.submit:
-                found.counts["start_before_submit"] += 1
-                job = job._replace(submit=job.start)
-            sorter.add(number, job)
-            use.add(job)
-            largest = max(largest, job.processors)
+        runs.take(reader.runs(lines))
+        sorter, use = Sorter(Path(room)), Use()
+        sorter.take(_jobs(runs.last(found.counts), use, found))
         found.jobs = sorter.count
         if not found.jobs:
             reasons = ", ".join(f"{name} {count}" for name, count in found.counts.items())
             raise BadInputError(where, f"holds no job that ran ({reasons or 'no line'})", f"run: {COMMAND}")
-        found.seen = max(largest, use.most())
+        found.seen = max(found.seen, use.most())
         found.processors = found.seen if processors is None else processors
         found.zone_known = zone is not None or not clock.told
         _write(out, sorter, [*_zone_lines(zone, sorter.first), *reader.header()], found)
     return found
+
+
+def _jobs(runs: Iterable[Run], use: Use, found: Imported) -> Iterator[Sorted]:
+    """What is written of them; counts what is repaired, and the processors of the largest."""
+    counts, largest = found.counts, 0
+    for run in runs:
+        submit = run.submit
+        if not run.limited:
+            counts["limit_missing"] += 1
+        if run.start < submit:
+            counts["start_before_submit"] += 1
+            submit = run.start
+        if run.processors > largest:
+            largest = run.processors
+        use.add(run)
+        yield submit, run.number, run.text
+    found.seen = largest
 
 
 def _zone_lines(zone: ZoneInfo | None, begin: int) -> Iterator[str]:

@@ -6,36 +6,44 @@ However many there are, memory holds `ROWS` of them, or a `PARTITIONS`th.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+import pickle
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, NamedTuple
-from zlib import crc32
+from typing import IO, NamedTuple, cast
 
 HOUR_S = 3600
-ROWS = 50_000
+ROWS = 20_000
 """Runs that are held at a time; then they go into files."""
 PARTITIONS = 64
 """Files that runs are put into by job, so that those of one job are in one file."""
+TOGETHER = 100
+"""Jobs in order that are read back at a time."""
 
 
-class Job(NamedTuple):
-    """A run, as a trace has it; times are of the epoch.
+class Run(NamedTuple):
+    """What a line says of a job, as a trace has it; the later of two of a job is the larger.
 
-    Where it is none, the line says why: a name of `DROPPED`.
+    Attributes:
+        submit, start: seconds of the epoch.
+        number: of the line.
+        job: whose it is.
+        runtime: seconds; 0: it is no run, and `text` a name of `DROPPED`, why not.
+        processors: that it had, or had asked for if these are more.
+        limited: a time limit is known.
+        text: of the trace, from the wait time on.
     """
 
     submit: int
     start: int
+    number: int
+    job: str
     runtime: int
     processors: int
-    line: str  # from the wait time on
-
-    @property
-    def ran(self) -> bool:
-        """Whether it is one."""
-        return self.runtime > 0
+    limited: bool
+    text: str
 
 
 class Runs:
@@ -47,42 +55,36 @@ class Runs:
 
     def __init__(self, room: Path) -> None:
         self._room = room
-        self._held: list[tuple[str, int, Job]] = []
-        self._files: list[IO[str]] = []
-        self._count = 0
+        self._held: list[Run] = []
+        self._files: list[IO[bytes]] = []
 
-    def add(self, whose: str, run: Job) -> None:
-        """Take one more."""
-        self._held.append((whose, self._count, run))
-        self._count += 1
-        if len(self._held) == ROWS:
-            self._put_down()
+    def take(self, runs: Iterator[Run]) -> None:
+        """Take them all."""
+        while held := list(islice(runs, ROWS)):
+            if len(held) < ROWS and not self._files:
+                self._held = held
+                return
+            self._put_down(held)
 
-    def _put_down(self) -> None:
+    def _put_down(self, held: Iterable[Run]) -> None:
         if not self._files:
-            self._files = [
-                (self._room / f"runs-{k}").open("w+", encoding="utf-8", errors="surrogateescape")
-                for k in range(PARTITIONS)
-            ]
-        for whose, number, run in self._held:
-            place = crc32(whose.encode("utf-8", "surrogateescape")) % PARTITIONS
-            submit, start, runtime, processors, line = run
-            self._files[place].write(f"{whose}\t{number} {submit} {start} {runtime} {processors} {line}\n")
-        self._held = []
+            self._files = [(self._room / f"runs-{k}").open("w+b") for k in range(PARTITIONS)]
+        parts: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
+        for run in held:
+            parts[hash(run.job) % PARTITIONS].append(tuple(run))  # plain ones are written faster
+        for file, part in zip(self._files, parts, strict=True):
+            pickle.dump(part, file)
 
-    def last(self, counts: Counter[str]) -> Iterator[tuple[int, Job]]:
-        """The last run of every job that ran, and the number of its line; the others are counted.
+    def last(self, counts: Counter[str]) -> Iterator[Run]:
+        """The last run of every job that ran; the others are counted.
 
         Args:
             counts: by reason.
         """
-        if not self._files:
-            yield from _last(self._held, counts)
-            return
-        self._put_down()
+        yield from _last(self._held, counts)
         for file in self._files:
             file.seek(0)
-            yield from _last(map(_run, file), counts)
+            yield from _last(map(Run._make, _read(file)), counts)
 
     def close(self) -> None:
         """Let go of files."""
@@ -90,29 +92,25 @@ class Runs:
             file.close()
 
 
-def _run(row: str) -> tuple[str, int, Job]:
-    whose, _, rest = row.rstrip("\n").partition("\t")
-    number, submit, start, runtime, processors, line = rest.split(" ", 5)
-    return whose, int(number), Job(int(submit), int(start), int(runtime), int(processors), line)
-
-
-def _last(runs: Iterable[tuple[str, int, Job]], counts: Counter[str]) -> Iterator[tuple[int, Job]]:
-    found: dict[str, tuple[int, Job]] = {}
-    for whose, number, run in runs:
-        before = found.get(whose)
-        if before is not None:
-            counts["earlier_dropped"] += 1
-            if (before[1].submit, before[1].start, before[0]) > (run.submit, run.start, number):
-                continue
-        found[whose] = number, run
-    for number, run in found.values():
-        if run.ran:
-            yield number, run
+def _last(runs: Iterable[Run], counts: Counter[str]) -> Iterator[Run]:
+    found: dict[str, Run] = {}
+    earlier = 0
+    for run in runs:
+        before = found.setdefault(run.job, run)
+        if before is not run:
+            earlier += 1
+            if before < run:
+                found[run.job] = run
+    if earlier:
+        counts["earlier_dropped"] += earlier
+    for run in found.values():
+        if run.runtime:
+            yield run
         else:
-            counts[run.line] += 1
+            counts[run.text] += 1
 
 
-Row = tuple[int, int, str]
+Sorted = tuple[int, int, str]
 """Submit time, number of the line, and what a trace says."""
 
 
@@ -129,60 +127,65 @@ class Sorter:
 
     def __init__(self, room: Path) -> None:
         self._room = room
-        self._held: list[Row] = []
+        self._held: list[Sorted] = []
         self._parts: list[Path] = []
         self.count = 0
         self.first = 0
 
-    def add(self, number: int, job: Job) -> None:
-        """Take one more, from the line of that number."""
-        self.first = min(self.first, job.submit) if self.count else job.submit
-        self.count += 1
-        self._held.append((job.submit, number, job.line))
-        if len(self._held) == ROWS:
-            self._put_down()
+    def take(self, jobs: Iterator[Sorted]) -> None:
+        """Take them all."""
+        while held := list(islice(jobs, ROWS)):
+            held.sort()
+            self.first = min(self.first, held[0][0]) if self.count else held[0][0]
+            self.count += len(held)
+            if len(held) < ROWS and not self._parts:
+                self._held = held
+                return
+            self._put_down(held)
 
-    def _put_down(self) -> None:
-        self._held.sort()
+    def _put_down(self, held: Iterable[Sorted]) -> None:
         part = self._room / f"part-{len(self._parts)}"
-        with part.open("w", encoding="ascii") as file:
-            file.writelines(f"{submit} {number} {line}\n" for submit, number, line in self._held)
+        rows = iter(held)
+        with part.open("wb") as file:
+            while some := list(islice(rows, TOGETHER)):
+                pickle.dump(some, file)
         self._parts.append(part)
-        self._held = []
 
-    def sorted(self, stack: ExitStack) -> Iterator[Row]:
+    def sorted(self, stack: ExitStack) -> Iterator[Sorted]:
         """All of them; of those that came at once, the one of the first line first.
 
         Args:
             stack: closes files.
         """
-        if not self._parts:
-            self._held.sort()
-            return iter(self._held)
-        if self._held:
-            self._put_down()
-        files = [stack.enter_context(part.open(encoding="ascii")) for part in self._parts]
-        return heapq.merge(*map(_read, files))
+        files = [stack.enter_context(part.open("rb")) for part in self._parts]
+        return heapq.merge(self._held, *(cast("Iterator[Sorted]", _read(file)) for file in files))
 
 
-def _read(file: Iterable[str]) -> Iterator[Row]:
-    for row in file:
-        submit, number, line = row.rstrip("\n").split(" ", 2)
-        yield int(submit), int(number), line
+def _read(file: IO[bytes]) -> Iterator[tuple[object, ...]]:
+    """Rows that this process has put down in lists."""
+    return chain.from_iterable(_lists(file))
+
+
+def _lists(file: IO[bytes]) -> Iterator[list[tuple[object, ...]]]:
+    while True:
+        try:
+            yield pickle.load(file)
+        except EOFError:
+            return
 
 
 class Use:
     """Processors in use at full hours."""
 
     def __init__(self) -> None:
-        self._changes: Counter[int] = Counter()
+        self._changes: defaultdict[int, int] = defaultdict(int)
 
-    def add(self, job: Job) -> None:
+    def add(self, run: Run) -> None:
         """Of one more job."""
-        first, last = -(-job.start // HOUR_S), -(-(job.start + job.runtime) // HOUR_S)
+        first, last = -(-run.start // HOUR_S), -(-(run.start + run.runtime) // HOUR_S)
         if first < last:
-            self._changes[first] += job.processors
-            self._changes[last] -= job.processors
+            self._changes[first] += run.processors
+            self._changes[last] -= run.processors
 
     def most(self) -> int:
         """At any of them."""
