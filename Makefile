@@ -69,7 +69,7 @@ study-cocorl: setup  ## costs within limits: green-10 at six loads, two traces, 
 study-estimates: setup  ## orders where users do not know how long their jobs run: ten kinds of estimates, about 3 minutes
 	$(BIN)/python benchmarks/study_estimates.py
 
-study-deeprm: setup  ## REINFORCE, A2C and PPO on the jobs of DeepRM, three seeds, some 30 minutes
+study-deeprm: setup  ## REINFORCE, A2C and PPO on the jobs of DeepRM, three seeds, some 20 minutes
 	$(BIN)/python benchmarks/study_deeprm.py
 
 study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, about 2 hours

@@ -109,6 +109,7 @@ class _Fields:
         unused: names of what is not read.
         pick: id, state, submit, start, end, runtime, processors had and asked for, limit, user, group and
             queue, of the fields of a line and one more, which is empty and stands for what is not printed.
+        has_end: when runs ended is printed.
         processors, limit_s: of the texts that stand for them.
 
     Raises:
@@ -164,6 +165,7 @@ class _Fields:
             place("account", "group", "gid"),
             place("partition"),
         )
+        self.has_end = end is not None
         self.pick = itemgetter(*(self.count if place is None else place for place in places))
         self.unused = [name for k, name in enumerate(names) if k not in used and name.strip()]
 
@@ -300,19 +302,20 @@ class _Reader:
             ValueError: a number or a time is none.
         """
         fields, clock = self._fields, self._clock
-        job, state, *times, elapsed, had, asked, limit, user, group, queue = fields.pick(values)
+        job, state, came, began, ended, elapsed, had, asked, limit, user, group, queue = fields.pick(values)
         state = state.partition(" ")[0]
         if state in GONE_ON:
             return GONE_ON[state]
-        submit, start, end = map(clock, times)
+        submit, start = clock(came), clock(began)
         if submit is None:
             return "submit_missing_dropped"
         number = self._found.lines
         if start is None:
             return Run(submit, FAR, number, job, 0, 0, False, "never_started_dropped")
+        end = clock(ended)
         if end is None or state in UNDER_WAY:
             return Run(submit, start, number, job, 0, 0, False, "still_running_dropped")
-        runtime = span_s(elapsed) if elapsed else end - start
+        runtime = end - start if fields.has_end and not elapsed else span_s(elapsed)
         if runtime <= 0:
             return Run(submit, start, number, job, 0, 0, False, "zero_runtime_dropped")
         requested = int(asked or 0)
@@ -382,7 +385,8 @@ def import_sacct(
         sorter.take(_jobs(runs.last(found.counts), use, found))
         found.jobs = sorter.count
         if not found.jobs:
-            reasons = ", ".join(f"{name} {count}" for name, count in found.counts.items())
+            counts = found.counts
+            reasons = ", ".join(f"{name} {counts[name]}" for name in DROPPED if name in counts)
             raise BadInputError(where, f"holds no job that ran ({reasons or 'no line'})", f"run: {COMMAND}")
         found.seen = max(found.seen, use.most())
         found.processors = found.seen if processors is None else processors

@@ -1,6 +1,6 @@
 """Runs of jobs put into order on disk: the last one of every job, and these by submit time.
 
-However many there are, memory holds `ROWS` of them, or a `PARTITIONS`th.
+However many there are, memory holds `ROWS` or `SORTED` of them, or a `PARTITIONS`th.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ ROWS = 20_000
 """Runs that are held at a time; then they go into files."""
 PARTITIONS = 64
 """Files that runs are put into by job, so that those of one job are in one file."""
+SORTED = 50_000
+"""Jobs in order that go into a file."""
 TOGETHER = 100
 """Jobs in order that are read back at a time."""
 
@@ -85,6 +87,7 @@ class Runs:
         for file in self._files:
             file.seek(0)
             yield from _last(map(Run._make, _read(file)), counts)
+            file.close()  # all that are sorted are open at once
 
     def close(self) -> None:
         """Let go of files."""
@@ -134,11 +137,11 @@ class Sorter:
 
     def take(self, jobs: Iterator[Sorted]) -> None:
         """Take them all."""
-        while held := list(islice(jobs, ROWS)):
+        while held := list(islice(jobs, SORTED)):
             held.sort()
             self.first = min(self.first, held[0][0]) if self.count else held[0][0]
             self.count += len(held)
-            if len(held) < ROWS and not self._parts:
+            if len(held) < SORTED and not self._parts:
                 self._held = held
                 return
             self._put_down(held)

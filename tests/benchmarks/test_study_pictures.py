@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -164,11 +165,6 @@ def test_time_counts_without_the_validation_between(study: ModuleType, tmp_path:
     assert study.seconds(tmp_path) == pytest.approx(4 / 3)
 
 
-def curve(study: ModuleType, level: float) -> Any:
-    steps = np.array([0.0, 1e5, 2e5])
-    return study.Learned(steps, steps / 1e4, np.array([[3.0, 2.0, level], [4.0, 3.0, level]]))
-
-
 def row(policy: str, mean: float, **learned: Any) -> SummaryRow:
     known: Mapping[str, Any] = {field: None for field in SummaryRow.__dataclass_fields__}
     told = {"policy": policy, "backfill": "greedy", "metric": "slowdown", "learned": bool(learned)}
@@ -179,9 +175,11 @@ def row(policy: str, mean: float, **learned: Any) -> SummaryRow:
 def test_learners_and_orders_are_told_best_first(study: ModuleType) -> None:
     ahead = {"best_heuristic_difference": -0.5, "difference_low": -0.75, "difference_high": -0.25}
     rows = [row("sjf", 2.5), row("runs/ppo-1", 2.0, **ahead)]
-    lines = study.told(rows, {"ppo": curve(study, 1.5)}).splitlines()
-    assert lines[1].split() == ["ppo-1", "2.000", "[1.00,", "3.00]", "-0.50", "[-0.75,", "-0.25]", "20"]
-    assert lines[2].split()[:2] == ["sjf:greedy", "2.500"]
+    rows += [replace(one, metric="wait", mean=60.0 * one.mean) for one in rows]
+    rows += [replace(one, metric="schedule_span", mean=1.25) for one in rows[:2]]
+    lines = study.told(rows, {"runs/ppo-1": 20.4}).splitlines()
+    assert " ".join(lines[1].split()) == "ppo-1 2.000 [1.00, 3.00] -0.50 [-0.75, -0.25] 120 1.25 20"
+    assert " ".join(lines[2].split()) == "sjf:greedy 2.500 [1.50, 3.50] 150 1.25"
 
 
 @of("study_deeprm")

@@ -83,7 +83,8 @@ def test_what_is_no_job_is_counted(tmp_path: Path) -> None:
         line("6", AllocCPUS="0", ReqCPUS="0"),
         line("7", ElapsedRaw="a minute"),
         line("8", Submit="31.1.2025"),
-        line("9", Submit="Unknown"),
+        line("9", Submit="Unknown", End="later"),
+        line("14", State="PENDING", Start="Unknown", End="later"),
         line("10") + "|more",
         "11|11|u1",
         "",
@@ -92,10 +93,10 @@ def test_what_is_no_job_is_counted(tmp_path: Path) -> None:
     ]
     found, rows = imported(tmp_path, lines)
     assert len(rows) == found.jobs == 2
-    assert found.lines == 17
+    assert found.lines == 18
     assert found.counts == {
         "steps_dropped": 3,
-        "never_started_dropped": 2,
+        "never_started_dropped": 3,
         "still_running_dropped": 1,
         "zero_runtime_dropped": 1,
         "processors_missing_dropped": 1,
@@ -117,7 +118,8 @@ LATER = {"Submit": "2025-01-31T12:11:00", "Start": "2025-01-31T12:20:00", "Elaps
 def test_the_last_run_of_a_job_counts_wherever_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr(spill, "ROWS", held)
+    for name in ("ROWS", "SORTED"):
+        monkeypatch.setattr(spill, name, held)
     again = line("5_1", "6", **LATER)
     others = [line(str(k)) for k in range(10, 14)]
     # As sacct lists a whole site with --duplicates: earlier runs before all others.
@@ -177,6 +179,15 @@ def test_limits_states_and_what_is_not_known(tmp_path: Path) -> None:
     early, rows = imported(tmp_path, [line("1", Start="2025-01-31T11:59:00")])
     assert early.counts == {"start_before_submit": 1}
     assert rows[0].split()[2] == "0"
+
+
+def test_an_end_says_what_a_blank_runtime_does_not(tmp_path: Path) -> None:
+    found, rows = imported(tmp_path, [line("1", ElapsedRaw="")])
+    assert rows[0].split()[1:5] == ["0", "600", "60", "4"]
+    without = "jobid|submit|start|elapsed|ncpus|state"
+    known, blank = ("1|10|20|00:30|8|FAILED", "2|10|20||8|FAILED")
+    found, rows = imported(tmp_path, [known, blank], without)
+    assert (len(rows), found.counts) == (1, {"not_numeric_dropped": 1, "limit_missing": 1})
 
 
 def test_other_columns_say_the_same(tmp_path: Path) -> None:
@@ -246,11 +257,10 @@ def test_jobs_stand_in_the_order_of_their_submit_times(
         line(str(k), Submit=str(10**9 + s), Start=str(10**9 + 60), ReqCPUS=str(k + 1))
         for k, s in enumerate(submits)
     ]
-    before, spill.ROWS = spill.ROWS, held
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ROWS", "SORTED"):
+            patch.setattr(spill, name, held)
         _, rows = imported(folder, lines)
-    finally:
-        spill.ROWS = before
     found = [tuple(map(int, (row.split()[1], row.split()[7]))) for row in rows]
     assert found == sorted((s - min(submits), k + 1) for k, s in enumerate(submits))
     assert [int(row.split()[0]) for row in rows] == list(range(1, len(rows) + 1))
@@ -278,7 +288,7 @@ MEASURE = """
 import resource, sys
 from pathlib import Path
 from rlsched.workloads import sacct, spill
-spill.ROWS = 2_000
+spill.ROWS = spill.SORTED = 2_000
 with open(sys.argv[1]) as lines:
     found = sacct.import_sacct(lines, "test", Path(sys.argv[1]).with_suffix(".swf"))
 print(found.jobs, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -311,7 +321,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
     """While lines are put down, and while the trace is written."""
     rows = spill.Sorter.sorted
 
-    def full(*values: object) -> Iterator[spill.Row]:
+    def full(*values: object) -> Iterator[spill.Sorted]:
         for k, row in enumerate(rows(*values)):  # type: ignore[arg-type]
             if k == after:
                 raise OSError(28, "No space left on device")
@@ -320,6 +330,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
     out = tmp_path / "site.swf"
     out.write_text("what was there")
     monkeypatch.setattr(spill, "ROWS", 3)
+    monkeypatch.setattr(spill, "SORTED", 3)
     monkeypatch.setattr(spill.Sorter, "sorted", full)
     with pytest.raises(OSError, match="No space left"):
         import_sacct([COLUMNS, *(line(str(k)) for k in range(20))], "test", out)
