@@ -119,6 +119,9 @@ def train(
     from rlsched.learn.run import train as run
 
     console = people(json_file)
+    if address is not None and training.engine != "rllib":
+        told = f"--address is not used: {training.algo} plays and learns on this machine"
+        console.print(told, style="yellow", markup=False)
     with RichDisplay(training) as display:
         try:
             if limit or unconstrained is not None:

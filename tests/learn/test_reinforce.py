@@ -225,12 +225,13 @@ def test_what_means_nothing_to_it(settings: list[str], told: str) -> None:
     assert told in str(caught.value)
 
 
-def test_a_run_by_the_command_line(tmp_path: Path) -> None:
+def test_a_run_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     settings = (*CLUSTER, *SETTINGS[1:], "validation.episodes=4", "validation.every=1")
     words = ["train", "--scenario", "lublin-256", "--algo", "reinforce", "--out", str(out)]
     words += [word for one in settings for word in ("--set", one)]
-    assert main([*words, "--steps", "300"]) == 0
+    assert main([*words, "--steps", "300", "--address", "nowhere:6379"]) == 0
+    assert "--address is not used: reinforce plays and learns on this machine" in capsys.readouterr().out
     with (out / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert int(rows[-1]["steps"]) >= 300
