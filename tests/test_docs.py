@@ -28,8 +28,9 @@ from rlsched.serve.launch import free_ports
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
 # Less of everything a training does, and nothing else: the commands themselves stay as they are.
+SAMPLED = "--set sampling.envs_per_runner=4 --set sampling.fragment=16 "
 SHORTER = (
-    "--steps 64 --set sampling.envs_per_runner=4 --set sampling.fragment=16 --set ppo.minibatch=16 "
+    f"--steps 64 {SAMPLED}--set ppo.minibatch=16 "
     "--set cocorl.fragment=16 --set cocorl.minibatch=16 "
     "--set dqn.learning_starts=0 --set rare.learning_starts=0 --set launchpad.rows=32 "
     "--set bc.rows=1024 --set marwil.rows=1024 --set cql.rows=1024 --set rare.rows=1024 "
@@ -132,7 +133,8 @@ class Shell:
         assert program == "rlsched"
         if words[0] == "train":
             words += ["--address", self._address]
-            words += shlex.split("--steps 128" if "--resume" in words else SHORTER)
+            shorter = SHORTER.replace(SAMPLED, "") if "reinforce" in words else SHORTER
+            words += shlex.split("--steps 128" if "--resume" in words else shorter)
             if "network.lstm" in command:
                 words += shlex.split("--set network.lstm_steps=8")
             if "warm_start" in command:
