@@ -28,11 +28,12 @@ from rlsched.sim.simulator import VectorSimulator
 
 from .conftest import Export, feed_of
 
+GREEN = ("green-10", "episode.max_ticks=500")  # of 2,000
 CASES = {
     # Jobs ask for what they take: then what is booked is what is earned.
-    "green": ("green-10",),
-    "started": ("green-10", "objective.reward={started_value: 1, delayed_jobs: 0.1}", "objective.gamma=0.99"),
-    "plans": ("green-10", "decision.placement=horizon", "decision.suspend=true", "decision.window=8"),
+    "green": GREEN,
+    "started": (*GREEN, "objective.reward={started_value: 1, delayed_jobs: 0.1}", "objective.gamma=0.99"),
+    "plans": (*GREEN, "decision.placement=horizon", "decision.suspend=true", "decision.window=8"),
     "hpc": (
         "lublin-256",
         "episode.jobs=96",
@@ -124,8 +125,8 @@ def test_rows_are_what_a_simulation_records(case: str, tmp_path: Path, exported:
 
 
 def test_it_is_a_dataset_like_any(tmp_path: Path, exported: Export, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logbook, "EPISODE_ROWS", 50)
-    monkeypatch.setattr(logbook, "SHARD_ROWS", 120)
+    monkeypatch.setattr(logbook, "EPISODE_ROWS", 20)
+    monkeypatch.setattr(logbook, "SHARD_ROWS", 50)
     _, rows, _ = played("green", tmp_path / "log", exported)
     manifest = read_manifest(tmp_path / "log")
     assert len(manifest.shards) > 1
@@ -135,7 +136,7 @@ def test_it_is_a_dataset_like_any(tmp_path: Path, exported: Export, monkeypatch:
     found = told(tmp_path / "log")
     ends = np.flatnonzero(found["truncateds"])
     assert len(ends) == manifest.episodes
-    assert all(49 <= found["t"][end] < 60 for end in ends[:-1])  # whole answers go into one
+    assert all(19 <= found["t"][end] < 30 for end in ends[:-1])  # whole answers go into one
 
 
 def test_it_goes_on_and_refuses_another_kind(tmp_path: Path, exported: Export) -> None:
