@@ -27,8 +27,9 @@ from rlsched.serve.launch import free_ports
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
-# Less of everything a training does, and nothing else: the commands themselves stay as they are.
 SAMPLED = "--set sampling.envs_per_runner=4 --set sampling.fragment=16 "
+"""What REINFORCE, which plays whole episodes, knows nothing of."""
+# Less of everything a training does, and nothing else: the commands themselves stay as they are.
 SHORTER = (
     f"--steps 64 {SAMPLED}--set ppo.minibatch=16 "
     "--set cocorl.fragment=16 --set cocorl.minibatch=16 "
