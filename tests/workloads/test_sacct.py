@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from rlsched.errors import BadInputError
 from rlsched.workloads import sacct, spill, swf
-from rlsched.workloads.sacct import Imported, import_sacct, span_s
+from rlsched.workloads.sacct import Imported, import_sacct
+from rlsched.workloads.slurm_times import span_s
 
 COLUMNS = (
     "JobID|JobIDRaw|User|Account|Partition|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|"
