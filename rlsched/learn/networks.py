@@ -27,7 +27,7 @@ from rlsched.learn.blocks import (
     order_features,
 )
 from rlsched.learn.images import ImagePolicy
-from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, other_features
+from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, other_features, state_blocks, state_features
 from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import PRIVILEGED, Layout, history_features
@@ -109,8 +109,9 @@ class JobEncoder(nn.Module):
 
 
 def deferring_features(layout: Layout) -> tuple[str, ...]:
-    """What may speak for waiting: features of the best job, then of the history where it is observed."""
-    return layout.job_features + (history_features() if layout.block("history") is not None else ())
+    """What may speak for waiting: features of the best job; of the state, where the history is observed."""
+    known = layout.block("history") is not None
+    return layout.job_features + (state_features(layout) if known else ())
 
 
 class Encoded(NamedTuple):
@@ -124,6 +125,7 @@ class Encoded(NamedTuple):
         around: (batch, 2 width) what actions that are no job are judged by.
         legal: (batch, window) 1 where a job may be chosen.
         history: (batch, feature) what accounting knows of each episode; no columns where it is not observed.
+        state: (batch, feature) the same after the queue; no columns where there is no history.
     """
 
     env: Tensor
@@ -133,6 +135,7 @@ class Encoded(NamedTuple):
     around: Tensor
     legal: Tensor
     history: Tensor
+    state: Tensor
 
     def detach(self) -> Encoded:
         """The same, for who may not change how it is encoded."""
@@ -201,8 +204,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         sharpness: logits per unit of the linear score.
         gain: logits per unit of the network's score.
         waiting: initial logits of the no-op, and of suspending a job, over the best job.
-        deferring: feature of the best job, or of the history -> initial weight to the no-op's logits, times
-            `sharpness`; None: there is no such path.
+        deferring: of `deferring_features` -> initial weight to the no-op's logits, times `sharpness`; None:
+            there is no such path.
         attention: weighted means of the queue that are seen beside the plain one.
     """
 
@@ -224,6 +227,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         self.blocks = Blocks(layout)
         names = layout.job_features
         self.knows_history = layout.block("history") is not None
+        self.told = [block.name for block in state_blocks(layout)] if self.knows_history else []
         self.width = hidden[0]
         self.attention = QueueAttention(len(names), self.width, attention) if attention else None
         self.encoder = JobEncoder(
@@ -257,7 +261,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         hidden = self.encoder(chosen, state.index_select(0, env))
         pool = torch.zeros_like(state).index_add(0, env, hidden) / (legal.sum(1, keepdim=True) + 1)
         history = self.blocks(vector, "history") if self.knows_history else vector[:, :0]
-        return Encoded(env, slot, chosen, hidden, torch.cat([state, pool], dim=1), legal, history)
+        told = torch.cat([vector[:, :0], *(self.blocks(vector, name) for name in self.told)], dim=1)
+        return Encoded(env, slot, chosen, hidden, torch.cat([state, pool], dim=1), legal, history, told)
 
     def choose(self, encoded: Encoded, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
@@ -268,7 +273,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         scores = torch.add(self.sharpness * linear, body, alpha=self.gain).squeeze(-1)
         logits = self.of_all(scores, encoded, self.waiting, self.gain)
         if self.deferring is not None:
-            reasons = torch.cat([self.best_job(logits, encoded), encoded.history], dim=1)
+            reasons = torch.cat([self.best_job(logits, encoded), encoded.state], dim=1)
             better = self.sharpness * self.deferring(reasons)
             logits = torch.cat([logits[:, :-1], logits[:, -1:] + better], dim=1)
         return masked(logits, mask)

@@ -40,18 +40,20 @@ class Network(Frozen):
         None,
         description="initial logits of waiting over the best job (job_scorer), or score over it (priority; "
         "with a horizon a score of its own); above 0 where keeping processors for short jobs to come pays, "
-        "as on overloaded machines; null: -4, with a horizon 1 (priority); with action_rule commit where the "
-        "history is observed and network.deferring is not given, a third of the sharpness below the best "
-        "job, with 10 for the sharpness of a priority function",
+        "as on overloaded machines; null: -4, with a horizon 1 (priority); where the history is observed and "
+        "network.deferring is not given, below the best job by a third of the sharpness (job_scorer) or of "
+        "10 (priority) with action_rule commit, with fit by 0.65 of it or of 1",
     )
     deferring: dict[str, float] | None = Field(
         None,
-        description="initial weights straight to waiting, from features of the best job, or of the history, "
-        "as {green_0: -1, green_6: 1} to wait for wind and sun; of a priority function also from those of "
-        "the queue, and with a horizon from none of a job; null: with action_rule commit where the history "
-        "is observed and network.waiting is not given, {used_requests: 0.3, requested: 0.1} (job_scorer) or "
-        "ten times that (priority), to keep processors where requests were exact so far; else 0 for all "
-        "where supply or history is observed, else there are none",
+        description="initial weights straight to waiting, from features of the best job, as {green_0: -1, "
+        "green_6: 1} to wait for wind and sun, and where the history is observed from those of the queue and "
+        "the history, of a priority function always, with a horizon there from none of a job; null: where "
+        "the history is observed and network.waiting is not given, with action_rule commit {used_requests: "
+        "0.3, requested: 0.1}, of a priority function ten times that, to keep processors where requests were "
+        "exact so far, with fit {requested: 1, share_0: 5.11, free_0: -5.62, used_requests: 0.2, load: 0.2}, "
+        "to keep some free for short jobs to come; else 0 for all where supply or history is observed, else "
+        "there are none",
     )
     attention: int = Field(
         0,

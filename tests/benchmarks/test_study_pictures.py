@@ -56,11 +56,9 @@ def on_a_trace(study: ModuleType, trace: str) -> dict[str, Any]:
 
 
 @of("study_travel")
-def test_the_gain_is_that_of_the_travelling_policies_over_the_best_order(study: ModuleType) -> None:
+def test_the_best_order_is_found_and_policies_are_known_by_their_folders(study: ModuleType) -> None:
     found = on_a_trace(study, "HPC2N")
     assert study.best_order(found) == ("area:easy", found["area:easy"])
-    assert study.gain(found, "travels") == pytest.approx(1 - 25.5 / 30)
-    assert study.gain(found, "own-HPC2N") == pytest.approx(1 - 22 / 30)
     assert [study.kind_of(name) for name in found] == [
         "",
         "",
@@ -80,8 +78,8 @@ def test_every_kind_is_trained_where_it_should_be(study: ModuleType) -> None:
         of_scenario = [one for one in given if one.partition(".")[0] in Scenario.model_fields]
         simulated = scenario.load(words[1], of_scenario)
         make_config({}, "test", [one for one in given if one not in of_scenario])
-        steps = words[words.index("--steps") + 1]
-        assert steps == str((study.STEPS if kind == "travels" else study.SEARCH_STEPS) // 2)
+        steps = int(words[words.index("--steps") + 1])
+        assert steps == {"travels": 1_000_000, "greedy": 30_000_000}.get(kind.split("-")[-1], 10_000_000)
         assert (simulated.decision.action_rule == "fit") == kind.endswith("greedy")
         large = kind == study.GROWN
         assert simulated.cluster.resources[0].units == (2560 if large else 2048)
@@ -101,7 +99,7 @@ def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> 
 def test_seeds_are_held_against_an_order_together_episode_by_episode(
     study: ModuleType, tmp_path: Path
 ) -> None:
-    """Two seeds whose means are 2 and 4 below the order in two episodes."""
+    """Two seeds whose means are 2 and 4 below the order in two episodes: 30 % lower, from 20 to 40."""
     played = {
         "runs/travels-0": (7, 3),
         "runs/travels-1": (9, 9),
@@ -116,6 +114,9 @@ def test_seeds_are_held_against_an_order_together_episode_by_episode(
     (tmp_path / "told.json").write_text(json.dumps({"episodes": episodes}))
     found = study.together(tmp_path / "told.json", "travels", "sjf:greedy")
     assert (found.mean, found.low, found.high) == (-3, -4, -2)
+    shares = study.gains(tmp_path / "told.json", "travels", "sjf:greedy")
+    assert len(shares) == 10_001
+    assert study.percents(shares) == "30.0 [20.0, 40.0] %"
 
 
 @of("study_travel")

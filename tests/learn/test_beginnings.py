@@ -8,6 +8,7 @@ import torch
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.jobs import JobTable
 from rlsched.learn.beginnings import (
     HISTORY_PRIOR,
     HORIZON_PRIOR,
@@ -22,10 +23,13 @@ from rlsched.learn.plan import layout_of
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
 from rlsched.learn.selection import Validation
+from rlsched.sim.layout import Layout
+from rlsched.sim.simulator import VectorSimulator
 
 from .states import met
 
 KINDS = ("job_scorer", "priority")
+FIT = ["decision.action_rule=fit"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,11 +55,51 @@ def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
     found = begun(Network(kind="priority", sharpness=120.0), chosen)
     assert found.waiting == pytest.approx(-10 / 3)
     assert found.deferring == {"used_requests": 3.0, "requested": 1.0}
+    chosen = scenario.load("lublin-sizes", FIT)
+    assert begun(Network(), chosen).waiting == -39.0
+    assert begun(Network(kind="priority", sharpness=120.0), chosen).waiting == -0.65
+    for kind in KINDS:
+        deferring = begun(Network.model_validate({"kind": kind}), chosen).deferring
+        assert deferring is not None
+        assert deferring["free_0"] == -5.62
 
 
-def test_both_kinds_begin_with_the_same_decisions() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("busy", "demand", "requested", "starts"),
+    [
+        (1925, 20, 60, True),  # of the 6 % that are free, a short job may have them all
+        (1925, 123, 60, True),
+        (1925, 20, 86_400, False),
+        (1434, 20, 86_400, True),  # 29 % are left
+        (1434, 600, 86_400, False),  # none would be
+        (0, 2048, 86_400, True),
+    ],
+)
+def test_units_are_kept_free_for_short_jobs(
+    kind: str, busy: int, demand: int, requested: int, starts: bool
+) -> None:
+    """Where only what fits is chosen: a job beside one that runs, and one more to come in a week."""
+    chosen, week = scenario.load("lublin-sizes", FIT), 604_800
+    rows = [(0, week, busy), (0, requested, demand), (week, 60, 1)][0 if busy else 1 :]
+    submit, runtime, demands = zip(*rows, strict=True)
+    sim = VectorSimulator(chosen, (2048,), 1, len(rows))
+    sim.load(0, JobTable.build(submit=submit, runtime=runtime, demand=demands))
+    if busy:
+        sim.step(np.array([0]))
+    network = begun(Network.model_validate({"kind": kind}), chosen)
+    layout = Layout.of(chosen.observation, chosen.decision, 1)
+    torch.manual_seed(0)
+    policy = TrainedPolicy(chosen, network, build_policy(layout, network), 1, {})
+    (action,) = policy.act(sim.obs, sim.mask)
+    assert sim.mask[0, [0, -1]].all()
+    assert action == (0 if starts else layout.num_actions - 1)
+
+
+@pytest.mark.parametrize("rule", ["commit", "fit"])
+def test_both_kinds_begin_with_the_same_decisions(rule: str) -> None:
     """A search begins with what a job scorer does before training, but for its random last weights."""
-    chosen = scenario.load("lublin-sizes", ["episode.jobs=256"])
+    chosen = scenario.load("lublin-sizes", ["episode.jobs=256", f"decision.action_rule={rule}"])
     feed = EpisodeFeed(chosen)
     layout = layout_of(feed)
     networks = [begun(Network.model_validate({"kind": kind}), feed.scenario) for kind in KINDS]
@@ -64,7 +108,7 @@ def test_both_kinds_begin_with_the_same_decisions() -> None:
     with torch.no_grad():
         for last in (scorer.body[-1], *(head[-1] for head in scorer.others)):
             last.weight.zero_()
-    vectors, mask = met(feed.scenario, seed=0)
+    vectors, mask = met(feed.scenario, steps=200, seed=0)
     with torch.no_grad():
         chosen_by = [net(vectors, mask).argmax(dim=1) for net in (scorer, function)]
     assert len(set(chosen_by[0].tolist())) > 3

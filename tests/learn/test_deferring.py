@@ -132,11 +132,12 @@ def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
     waiting = build_policy(accounted(), Network(waiting=2.0))
     assert waiting.waiting == 2.0
     assert not waiting.deferring.weight.any()
-    deferring = build_policy(accounted(), Network(deferring={"load": -0.5, "requested": 0.25}))
+    weights = {"load": -0.5, "requested": 0.25, "free_0": -2.0}
+    deferring = build_policy(accounted(), Network(deferring=weights))
     assert deferring.waiting == WAITING
-    names = (*accounted().job_features, *history_features())
+    names = (*accounted().job_features, *queue_features(1), *history_features())
     begun = {name: w for name, w in zip(names, deferring.deferring.weight[0].tolist(), strict=True) if w}
-    assert begun == {"load": -0.5, "requested": 0.25}
+    assert begun == weights
 
 
 def test_waiting_of_a_search_hangs_on_the_history_and_the_best_job() -> None:
