@@ -32,44 +32,19 @@ from rlsched.jobs import FloatArray
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 from rlsched.sim.priorities import PRIORITIES
 
-STEPS = 2_000_000
-"""Decisions of a training."""
+STEPS, SEARCH_STEPS = 2_000_000, 60_000_000
+"""Decisions of a training, and of a search."""
 
 TRAVELLING = [
-    *("--set", "sampling.envs_per_runner=256"),
+    *("--set", "decision.action_rule=hold", "--set", "sampling.envs_per_runner=256"),
     *("--set", "objective.reward.wait_time=0.001"),
     *("--set", "validation.every=2"),
 ]
 """Few and large iterations: a batch then has some ten episodes of every part of the mixture. Waiting costs
 more than in the scenario: at its price PPO moves on to waits that are over the limits of hoarding."""
 
-
-class Rule(NamedTuple):
-    """What is done with a job that does not fit, and how a search goes about that.
-
-    Attributes:
-        action: `decision.action_rule`.
-        steps: decisions of a search.
-        prices: settings of what waits cost.
-    """
-
-    action: str
-    steps: int
-    prices: Sequence[str]
-
-
-RULES = {
-    "greedy": Rule(
-        "fit",
-        60_000_000,
-        [
-            *("--set", "search.pid.kp=4", "--set", "search.pid.ki=1"),
-            *("--set", "search.pid.error_smoothing=0.7"),
-        ],
-    ),
-    "easy": Rule("commit", 20_000_000, []),
-}
-"""Under greedy, searches go over the limits of hoarding at once, and slow prices let them stay there."""
+RULES = {"greedy": "fit", "easy": "hold"}
+"""What is done with a job that does not fit, as `decision.action_rule`; waiting is legal under both."""
 
 UNITS = {"linear": 0, "small": 8}
 """Hidden units of a priority function."""
@@ -86,13 +61,14 @@ SEARCHING = [
 ]
 """Four episodes of every part of the mixture; small steps: the beginning is near the limits of hoarding."""
 
+PRICES = ["--set", "search.pid.kp=4", "--set", "search.pid.ki=1", "--set", "search.pid.error_smoothing=0.7"]
+"""Searches go over the limits of hoarding at once, and slower prices of waits let them stay there."""
+
 SMALL, LARGE = 256, 2560
 """Processors that the Lublin model is shown on."""
 
-GROWN = f"linear-easy-{LARGE}"
-"""Searched for on as many processors alone."""
-
-KINDS = ("travels", *SEARCHED, GROWN, *(f"own-{trace}" for trace in TRACES))
+EVERYWHERE = ("travels", *SEARCHED)
+KINDS = (*EVERYWHERE, *(f"own-{trace}" for trace in TRACES))
 ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "easy"))]
 PUBLISHED = {
     "lublin_256": {"RLScheduler, backfilled": 58.64, "SMDP": 67.55},
@@ -113,14 +89,9 @@ def words(kind: str, scale: float) -> list[str]:
         return ["--scenario", "lublin-sizes", *TRAVELLING, "--steps", str(round(scale * STEPS))]
     if kind.startswith("own-"):
         return training(kind.removeprefix("own-"), scale)
-    form, named = SEARCHED[kind.removesuffix(f"-{LARGE}")]
-    rule = RULES[named]
-    how = ["--set", f"decision.action_rule={rule.action}", "--set", f"network.priority_units={UNITS[form]}"]
-    how += rule.prices
-    if kind == GROWN:
-        how += ["--set", f"cluster.resources.0.units={LARGE}"]
-        how += ["--set", f"workload.parts=[{{units: {LARGE}, workload: {{kind: lublin, load: 1.06}}}}]"]
-    return [*SEARCHING, *how, "--steps", str(round(scale * rule.steps))]
+    form, rule = SEARCHED[kind]
+    how = ["--set", f"decision.action_rule={RULES[rule]}", "--set", f"network.priority_units={UNITS[form]}"]
+    return [*SEARCHING, *how, *PRICES, "--steps", str(round(scale * SEARCH_STEPS))]
 
 
 def learn(study: Asked, kind: str, seed: int) -> None:
@@ -177,7 +148,7 @@ def shown(target: Path, where: Sequence[str], runs: Sequence[Path]) -> dict[str,
 
 def shown_on(trace: str) -> tuple[str, ...]:
     """Kinds of policies that are shown on a trace: of the others' own none."""
-    return ("travels", *SEARCHED, f"own-{trace}")
+    return (*EVERYWHERE, f"own-{trace}")
 
 
 def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
@@ -188,15 +159,10 @@ def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
     return shown(study.folder / f"on-{trace}.json", where, runs)
 
 
-def of_size(units: int) -> tuple[str, ...]:
-    """Kinds of policies that are shown on so many processors."""
-    return ("travels", *SEARCHED, *((GROWN,) if units == LARGE else ()))
-
-
 def on_size(study: Asked, units: int) -> dict[str, Shown]:
-    """What travels on the Lublin model with so many processors, and what is of that size alone."""
+    """What travels, on the Lublin model with so many processors."""
     where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}"]
-    runs = [study.folder / f"{kind}-{seed}" for kind in of_size(units) for seed in range(study.seeds)]
+    runs = [study.folder / f"{kind}-{seed}" for kind in EVERYWHERE for seed in range(study.seeds)]
     where += ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
     return shown(study.folder / f"on-{units}.json", where, runs)
 
@@ -329,16 +295,15 @@ def main() -> None:
     sizes = {units: on_size(study, units) for units in (SMALL, LARGE)}
     for units, found in sizes.items():
         print(told(f"{units:,} processors", found))
-        for kind, order in product(of_size(units), (best_order(found)[0], "sjf:greedy")):
+        for kind, order in product(EVERYWHERE, (best_order(found)[0], "sjf:greedy")):
             print(f"  {kind}, all seeds, to {order}: {_interval(study, units, kind, order)}")
-    for kind in of_size(LARGE):
+    for kind in EVERYWHERE:
         shares = {
-            units: gains(study.folder / f"on-{units}.json", kind, best_order(sizes[units])[0])
-            for units in (SMALL, LARGE)
-            if kind in of_size(units)
+            units: gains(study.folder / f"on-{units}.json", kind, best_order(found)[0])
+            for units, found in sizes.items()
         }
         words = [f"{percents(share)} with {units:,} processors" for units, share in shares.items()]
-        if len(shares) > 1 and shares[SMALL][0] > 0:
+        if shares[SMALL][0] > 0:
             words.append(f"loses {percents(1.0 - shares[LARGE] / shares[SMALL])} of it")
         print(f"{kind} gains {', '.join(words)}")
     picture = study.folder / "travel.png"

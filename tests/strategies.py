@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rlsched.jobs import JobTable
 from rlsched.scenario import EVENT_TERMS, Scenario, Term
 
-ACTION_RULES = ("commit", "fit")
+ACTION_RULES = ("commit", "fit", "hold")
 TIME_RULES = ("smdp", "sparse", "tick")
 SCOPES = ("all", "window")
 GAMMAS = (1.0, 0.99)

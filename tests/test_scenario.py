@@ -127,7 +127,10 @@ RANGES = "Input should be greater than"
         ("workload.load=0", f"workload.load: value 0; {RANGES} 0"),
         ("decision.window=1.5", "decision.window: value 1.5; Input should be a valid integer"),
         ("decision.window=0", f"decision.window: value 0; {RANGES}"),
-        ("decision.action_rule=x", "decision.action_rule: value 'x'; Input should be 'commit' or 'fit'"),
+        (
+            "decision.action_rule=x",
+            "decision.action_rule: value 'x'; Input should be 'commit', 'fit' or 'hold'",
+        ),
         ("decision.time_rule=x", "decision.time_rule: value 'x'; Input should be 'smdp', 'sparse' or 'tick'"),
         ("decision=null", "decision: value null; "),
         ("observation.blocks=[jobs, imag]", "observation.blocks.1: value 'imag'; Input should be 'jobs',"),

@@ -31,6 +31,9 @@ HISTORY_PRIOR = {
 care neither for shares nor for what fits, and less for requests: long jobs would wait for ever. Where users
 ask for more than they use, a search on the model finds shares and what fits useful (docs/architecture.md)."""
 
+HOLDING_PRIOR = {**HISTORY_PRIOR, "share_0*used_requests": 0.13}
+"""The same where units are kept for no job in particular: large jobs are to start, too."""
+
 HORIZON_PRIOR = {"match": 1.0}
 """Jobs that fill what is free first, the strongest of the simple orders by value [Grandl 2014]."""
 
@@ -127,6 +130,8 @@ def begun(network: Network, scenario: Scenario) -> Network:
             found, keeping = found._replace(prior=HISTORY_PRIOR), RESERVING
         elif "queue" in blocks and rewarded & IMPATIENT:
             keeping = SPARING
+            if decision.action_rule == "hold":
+                found = found._replace(prior=HOLDING_PRIOR)
         if keeping is not None and (network.waiting, network.deferring) == (None, None):
             # A job scorer multiplies these weights by its sharpness itself.
             keen, sharp = (keeping.keen, 1.0) if network.kind == "priority" else (1.0, network.sharpness)

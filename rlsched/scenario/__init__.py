@@ -119,9 +119,10 @@ class Cluster(Frozen):
 class Decision(Frozen):
     """What the agent may do and when it is asked."""
 
-    action_rule: Literal["commit", "fit"] = Field(
+    action_rule: Literal["commit", "fit", "hold"] = Field(
         "commit",
-        description="commit: a job that does not fit gets a reservation; fit: only jobs that fit",
+        description="commit: a job that does not fit gets a reservation, and only behind one may be waited; "
+        "hold: the same, and waiting is always legal; fit: only jobs that fit, or waiting",
     )
     time_rule: Literal["smdp", "sparse", "tick"] = Field(
         "smdp",

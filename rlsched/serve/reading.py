@@ -136,7 +136,7 @@ def _check_now(site: Site, clusters: Clusters) -> None:
         for c, given in clusters.given(name):
             if given:  # a battery of 0 kWh says as little as a list of nothing
                 _refuse_horizon(f"{clusters.where[c]}{name}")
-    if site.scenario.decision.action_rule != "commit":
+    if site.scenario.decision.action_rule == "fit":
         problem = "means nothing to a policy that reserves nothing"
         _refuse_given(clusters, "reserved", problem, "leave it out")
 

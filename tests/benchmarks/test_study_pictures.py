@@ -72,18 +72,17 @@ def test_the_best_order_is_found_and_policies_are_known_by_their_folders(study: 
 @of("study_travel")
 def test_every_kind_is_trained_where_it_should_be(study: ModuleType) -> None:
     """But for those of a trace's own past, whose words are of another study."""
-    for kind in ("travels", *study.SEARCHED, study.GROWN):
+    for kind in study.EVERYWHERE:
         words = study.words(kind, 0.5)
         given = [words[k + 1] for k, word in enumerate(words) if word == "--set"]
         of_scenario = [one for one in given if one.partition(".")[0] in Scenario.model_fields]
         simulated = scenario.load(words[1], of_scenario)
         make_config({}, "test", [one for one in given if one not in of_scenario])
-        steps = int(words[words.index("--steps") + 1])
-        assert steps == {"travels": 1_000_000, "greedy": 30_000_000}.get(kind.split("-")[-1], 10_000_000)
-        assert (simulated.decision.action_rule == "fit") == kind.endswith("greedy")
-        large = kind == study.GROWN
-        assert simulated.cluster.resources[0].units == (2560 if large else 2048)
-        assert {part.units for part in simulated.workload.parts} == ({2560} if large else {128, 256, 2048})
+        steps = words[words.index("--steps") + 1]
+        assert steps == str((study.STEPS if kind == "travels" else study.SEARCH_STEPS) // 2)
+        assert simulated.decision.action_rule == ("fit" if kind.endswith("greedy") else "hold")
+        assert simulated.cluster.resources[0].units == 2048
+        assert {part.units for part in simulated.workload.parts} == {128, 256, 2048}
 
 
 @of("study_travel")

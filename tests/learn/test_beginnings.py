@@ -11,6 +11,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.jobs import JobTable
 from rlsched.learn.beginnings import (
     HISTORY_PRIOR,
+    HOLDING_PRIOR,
     HORIZON_PRIOR,
     NOW_PRIOR,
     QUEUE_PRIOR,
@@ -33,9 +34,9 @@ FIT = ["decision.action_rule=fit"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rule", ["commit", "fit"])
+@pytest.mark.parametrize("rule", ["commit", "fit", "hold"])
 def test_an_untrained_policy_is_an_order_that_hoards_nothing(kind: str, rule: str) -> None:
-    """Under both rules: where nothing can be committed to, whoever keeps units would never start a job."""
+    """Under all rules: where nothing can be committed to, whoever keeps units would never start a job."""
     chosen = scenario.load("lublin-sizes", [f"decision.action_rule={rule}", "episode.jobs=256"])
     feed = EpisodeFeed(chosen)
     episodes, parts = feed.stratified(np.random.default_rng(0), 24)
@@ -96,7 +97,7 @@ def test_units_are_kept_free_for_short_jobs(
     assert action == (0 if starts else layout.num_actions - 1)
 
 
-@pytest.mark.parametrize("rule", ["commit", "fit"])
+@pytest.mark.parametrize("rule", ["commit", "fit", "hold"])
 def test_both_kinds_begin_with_the_same_decisions(rule: str) -> None:
     """A search begins with what a job scorer does before training, but for its random last weights."""
     chosen = scenario.load("lublin-sizes", ["episode.jobs=256", f"decision.action_rule={rule}"])
@@ -121,7 +122,9 @@ def test_both_kinds_begin_with_the_same_decisions(rule: str) -> None:
     [
         ("lublin-256", [], "job_scorer", QUEUE_PRIOR),
         ("lublin-sizes", [], "priority", HISTORY_PRIOR),
-        ("lublin-sizes", ["decision.action_rule=fit"], "job_scorer", QUEUE_PRIOR),
+        ("lublin-sizes", FIT, "job_scorer", QUEUE_PRIOR),
+        ("lublin-sizes", ["decision.action_rule=hold"], "job_scorer", HOLDING_PRIOR),
+        ("lublin-256", ["decision.action_rule=hold"], "job_scorer", QUEUE_PRIOR),
         ("green-10", ["decision.placement=horizon"], "job_scorer", HORIZON_PRIOR),
         ("green-10", [], "job_scorer", HORIZON_PRIOR),
         ("green-10", [], "priority", NOW_PRIOR),

@@ -195,6 +195,19 @@ def test_the_fit_rule_lets_one_wait() -> None:
     assert (env.now, env.mask) == (1, [1, 1, 1])
 
 
+def test_the_hold_rule_lets_one_wait_before_and_behind_a_reservation() -> None:
+    env = TwinEnv(scenario(action_rule="hold", window=2), [3], FOUR_JOBS)
+    assert (env.now, env.mask) == (0, [1, 0, 1])
+    env.step(0)  # A until 4. B does not fit, and may be reserved for; C does
+    assert (env.now, env.mask) == (1, [1, 1, 1])
+    env.step(0)  # B is promised 4, C would be gone by then
+    assert (env.now, env.mask) == (1, [0, 1, 1])
+    env.step(2)  # the promise is over, D is behind the window
+    assert (env.now, env.elapsed, env.mask) == (2, 1, [1, 1, 1])
+    env.step(2)  # to the end of A, when both fit; nothing runs or is to come, so there is nothing to wait for
+    assert (env.now, env.elapsed, env.mask) == (4, 2, [1, 1, 0])
+
+
 def test_no_more_than_window_and_two_actions_before_the_clock_moves() -> None:
     table = JobTable.build(submit=[0] * 6, runtime=[1] * 6, demand=[1] * 6)
     env = TwinEnv(scenario(window=2, skip_forced=False), [6], table)

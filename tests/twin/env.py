@@ -63,9 +63,10 @@ class TwinEnv:
         return self.visible if fitting else []
 
     def noop_legal(self) -> bool:
-        """Waiting must be for something, and under `commit` for a reservation or for want of a choice."""
+        """Waiting must be for something, and under `commit` behind a reservation or for want of a choice."""
         something_comes = bool(self.machine.running or self.arriving)
-        allowed = self.decision.action_rule == "fit" or self.reservation is not None or not self.legal_jobs()
+        free = self.decision.action_rule != "commit"
+        allowed = free or self.reservation is not None or not self.legal_jobs()
         return something_comes and allowed
 
     @property
