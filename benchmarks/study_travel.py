@@ -184,7 +184,10 @@ def together(target: Path, kind: str, order: str) -> Interval:
 
 
 def gains(target: Path, kind: str, order: str) -> FloatArray:
-    """(1 + resamples,) share that all seeds of a kind are lower than an order: as it is, then resampled."""
+    """(1 + resamples,) share that all seeds of a kind are lower than an order: as it is, then resampled.
+
+    Episodes are resampled, together; seeds and which order is the best are as they are.
+    """
     ours, theirs = paired(target, kind, order)
     rows = np.random.default_rng(0).integers(len(ours), size=(RESAMPLES, len(ours)))
     rows = np.vstack([np.arange(len(ours)), rows])
@@ -196,6 +199,19 @@ def percents(shares: FloatArray) -> str:
     """The first of them with the 95 % interval of the others."""
     low, high = np.quantile(shares[1:], (0.025, 0.975))
     return f"{100 * shares[0]:.1f} [{100 * low:.1f}, {100 * high:.1f}] %"
+
+
+def gained(shares: dict[int, FloatArray]) -> str:
+    """What is gained with so many processors, and how much of it more processors cost.
+
+    Args:
+        shares: processors, the fewer first -> `gains`.
+    """
+    small, large = shares.values()
+    words = [f"{percents(share)} with {units:,} processors" for units, share in shares.items()]
+    if np.quantile(small[1:], 0.025) > 0:  # else shares of it mean nothing
+        words.append(f"loses {percents(1.0 - large / small)} of it")
+    return f"gains {', '.join(words)}"
 
 
 def kind_of(name: str) -> str:
@@ -302,10 +318,7 @@ def main() -> None:
             units: gains(study.folder / f"on-{units}.json", kind, best_order(found)[0])
             for units, found in sizes.items()
         }
-        words = [f"{percents(share)} with {units:,} processors" for units, share in shares.items()]
-        if shares[SMALL][0] > 0:
-            words.append(f"loses {percents(1.0 - shares[LARGE] / shares[SMALL])} of it")
-        print(f"{kind} gains {', '.join(words)}")
+        print(f"{kind} {gained(shares)}")
     picture = study.folder / "travel.png"
     write_whole(picture, to_png(draw(traces)))
     print(f"picture: {picture}")

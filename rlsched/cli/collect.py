@@ -204,7 +204,7 @@ def recipe_of_trace(
     """
     from rlsched.offline.recorded import RECORDED
 
-    # A site may let units wait; under the other rule, waiting is always for somebody.
+    # A site may let units wait; under commit, waiting is always for somebody.
     told = ["episode.jobs=null", "steps=1", "decision.action_rule=fit", *overrides]
     simulated, recipe = recipe_given(None, scenario, trace, [RECORDED], noise, told)
     if simulated.episode.max_ticks is not None:

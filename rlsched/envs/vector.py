@@ -55,9 +55,9 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     """N clusters that jobs are scheduled on, each at its own point of its own episode.
 
     Actions: 0..W-1 choose the waiting job in that slot of the window (oldest first), W lets time pass.
-    A job that fits starts; under the `commit` rule one that does not gets a reservation, behind which others
-    may start if they do not delay it. `info["action_mask"]` tells which are legal; an illegal one raises, or
-    the legal one with the lowest number is taken instead and `info["illegal"]` says so.
+    A job that fits starts; under `commit` and `hold` one that does not gets a reservation, behind which
+    others may start if they do not delay it. `info["action_mask"]` tells which are legal; an illegal one
+    raises, or the legal one with the lowest number is taken instead and `info["illegal"]` says so.
 
     Observations: a Dict of the scenario's blocks (see `rlsched.sim.layout`) and `action_mask`; all in [0, 1].
 

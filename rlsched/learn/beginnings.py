@@ -74,11 +74,13 @@ SPARING = Keeping(
     {"requested": 1.0, "share_0": 5.11, "free_0": -5.62, "used_requests": 0.2, "load": 0.2},
     keen=1.0,
 )
-"""Where only what fits is chosen: units are kept free for short jobs to come. A job of a few minutes may take
+"""Where waiting is always legal: units are kept free for short jobs to come. A job of a few minutes may take
 all that is free; the longer it is the more must be left, 8 % by the longest. On many units that is cheap, and
 slowdown is mostly that of short jobs. Less is kept where users ask for more than they use, since short jobs
 cannot be told from others, and where little is submitted. A share weighs less than what is free, so that a
-job of a day that asks for the whole machine starts when that is empty, however much is submitted."""
+job of a day that asks for the whole machine starts when that is empty, however much is submitted; a longer
+one where less is, or when nothing else is to come. That is for times on the usual scale, with all units in
+service."""
 
 
 class Beginning(NamedTuple):
@@ -114,7 +116,8 @@ def begun(network: Network, scenario: Scenario) -> Network:
     """The network with what is best to begin with in a scenario, where that was left out.
 
     Units are kept for a certain job only where it may be committed to: where only what fits is chosen, and
-    the first requests count as exact, nothing would ever be started. There a few are kept for no one yet.
+    the first requests count as exact, nothing would ever be started. Where waiting is always legal a few are
+    kept for no one yet.
     """
     if network.kind not in ("job_scorer", "priority"):
         return network

@@ -31,7 +31,8 @@ class Network(Frozen):
         None,
         description="initial weights from job features straight to the score (job_scorer, priority), learned "
         "further; where the history is observed also from products, as {requested: -1, "
-        "share_0*used_requests: 0.3}; null: short and small jobs first, with a horizon what fills it "
+        "share_0*used_requests: 0.3}; null: short and small jobs first, with other weights where "
+        "the history is observed and units are kept, with a horizon what fills it "
         "(rlsched/learn/beginnings.py)",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
@@ -42,7 +43,8 @@ class Network(Frozen):
         "with a horizon a score of its own); above 0 where keeping processors for short jobs to come pays, "
         "as on overloaded machines; null: -4, with a horizon 1 (priority); where the history is observed and "
         "network.deferring is not given, below the best job by a third of the sharpness (job_scorer) or of "
-        "10 (priority) with action_rule commit, with fit by 0.65 of it or of 1",
+        "10 (priority) with action_rule commit; with fit and hold, where the queue is observed and slowdowns "
+        "or waits are rewarded, too, by 0.65 of it or of 1",
     )
     deferring: dict[str, float] | None = Field(
         None,
@@ -51,8 +53,9 @@ class Network(Frozen):
         "the history, of a priority function always, with a horizon there from none of a job; null: where "
         "the history is observed and network.waiting is not given, with action_rule commit {used_requests: "
         "0.3, requested: 0.1}, of a priority function ten times that, to keep processors where requests were "
-        "exact so far, with fit {requested: 1, share_0: 5.11, free_0: -5.62, used_requests: 0.2, load: 0.2}, "
-        "to keep some free for short jobs to come; else 0 for all where supply or history is observed, else "
+        "exact so far, with fit and hold, where the queue is observed and slowdowns or waits are rewarded, "
+        "{requested: 1, share_0: 5.11, free_0: -5.62, used_requests: 0.2, load: 0.2}, to keep some free for "
+        "short jobs to come; else 0 for all where supply or history is observed, else "
         "there are none",
     )
     attention: int = Field(

@@ -106,7 +106,7 @@ def judge_queue(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
                 o.mask[i, k] = 1
                 legal += 1
                 last = k
-    may_wait = rules.hold or e.reserved >= 0 or legal == 0
+    may_wait = rules.may_wait or e.reserved >= 0 or legal == 0
     if may_wait and (e.num_running > 0 or e.next_arrival < e.num_jobs):
         o.mask[i, rules.window] = 1
         legal += 1

@@ -5,8 +5,8 @@ it, under `horizon` it is planned, under `none` everybody waits for the best job
 agent suspend, an order suspends the running job of the least value per unit-tick for a better one.
 
 Without one the scenario's action rule says it: under `fit` others start before it, which is greedy
-backfilling; under `commit` it gets a reservation that they must not delay. `replay` is the quick way to run
-these to the end; here they are asked, to record or to teach what they do.
+backfilling; under `commit` and `hold` it gets a reservation that they must not delay. `replay` is the quick
+way to run these to the end; here they are asked, to record or to teach what they do.
 """
 
 from __future__ import annotations

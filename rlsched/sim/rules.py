@@ -96,7 +96,7 @@ class Rules(NamedTuple):
 
     window: int  # slots
     commit: bool  # a job that does not fit may be chosen and gets a reservation
-    hold: bool  # waiting is legal where nothing is reserved, too
+    may_wait: bool  # waiting is legal where nothing is reserved, too
     tick_rule: bool  # the no-op advances one tick, not to the next event
     sparse: bool  # rates are earned for the first tick of a transition only
     skip_forced: bool  # no question where one action is legal
@@ -132,7 +132,7 @@ class Rules(NamedTuple):
         return cls(
             window=decision.window,
             commit=decision.action_rule != "fit",
-            hold=decision.action_rule != "commit",
+            may_wait=decision.action_rule != "commit",
             tick_rule=decision.time_rule == "tick",
             sparse=decision.time_rule == "sparse",
             skip_forced=decision.skip_forced,

@@ -98,12 +98,12 @@ def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> 
 def test_seeds_are_held_against_an_order_together_episode_by_episode(
     study: ModuleType, tmp_path: Path
 ) -> None:
-    """Two seeds whose means are 2 and 4 below the order in two episodes: 30 % lower, from 20 to 40."""
+    """Two seeds whose means are 2 and 4 below the order in two episodes, which has 10 and 30 there."""
     played = {
-        "runs/travels-0": (7, 3),
-        "runs/travels-1": (9, 9),
+        "runs/travels-0": (7, 23),
+        "runs/travels-1": (9, 29),
         "runs/linear-easy-0": (1, 1),
-        "sjf": (10, 10),
+        "sjf": (10, 30),
     }
     episodes = [
         {"policy": name, "backfill": "greedy", "metrics": {study.METRIC: value}}
@@ -115,7 +115,13 @@ def test_seeds_are_held_against_an_order_together_episode_by_episode(
     assert (found.mean, found.low, found.high) == (-3, -4, -2)
     shares = study.gains(tmp_path / "told.json", "travels", "sjf:greedy")
     assert len(shares) == 10_001
-    assert study.percents(shares) == "30.0 [20.0, 40.0] %"
+    assert study.percents(shares) == "15.0 [13.3, 20.0] %"  # of means, episode by episode the same ones
+    told = study.gained({256: shares, 2560: shares / 2})
+    assert told == (
+        "gains 15.0 [13.3, 20.0] % with 256 processors, 7.5 [6.7, 10.0] % with 2,560 processors, "
+        "loses 50.0 [50.0, 50.0] % of it"
+    )
+    assert "loses" not in study.gained({256: shares - 0.14, 2560: shares})
 
 
 @of("study_travel")

@@ -16,6 +16,7 @@ from rlsched.learn.beginnings import (
     NOW_PRIOR,
     QUEUE_PRIOR,
     SLOWDOWN_PRIOR,
+    WAITING,
     begun,
 )
 from rlsched.learn.config import make_config
@@ -66,6 +67,7 @@ def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", ["fit", "hold"])
 @pytest.mark.parametrize(
     ("busy", "demand", "requested", "starts"),
     [
@@ -78,10 +80,10 @@ def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
     ],
 )
 def test_units_are_kept_free_for_short_jobs(
-    kind: str, busy: int, demand: int, requested: int, starts: bool
+    kind: str, rule: str, busy: int, demand: int, requested: int, starts: bool
 ) -> None:
-    """Where only what fits is chosen: a job beside one that runs, and one more to come in a week."""
-    chosen, week = scenario.load("lublin-sizes", FIT), 604_800
+    """Where waiting is always legal: a job beside one that runs, and one more to come in a week."""
+    chosen, week = scenario.load("lublin-sizes", [f"decision.action_rule={rule}"]), 604_800
     rows = [(0, week, busy), (0, requested, demand), (week, 60, 1)][0 if busy else 1 :]
     submit, runtime, demands = zip(*rows, strict=True)
     sim = VectorSimulator(chosen, (2048,), 1, len(rows))
@@ -137,6 +139,16 @@ def test_the_order_goes_with_the_scenario(
 ) -> None:
     network = Network.model_validate({"kind": kind})
     assert begun(network, scenario.load(name, settings)).prior == prior
+
+
+@pytest.mark.parametrize("rule", ["fit", "hold"])
+@pytest.mark.parametrize("other", ["observation.blocks=[jobs, history]", "objective.reward={utilization: 1}"])
+def test_units_are_kept_where_it_is_seen_and_pays(rule: str, other: str) -> None:
+    """What is free is seen in the queue, and it is slowdowns and waits that keeping units is good for."""
+    spared = begun(Network(), scenario.load("lublin-sizes", [f"decision.action_rule={rule}"]))
+    assert spared.waiting == -39.0
+    unspared = begun(Network(), scenario.load("lublin-sizes", [f"decision.action_rule={rule}", other]))
+    assert (unspared.prior, unspared.waiting, unspared.deferring) == (QUEUE_PRIOR, WAITING, {})
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -54,7 +54,7 @@ def test_episodes_come_on_clusters_of_all_sizes() -> None:
     assert feed.units == [256]
 
 
-@pytest.mark.parametrize("rule", ["commit", "fit"])
+@pytest.mark.parametrize("rule", ["commit", "fit", "hold"])
 def test_side_by_side_each_is_as_by_itself(rule: str) -> None:
     """Observations, masks and rewards to the last bit, start ticks and metrics."""
     one = mixed(f"decision.action_rule={rule}")
