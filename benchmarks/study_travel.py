@@ -1,13 +1,12 @@
-"""One policy for clusters that it never saw: trained on the Lublin model alone, shown on three traces.
+"""Policies for clusters that they never saw: trained on the Lublin model alone, shown on three traces.
 
-The travelling policy is trained on 128, 256 and 2,048 processors, calm and overloaded, with exact requests
-and with those of users (`lublin-sizes`). Without another decision of training it is shown on lublin_256,
-HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of the queue, greedy and with EASY
-backfilling, priority functions searched for on the same model, and policies trained on each trace's own
-past (`study_hpc`), or on the model that lublin_256 was drawn from. Then on the Lublin model with 256
-processors, and with ten times as many: how much of what it gains over the best order is left, and what a
-priority function gains that was searched for on as many. What a training may take is a number of decisions;
-on two cores about an hour for three seeds, two at a time, each with half of the cores.
+They are trained on 128, 256 and 2,048 processors, calm and overloaded, with exact requests and with those of
+users (`lublin-sizes`): by PPO (`travels`), and priority functions by a search. Without another decision of
+training they are shown on lublin_256, HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of
+the queue, greedy and with EASY backfilling, and policies trained on each trace's own past (`study_hpc`), or
+on the model that lublin_256 was drawn from. Then on the Lublin model with 256 processors, and with ten times
+as many: how much of what they gain over the best order is left. What a training may take is a number of
+decisions; on two cores about two hours for three seeds, two at a time, each with half of the cores.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 
@@ -43,8 +42,9 @@ TRAVELLING = [
 """Few and large iterations: a batch then has some ten episodes of every part of the mixture. Waiting costs
 more than in the scenario: at its price PPO moves on to waits that are over the limits of hoarding."""
 
-RULES = {"greedy": "fit", "easy": "hold"}
-"""What is done with a job that does not fit, as `decision.action_rule`; waiting is legal under both."""
+RULES = ("fit", "hold")
+"""`decision.action_rule`: jobs that do not fit are passed over, or may have a reservation, as under EASY.
+Waiting is legal under both."""
 
 UNITS = {"linear": 0, "small": 8}
 """Hidden units of a priority function."""
@@ -90,7 +90,7 @@ def words(kind: str, scale: float) -> list[str]:
     if kind.startswith("own-"):
         return training(kind.removeprefix("own-"), scale)
     form, rule = SEARCHED[kind]
-    how = ["--set", f"decision.action_rule={RULES[rule]}", "--set", f"network.priority_units={UNITS[form]}"]
+    how = ["--set", f"decision.action_rule={rule}", "--set", f"network.priority_units={UNITS[form]}"]
     return [*SEARCHING, *how, *PRICES, "--steps", str(round(scale * SEARCH_STEPS))]
 
 
@@ -160,7 +160,7 @@ def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
 
 
 def on_size(study: Asked, units: int) -> dict[str, Shown]:
-    """What travels, on the Lublin model with so many processors."""
+    """Everybody on the Lublin model with so many processors, but for policies of a trace."""
     where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}"]
     runs = [study.folder / f"{kind}-{seed}" for kind in EVERYWHERE for seed in range(study.seeds)]
     where += ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]

@@ -50,7 +50,7 @@ def on_a_trace(study: ModuleType, trace: str) -> dict[str, Any]:
         "area:easy": one(study, 30.0),
         "runs/travels-0": one(study, 24.0, (-6.0, -8.0, -4.0)),
         "runs/travels-1": one(study, 27.0, (-3.0, -8.0, 2.0)),
-        "runs/linear-easy-0": one(study, 29.0, (-1.0, -2.0, 1.0)),
+        "runs/linear-hold-0": one(study, 29.0, (-1.0, -2.0, 1.0)),
         f"runs/own-{trace}-0": one(study, 22.0, (-8.0, -9.0, -7.0)),
     }
 
@@ -64,7 +64,7 @@ def test_the_best_order_is_found_and_policies_are_known_by_their_folders(study: 
         "",
         "travels",
         "travels",
-        "linear-easy",
+        "linear-hold",
         "own-HPC2N",
     ]
 
@@ -80,7 +80,7 @@ def test_every_kind_is_trained_where_it_should_be(study: ModuleType) -> None:
         make_config({}, "test", [one for one in given if one not in of_scenario])
         steps = words[words.index("--steps") + 1]
         assert steps == str((study.STEPS if kind == "travels" else study.SEARCH_STEPS) // 2)
-        assert simulated.decision.action_rule == ("fit" if kind.endswith("greedy") else "hold")
+        assert simulated.decision.action_rule == ("fit" if kind.endswith("fit") else "hold")
         assert simulated.cluster.resources[0].units == 2048
         assert {part.units for part in simulated.workload.parts} == {128, 256, 2048}
 
@@ -89,7 +89,7 @@ def test_every_kind_is_trained_where_it_should_be(study: ModuleType) -> None:
 def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> None:
     lines = study.told("HPC2N", on_a_trace(study, "HPC2N")).splitlines()
     names = [line.split()[0] for line in lines[2:8]]
-    assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "linear-easy-0", "own-HPC2N-0"]
+    assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "linear-hold-0", "own-HPC2N-0"]
     assert "-6.00 [-8.00, -4.00]" in lines[4]
     assert [line.split()[-2] for line in lines[8:]] == ["86.14", "59.77"]
 
@@ -102,7 +102,7 @@ def test_seeds_are_held_against_an_order_together_episode_by_episode(
     played = {
         "runs/travels-0": (7, 23),
         "runs/travels-1": (9, 29),
-        "runs/linear-easy-0": (1, 1),
+        "runs/linear-hold-0": (1, 1),
         "sjf": (10, 30),
     }
     episodes = [
@@ -128,7 +128,7 @@ def test_seeds_are_held_against_an_order_together_episode_by_episode(
 def test_every_trace_has_a_panel(study: ModuleType) -> None:
     figure = study.draw({trace: on_a_trace(study, trace) for trace in study.TRACES})
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(study.TRACES)
-    assert {"area:easy (best order)", "travels", "searched, linear, easy", "of its own"} <= labels(figure)
+    assert {"area:easy (best order)", "travels", "searched, linear, hold", "of its own"} <= labels(figure)
     assert to_png(figure).startswith(b"\x89PNG")
 
 
