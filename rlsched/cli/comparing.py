@@ -14,7 +14,7 @@ from rlsched.evaluate.contestants import seen_in_training
 from rlsched.evaluate.results import to_json
 from rlsched.evaluate.session import Session
 from rlsched.files import write_whole
-from rlsched.report.words import sizes
+from rlsched.report.words import sizes, workload_name
 from rlsched.scenario import SwfWorkload
 from rlsched.settings import shown
 
@@ -51,8 +51,6 @@ def compare_and_show(session: Session, racing: Sequence[Contestant], targets: ou
 def show_setting(console: Console, session: Session) -> None:
     """One line on what is run, and what became of the jobs that were read."""
     scenario, episodes = session.scenario, session.episodes
-    workload = scenario.workload
-    source = workload.file.name if isinstance(workload, SwfWorkload) else f"the {workload.kind} model"
     of_each = zip(*(episode.jobs.cluster(session.units).tolist() for episode in episodes), strict=True)
     machine = ", ".join(
         f"{sizes(units)} {resource.name}"
@@ -67,7 +65,7 @@ def show_setting(console: Console, session: Session) -> None:
     )
     how = f", protocol {session.protocol}" if session.protocol else ""
     console.print(
-        f"{source} on {machine}: {many} of {jobs}{drawn}{how}",
+        f"{workload_name(scenario)} on {machine}: {many} of {jobs}{drawn}{how}",
         style="bold",
         markup=False,
     )

@@ -14,27 +14,6 @@ if TYPE_CHECKING:
     from rlsched.evaluate.contestants import Trained
     from rlsched.scenario import Scenario
 
-AGAINST = (
-    "fcfs:greedy",
-    "sjf:greedy",
-    "smallest:greedy",
-    "area:greedy",
-    "xfactor:greedy",
-    "wfp3:greedy",
-    "f1:greedy",
-    "sjf:easy",
-    "area:easy",
-    "f1:easy",
-)
-"""The best orders known (results.md): who does not beat these has not learned anything."""
-
-AGAINST_WITH_HORIZON = tuple(
-    f"{order}:{rule}"
-    for order in ("packing", "sjf", "qos", "hvf", "fcfs", "random")
-    for rule in ("now", "horizon")
-)
-"""The same where there is a horizon."""
-
 
 def evaluate(
     checkpoint: Annotated[
@@ -50,7 +29,7 @@ def evaluate(
             "-a",
             metavar="A,B:RULE",
             help="Queue orders, with a backfilling rule (greedy), or further trained policies. "
-            "Left out: the ten best ones known.",
+            "Left out: those of validation.",
         ),
     ] = None,
     episodes: options.EpisodesOption = None,
@@ -66,7 +45,7 @@ def evaluate(
     json: options.JsonOption = None,
     set_: options.SetOption = None,
 ) -> None:
-    """Hold trained policies against the best known queue orders, on the same episodes.
+    """Compare trained policies with the best known heuristics, on the same episodes.
 
     A policy keeps the decision rules and observations it was trained with; cluster and jobs are those of
     --scenario or --trace or both, or else of the scenario it was trained for. Episodes are never ones it was
@@ -94,7 +73,8 @@ def evaluate(
         rules_of,
         with_reference,
     )
-    from rlsched.evaluate.hoarding import REFERENCES, judged
+    from rlsched.evaluate.hoarding import judged
+    from rlsched.evaluate.references import greedy_sjf, heuristics
     from rlsched.evaluate.session import open_session
 
     named = options.items(against)
@@ -105,18 +85,14 @@ def evaluate(
     trained = {path.rstrip("/") or path: load(path) for path in checkpoint}
     chosen = _scenario(trained, scenario, trace, overrides)
     options.check_overrides(overrides, chosen, protocol)
-    horizon = chosen.decision.horizon is not None
-    rule = "now" if horizon else "greedy"
-    rivals = entries(
-        "--against",
-        named or (AGAINST_WITH_HORIZON if horizon else AGAINST),
-        [rule],
-        rules_of(chosen),
-    )
+    reference = greedy_sjf(chosen)
+    rivals = [Entry(*known) for known in heuristics(chosen)]
+    if named:
+        rivals = entries("--against", named, [reference.backfill], rules_of(chosen))
     session = open_session(chosen, choice)
     rivals = [entry for entry in rivals if entry.policy not in trained]
     if judged(session.scenario):
-        rivals = with_reference(rivals, Entry(*REFERENCES[rule]))
+        rivals = with_reference(rivals, Entry(*reference))
     console = output.people(json)
     for path, policy in trained.items():
         if window is not None and (before := policy.about.get("trained_window")) is not None:

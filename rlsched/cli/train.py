@@ -155,12 +155,12 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     """How a run ended, where it is, and what to do next."""
     from rlsched.report.words import number
 
-    standing, (name, reference) = summary.standing, summary.best_heuristic
+    standing, (heuristic, reference) = summary.standing, summary.best_heuristic
     console.print(f"stopped: {summary.reason}; {standing.steps:,} decisions in {standing.seconds:.0f} s")
     kept = "best policy" if summary.plays else "newest policy, which is kept"
     before = "" if summary.before is None else f", before training {summary.before:.4g}"
     console.print(
-        f"{kept}: {summary.metric} {standing.best_metric:.4g} in validation (best order, {name}: "
+        f"{kept}: {summary.metric} {standing.best_metric:.4g} in validation (best heuristic, {heuristic}: "
         f"{reference:.4g}{before})"
     )
     for name, limit in summary.limits.items():
@@ -269,10 +269,13 @@ def settings_of_run(
 
 def summary_values(summary: Summary) -> dict[str, Any]:
     """The summary as plain values."""
-    standing = summary.standing
+    from rlsched.report.words import described
+
+    standing, (heuristic, reference) = summary.standing, summary.best_heuristic
     hoarding = standing.best_excess if standing.best_hoarding is None else standing.best_hoarding
     return {
         "schema": 1,
+        "scenario": described(summary.scenario),
         "folder": str(summary.folder),
         "reason": summary.reason,
         "steps": standing.steps,
@@ -287,5 +290,5 @@ def summary_values(summary: Summary) -> dict[str, Any]:
             for name, limit in summary.limits.items()
         },
         "unmoved": list(summary.unmoved),
-        "best_heuristic": {"policy": summary.best_heuristic[0], "value": summary.best_heuristic[1]},
+        "best_heuristic": {"policy": heuristic.policy, "backfill": heuristic.backfill, "value": reference},
     }

@@ -8,7 +8,8 @@ from rlsched.cli.bar import Bar
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
 from rlsched.learn.selection import Validation, limited_name
-from rlsched.report.words import number
+from rlsched.report.words import described, number
+from rlsched.scenario import Scenario
 
 
 class RichDisplay(Bar):
@@ -23,19 +24,20 @@ class RichDisplay(Bar):
         self.config = config
         self.limits: Mapping[str, float] = {}
 
-    def prepare(self) -> None:
-        """All settings are good; Ray and RLlib are about to start."""
+    def prepare(self, scenario: Scenario) -> None:
+        """Say what is simulated; Ray and RLlib are about to start."""
+        self.console.print(f"{self.config.algo} on {described(scenario)}", style="bold", markup=False)
         self.progress.start()
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
         self.limits = validation.scenario.objective.limits
-        name, value = validation.best_heuristic
+        heuristic, value = validation.best_heuristic
         best = "the best policy so far" if self.config.plays else "the newest policy"
         so_far = best if standing.iteration else "the policy before training"
         self.console.print(
             f"{len(validation.episodes)} validation episodes; {self.config.validation.metric}: "
-            f"best order {name} {value:.4g}"
+            f"best heuristic {heuristic} {value:.4g}"
             + (f", {so_far} {standing.best_metric:.4g}" if standing.best_metric is not None else "")
         )
         if standing.iteration:
@@ -67,7 +69,7 @@ class RichDisplay(Bar):
             )
             self.console.print(
                 f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
-                f"{row['validation_relative']:.3f} of the best order's{paid}{pushed}{kept}"
+                f"{row['validation_relative']:.3f} of each episode's best heuristic{paid}{pushed}{kept}"
             )
 
     def stopping(self) -> None:

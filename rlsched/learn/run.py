@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.evaluate.statistics import Contender
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
@@ -37,8 +38,8 @@ Reason = Literal["steps", "minutes", "no improvement", "interrupted", "paused"]
 class Display(Protocol):
     """Shows how a run is doing."""
 
-    def prepare(self) -> None:
-        """All settings are good; Ray and RLlib are about to start."""
+    def prepare(self, scenario: Scenario) -> None:
+        """All settings are good, this is what is simulated; Ray and RLlib are about to start."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
@@ -55,22 +56,24 @@ class Summary:
     """How a run ended.
 
     Attributes:
+        scenario: that was simulated.
         folder: of the run.
         reason: why it did.
         standing: how far it was.
         metric: by which policies are compared.
-        best_heuristic: name and metric of the best order.
+        best_heuristic: the best heuristic in validation, and its metric.
         before: the metric before training; None where nobody wrote it down.
         plays: the kept policy is the best, else the newest.
         limits: cost -> its limit.
         unmoved: costs with a limit whose multiplier has never moved, where there are multipliers.
     """
 
+    scenario: Scenario
     folder: Path
     reason: Reason
     standing: Standing
     metric: str
-    best_heuristic: tuple[str, float]
+    best_heuristic: tuple[Contender, float]
     before: float | None
     plays: bool
     limits: dict[str, float]
@@ -104,7 +107,7 @@ def train(
     for name in ("ray", "ray.rllib"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
     planned = plan(scenario, config, folder, resume=resume)
-    display.prepare()
+    display.prepare(planned.scenario)
     with session_for(planned.config, address), interrupts(display.stopping) as interrupted:
         if planned.config.engine == "rllib":
             check_resources(bundles(planned.config), str(folder.path), "the training")
@@ -121,6 +124,7 @@ def train(
         finally:
             run.stop()
     return Summary(
+        planned.scenario,
         folder.path,
         reason,
         run.standing,

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate import references
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
+from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics
@@ -22,9 +24,6 @@ from rlsched.sim.simulator import Playable, effective_prices
 
 MARGIN = 0.95
 """Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
-
-HORIZON_REFERENCES = ("fcfs", "sjf", "qos", "hvf", "packing")
-"""Orders that a policy with a horizon is held against, under both placements."""
 
 LEAST = 0.01
 """Share of the mean reference that is added to both sides of a ratio."""
@@ -37,7 +36,7 @@ class Score:
     Attributes:
         excess: largest of span, wait and unfinished jobs over greedy sjf's, and of costs over the objective's
             limits, as a share of the limit; 0 within all limits.
-        value: the metric as a share of the best order's, negated where higher is better.
+        value: the metric as a share of the best heuristic's, negated where higher is better.
     """
 
     excess: float = inf
@@ -53,9 +52,8 @@ class Validation:
         units: (resource,) units of the cluster.
         episodes: jobs and power of each.
         metric: that is to be best.
-        heuristics: order -> metric -> mean, on the same episodes; with a horizon `order:placement`, else
-            under greedy backfilling.
-        best: (episode,) the metric under the best of these orders in each episode.
+        heuristics: heuristic -> metric -> mean, on the same episodes.
+        best: (episode,) the metric under the best of these heuristics in each episode.
         sjf: metric -> (episode,) under greedy sjf, which hoarding is held against.
         parts: (episode,) which part of a mixture it is of.
     """
@@ -64,7 +62,7 @@ class Validation:
     units: Sequence[int]
     episodes: Sequence[Playable]
     metric: str
-    heuristics: Mapping[str, Mapping[str, float]]
+    heuristics: Mapping[Contender, Mapping[str, float]]
     best: FloatArray
     sjf: Mapping[str, FloatArray]
     parts: IntArray
@@ -78,14 +76,14 @@ class Validation:
         metric: str,
         parts: IntArray | None = None,
     ) -> Validation:
-        """Run the heuristics that policies are held against; without `parts` all episodes are of one.
+        """Run the heuristics that policies are compared with; without `parts` all episodes are of one.
 
         Raises:
             BadInputError: the metric is not one of those that are measured.
         """
         reached = {
-            name: measured(scenario, units, played)
-            for name, played in _references(scenario, units, episodes).items()
+            known: measured(scenario, units, played_by(known, scenario, units, episodes))
+            for known in references.heuristics(scenario)
         }
         heuristics = {name: _means(values) for name, values in reached.items()}
         known = next(iter(heuristics.values()))
@@ -101,20 +99,20 @@ class Validation:
             metric,
             heuristics,
             best.reduce([values[metric] for values in reached.values()]),
-            reached["sjf" if scenario.decision.horizon is None else "sjf:now"],
+            reached[references.greedy_sjf(scenario)],
             np.zeros(len(episodes), np.int64) if parts is None else parts,
         )
 
     @property
-    def best_heuristic(self) -> tuple[str, float]:
-        """The heuristic with the best metric, and its value."""
+    def best_heuristic(self) -> tuple[Contender, float]:
+        """The heuristic with the best mean of the metric, and that."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
         name = min(self.heuristics, key=lambda name: sign * self.heuristics[name][self.metric])
         return name, self.heuristics[name][self.metric]
 
     def facts(self) -> dict[str, Any]:
         """For the record: metric, number of episodes, of each part, and what heuristics reached there."""
-        heuristics = {name: dict(values) for name, values in self.heuristics.items()}
+        heuristics = {":".join(known): dict(values) for known, values in self.heuristics.items()}
         parts = np.bincount(self.parts).tolist()
         return {
             "metric": self.metric,
@@ -197,7 +195,7 @@ def limited_name(cost: str) -> str:
 
 def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
     """Metric -> (episode,) under greedy sjf, which hoarding is held against; with a horizon under `now`."""
-    return measured(scenario, units, _by_order(scenario, units, episodes, "sjf", "now"))
+    return measured(scenario, units, played_by(references.greedy_sjf(scenario), scenario, units, episodes))
 
 
 def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
@@ -215,27 +213,14 @@ def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played])
     return {name: np.array([result[name] for result in results]) for name in results[0]}
 
 
-def _references(
-    scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
-) -> dict[str, list[Played]]:
-    """What policies are held against: sjf and the baseline, or with a horizon the common orders."""
-    if scenario.decision.horizon is None:
-        names = dict.fromkeys(("sjf", *scenario.objective.baseline))
-        return {name: _by_order(scenario, units, episodes, name, "now") for name in names}
-    return {
-        f"{name}:{rule}": _by_order(scenario, units, episodes, name, rule)
-        for name in HORIZON_REFERENCES
-        for rule in ("now", "horizon")
-    }
-
-
-def _by_order(
-    scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable], name: str, placement: str
+def played_by(
+    heuristic: Contender, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
 ) -> list[Played]:
-    """Episodes under an order: greedy, or with a horizon under a placement."""
+    """Episodes under a heuristic, one of `references.heuristics`."""
+    order, rule = heuristic
     if scenario.decision.horizon is None:
-        return [Played.of_starts(e.jobs, replay(e.jobs, units, name, "greedy")) for e in episodes]
-    return play_order(scenario, units, episodes, name, placement, range(len(episodes)))
+        return [Played.of_starts(e.jobs, replay(e.jobs, units, order, rule)) for e in episodes]
+    return play_order(scenario, units, episodes, order, rule, range(len(episodes)))
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:

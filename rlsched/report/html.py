@@ -66,8 +66,7 @@ def write_report(
         pictures["comparison.png"] = ("All policies, by metric", to_png(picture))
     colours = {str(Path(who.policy)): colour for who, colour in learned_colours(result.summary).items()}
     for k, curves in enumerate(learning, start=1):
-        caption = f"Learning curve: {curves.metric.replace('_', ' ')}"
-        pictures[f"learning-{k}.png"] = (caption, to_png(draw_learning(curves, colours)))
+        pictures[f"learning-{k}.png"] = (curves.caption, to_png(draw_learning(curves, colours)))
     for k, gantt in enumerate(gantts, start=1):
         pictures[f"gantt-{k}.png"] = (f"Schedules: {gantt.title}", to_png(draw_gantt(gantt)))
     for k, timeline in enumerate(timelines, start=1):

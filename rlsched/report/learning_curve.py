@@ -81,6 +81,16 @@ class LearningCurves:
     curves: Sequence[Curve]
     heuristics: Mapping[str, float]
 
+    @property
+    def caption(self) -> str:
+        """What it shows, with the best heuristic as the training named it."""
+        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
+        shown = f"Learning curve: {self.metric.replace('_', ' ')}"
+        if not self.heuristics:
+            return shown
+        name, value = min(self.heuristics.items(), key=lambda item: sign * item[1])
+        return f"{shown}; best heuristic in validation: {name} {value:.4g}"
+
 
 def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = None) -> Figure:
     """Decisions against the metric: training as a line, validation as points, heuristics as grey lines.

@@ -10,6 +10,7 @@ from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.statistics import SummaryRow
+from rlsched.scenario import Scenario, SwfWorkload
 
 
 class TimeUnit(NamedTuple):
@@ -30,6 +31,26 @@ def time_unit(longest_s: float) -> TimeUnit:
 def sizes(units: Iterable[int]) -> str:
     """Each size once: 128 or 256 or 2,048."""
     return " or ".join(f"{each:,}" for each in sorted(set(units)))
+
+
+def workload_name(scenario: Scenario) -> str:
+    """Where jobs come from: a file, or a model."""
+    workload = scenario.workload
+    return workload.file.name if isinstance(workload, SwfWorkload) else f"the {workload.kind} model"
+
+
+def described(scenario: Scenario) -> str:
+    """A scenario in one line: its name, workload, cluster and episodes; units of the cluster are known."""
+    machine = ", ".join(
+        f"{sizes(unit or 0 for unit in units)} {resource.name}"
+        for units, resource in zip(scenario.sizes, scenario.cluster.resources, strict=True)
+    )
+    episode = scenario.episode
+    length = f"{episode.jobs:,} jobs" if episode.jobs else "the whole workload"
+    if episode.max_ticks is not None:
+        length = f"{episode.max_ticks:,} ticks of {scenario.cluster.tick_s:,} s"
+    source = workload_name(scenario)
+    return f"scenario {scenario.name}: jobs of {source} on {machine}, episodes of {length}"
 
 
 def number(value: float) -> str:

@@ -40,7 +40,7 @@ OTHERS_S = 60.0
 class Silent:
     """Shows nothing: the sweep shows how its trials are doing."""
 
-    def prepare(self) -> None:
+    def prepare(self, scenario: Scenario) -> None:
         """All settings are good."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:

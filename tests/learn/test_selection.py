@@ -12,6 +12,8 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.play import play
+from rlsched.evaluate.references import HEURISTICS, HEURISTICS_WITH_HORIZON
+from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import JobTable
 from rlsched.learn.config import make_config
 from rlsched.learn.plan import validation_of, whole
@@ -22,6 +24,7 @@ from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
 from tests.policies import Forgetful
 
+GREEDY_SJF = Contender("sjf", "greedy")
 HEURISTIC = {
     "bounded_slowdown": 10.0,
     "schedule_span": 2.0,
@@ -34,7 +37,7 @@ REFERENCE = {"relative": 1.0, "hoarding": 0.0, **HEURISTIC}
 
 def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validation:
     area = {**HEURISTIC, "bounded_slowdown": 9.0, "utilization": 0.4}
-    heuristics = {"sjf": HEURISTIC, "area": area}
+    heuristics = {GREEDY_SJF: HEURISTIC, Contender("area", "easy"): area}
     return Validation(scenario, [256], [], metric, heuristics, np.array([9.0]), {}, np.array([0]))
 
 
@@ -106,12 +109,12 @@ def test_a_queue_that_is_always_empty_allows_seconds() -> None:
 def test_more_is_better_where_it_is(small: Scenario) -> None:
     chosen = validation(small, "utilization")
     assert chosen.score({**REFERENCE, "relative": 1.2}) < chosen.score({**REFERENCE, "relative": 1.1})
-    assert chosen.best_heuristic == ("sjf", 0.5)
-    assert validation(small).best_heuristic == ("area", 9.0)
+    assert chosen.best_heuristic == (GREEDY_SJF, 0.5)
+    assert validation(small).best_heuristic == (("area", "easy"), 9.0)
 
 
-def greedy(jobs: JobTable, name: str, units: list[int]) -> dict[str, float]:
-    return job_metrics(Played.of_starts(jobs, replay(jobs, units, name, "greedy")), units)
+def replayed(jobs: JobTable, heuristic: Contender, units: list[int]) -> dict[str, float]:
+    return job_metrics(Played.of_starts(jobs, replay(jobs, units, *heuristic)), units)
 
 
 class First(Forgetful):
@@ -125,17 +128,19 @@ def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None
     feed, rng = EpisodeFeed(small), np.random.default_rng(0)
     episodes = [feed.training(rng) for _ in range(3)]
     chosen = Validation.of(small, feed.units, episodes, "bounded_slowdown")
-    assert list(chosen.heuristics) == ["sjf", "area", "smallest"]
-    for name, means in chosen.heuristics.items():
-        each = [greedy(one.jobs, name, feed.units) for one in episodes]
+    assert tuple(chosen.heuristics) == HEURISTICS
+    assert {rule for _, rule in HEURISTICS} == {"greedy", "easy", "conservative"}
+    for heuristic, means in chosen.heuristics.items():
+        each = [replayed(one.jobs, heuristic, feed.units) for one in episodes]
         for metric in HEURISTIC:
             assert means[metric] == pytest.approx(np.mean([one[metric] for one in each]))
     first = chosen.run(First())
     assert first == chosen.run(First())
     assert first["completion_ratio"] == 1.0
     assert chosen.score({**first, "hoarding": 0.0}) == Score(0.0, first["relative"])
-    wait = max(first["wait"] / chosen.heuristics["sjf"]["wait"] / (WAIT_LIMIT * MARGIN) - 1, 0.0)
-    span = first["schedule_span"] / chosen.heuristics["sjf"]["schedule_span"] / (SPAN_LIMIT * MARGIN) - 1
+    sjf = chosen.heuristics[GREEDY_SJF]
+    wait = max(first["wait"] / sjf["wait"] / (WAIT_LIMIT * MARGIN) - 1, 0.0)
+    span = first["schedule_span"] / sjf["schedule_span"] / (SPAN_LIMIT * MARGIN) - 1
     assert first["hoarding"] == pytest.approx(max(wait, span, 0.0))
 
 
@@ -152,17 +157,16 @@ class Always(Forgetful):
 
 @pytest.mark.parametrize("metric", ["bounded_slowdown", "utilization", "wait"])
 def test_the_share_is_taken_in_every_episode(small: Scenario, metric: str) -> None:
-    """Of the order that is best there, whatever is best on the whole."""
+    """Of the heuristic that is best there, whatever is best on the whole."""
     feed, rng = EpisodeFeed(small), np.random.default_rng(1)
     episodes = [feed.training(rng) for _ in range(4)]
     chosen = Validation.of(small, feed.units, episodes, metric)
     policy = Always(Layout.of(small.observation, small.decision, 1), "requested")
     played = play(small, feed.units, episodes, policy)
     shares = []
-    names = ("sjf", "area", "smallest")
     best = []
     for episode in episodes:
-        each = [greedy(episode.jobs, name, feed.units)[metric] for name in names]
+        each = [replayed(episode.jobs, known, feed.units)[metric] for known in HEURISTICS]
         best.append(max(each) if metric == "utilization" else min(each))
     least = 0.01 * np.mean(best)
     for one, reference in zip(played, best, strict=True):
@@ -190,7 +194,8 @@ def test_with_a_horizon_hoarding_is_held_against_sjf_that_starts_what_fits() -> 
     rng = np.random.default_rng(0)
     found = Validation.of(chosen, feed.units, [feed.training(rng) for _ in range(3)], "bounded_slowdown")
     means = {name: each.mean() for name, each in found.sjf.items()}
-    assert means == pytest.approx(found.heuristics["sjf:now"])
+    assert tuple(found.heuristics) == HEURISTICS_WITH_HORIZON
+    assert means == pytest.approx(found.heuristics[Contender("sjf", "now")])
     assert beyond(found.sjf, found.sjf, found.parts) == 0
     pushed = {**found.sjf, "wait": 2 * WAIT_LIMIT * np.maximum(found.sjf["wait"], 1.0)}
     assert beyond(pushed, found.sjf, found.parts) > 0.9
@@ -201,7 +206,7 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
     limited = scenario.load("green-10", ["objective.costs={delayed_jobs: 100, energy: 0, suspension: null}"])
     heuristics = {
         name: {**HEURISTIC, "limited.delayed_jobs": 50.0, "limited.energy": energy}
-        for name, energy in (("sjf:now", 40.0), ("qos:now", 80.0))
+        for name, energy in ((Contender("sjf", "now"), 40.0), (Contender("qos", "now"), 80.0))
     }
     chosen = Validation(limited, [10], [], "job_value_ratio", heuristics, np.array([0.5]), {}, np.array([0]))
 

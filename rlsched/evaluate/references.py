@@ -1,0 +1,34 @@
+"""The heuristics that learned policies are compared with, in validation and in evaluation alike."""
+
+from __future__ import annotations
+
+from rlsched.evaluate.statistics import Contender
+from rlsched.scenario import Scenario
+
+HEURISTICS = tuple(
+    Contender(order, rule)
+    for rule, orders in (
+        ("greedy", ("fcfs", "sjf", "smallest", "area", "xfactor", "wfp3", "f1")),
+        ("easy", ("sjf", "area", "f1")),
+        ("conservative", ("sjf", "area", "f1")),
+    )
+    for order in orders
+)
+"""The best heuristics known without a horizon (results.md), under every kind of backfilling."""
+
+HEURISTICS_WITH_HORIZON = tuple(
+    Contender(order, rule)
+    for order in ("packing", "sjf", "qos", "hvf", "fcfs", "random")
+    for rule in ("now", "horizon")
+)
+"""Priority rules under both placements."""
+
+
+def heuristics(scenario: Scenario) -> tuple[Contender, ...]:
+    """The heuristics that policies of a scenario are compared with."""
+    return HEURISTICS if scenario.decision.horizon is None else HEURISTICS_WITH_HORIZON
+
+
+def greedy_sjf(scenario: Scenario) -> Contender:
+    """The heuristic that hoarding is measured against; one of `heuristics`."""
+    return Contender("sjf", "greedy" if scenario.decision.horizon is None else "now")
