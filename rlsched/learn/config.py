@@ -332,6 +332,8 @@ def read_config(
 ) -> tuple[Scenario, TrainConfig]:
     """Read a training file: TrainConfig's keys, and `scenario`: a name, a file or a mapping.
 
+    A file without `scenario` trains on that of its `dataset`; without either it is refused.
+
     Args:
         path: of the file.
         overrides: `--set` assignments.
@@ -340,7 +342,8 @@ def read_config(
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    return parse_config(read_yaml(read_text(path), str(path)) | dict(beside or {}), str(path), overrides)
+    values = read_yaml(read_text(path), str(path)) | dict(beside or {})
+    return parse_config(values, str(path), overrides)
 
 
 def parse_config(
@@ -351,7 +354,7 @@ def parse_config(
     Raises:
         BadInputError: a key or a value is wrong.
     """
-    usual: str | dict[str, Any] = "lublin-256"
+    usual: dict[str, Any] | None = None
     if "scenario" not in values and isinstance(values.get("dataset"), str):
         usual = read_manifest(Path(values["dataset"])).scenario.model_dump(mode="json")
     return parse_beside(values, where, TrainConfig, overrides, usual)

@@ -1,6 +1,7 @@
 """The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
-    scenario.yaml train.yaml versions.json   what the run is, to run it again
+    train.yaml                               what the run is, scenario included, to run it again
+    scenario.yaml versions.json              the scenario by itself; versions of the packages
     inputs.json                              checksums of the dataset, trace and power series that it uses
     validation.json                          metric of the validation, and the heuristics' figures
     metrics.csv tensorboard/                 one row per iteration
@@ -28,11 +29,13 @@ from pydantic import Field
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
-from rlsched.learn.config import TrainConfig, make_config
-from rlsched.scenario import Scenario, parse
+from rlsched.learn.config import TrainConfig, parse_config
+from rlsched.scenario import Scenario
+from rlsched.scenario.beside import beside_yaml
 from rlsched.settings import Frozen, as_json, as_yaml, read_text, read_yaml
 from rlsched.versions import versions
 
+SCENARIO, TRAIN = "scenario.yaml", "train.yaml"
 KEPT_CHECKPOINTS = 2
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
 
@@ -85,7 +88,7 @@ class RunFolder:
         Raises:
             BadInputError: there is one already.
         """
-        if (self.path / "train.yaml").exists():
+        if (self.path / TRAIN).exists():
             raise BadInputError(
                 str(self.path), "holds a run already", "add --resume, or name another --out folder"
             )
@@ -105,8 +108,7 @@ class RunFolder:
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             save_inputs(self.path, inputs)
-            write_whole(self.path / "scenario.yaml", as_yaml(scenario))
-            write_whole(self.path / "train.yaml", as_yaml(config))
+            self._write_settings(scenario, config)
             write_whole(self.path / "versions.json", as_json(versions(PACKAGES)))
         except OSError as error:
             raise BadInputError(
@@ -136,13 +138,14 @@ class RunFolder:
         Raises:
             BadInputError: there is none.
         """
-        scenario, train = self.path / "scenario.yaml", self.path / "train.yaml"
+        train = self.path / TRAIN
         if not train.exists():
             raise BadInputError(str(self.path), "holds no run", "leave out --resume to begin one")
-        return (
-            parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
-            make_config(read_yaml(read_text(train), str(train)), str(train)),
-        )
+        values = read_yaml(read_text(train), str(train))
+        if "scenario" not in values:  # older versions wrote it into its own file alone
+            scenario = self.path / SCENARIO
+            values["scenario"] = read_yaml(read_text(scenario), str(scenario))
+        return parse_config(values, str(train))
 
     def save(self, standing: Standing, write: Callable[[Path], None]) -> Path:
         """Write a checkpoint and let go of old ones.
@@ -211,8 +214,11 @@ class RunFolder:
     def go_on(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
         """Keep the settings of a run that goes on, longer than it was to, or with files that have moved."""
         save_inputs(self.path, inputs)
-        write_whole(self.path / "scenario.yaml", as_yaml(scenario))
-        write_whole(self.path / "train.yaml", as_yaml(config))
+        self._write_settings(scenario, config)
+
+    def _write_settings(self, scenario: Scenario, config: TrainConfig) -> None:
+        write_whole(self.path / SCENARIO, as_yaml(scenario))
+        write_whole(self.path / TRAIN, beside_yaml(scenario, config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; one of another version may bring columns that those before have not."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel
 
 from rlsched.errors import BadInputError
@@ -65,9 +66,17 @@ def parse_beside(
     simulated = values.pop("scenario", usual)
     if simulated is None:
         validate(model, values, where, own)  # a misspelt key is the cause where this one is missing
-        raise BadInputError(f"{where}: scenario", "is missing", "give a name, a file or a mapping")
+        raise BadInputError(
+            f"{where}: scenario", "is missing", "name one: 'scenario: NAME or FILE.yaml', or a mapping"
+        )
     if isinstance(simulated, Mapping):
         scenario = parse(simulated, f"{where}: scenario", for_scenario)
     else:
         scenario = load(simulated, for_scenario)
     return scenario, validate(model, values, where, own)
+
+
+def beside_yaml(scenario: Scenario, settings: BaseModel) -> bytes:
+    """The two as one file, which `read_beside` reads again."""
+    values = {"scenario": scenario.model_dump(mode="json"), **settings.model_dump(mode="json")}
+    return yaml.safe_dump(values, sort_keys=False, encoding="utf-8")

@@ -101,7 +101,8 @@ def test_files(tmp_path: Path) -> None:
     path.write_text("scenario: {workload: {kind: lublin}, episode: {jobs: 3}}\n")
     assert read_config(path)[0].episode.jobs == 3
     path.write_text("steps: 5\n")
-    assert read_config(path)[0].name == "lublin-256"
+    with pytest.raises(BadInputError, match=r"train\.yaml: scenario: is missing; name one"):
+        read_config(path)
 
     for text, line in (
         ("stepz: 5", f"{path}: stepz: unknown key; did you mean 'steps'? use one of algo,"),

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from rlsched.cli.main import main
+from rlsched.cli.train import settings_given
 from rlsched.errors import BadInputError
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import KEPT_CHECKPOINTS, RunFolder, Standing
@@ -35,6 +38,26 @@ def test_settings_are_written_and_read_again(folder: RunFolder, small: Scenario,
     assert folder.read() == (small, tiny)
     versions = json.loads((folder.path / "versions.json").read_text())
     assert {"rlsched", "ray", "torch", "python"} <= versions.keys()
+
+
+def test_the_training_file_of_a_run_trains_the_same_problem(
+    folder: RunFolder, small: Scenario, tiny: TrainConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.create(small, tiny, {})
+    path = folder.path / "train.yaml"
+    assert settings_given(path, None, None, []) == (small, tiny)
+    longer, _ = settings_given(path, None, None, ["episode.jobs=99"])
+    assert longer.episode.jobs == 99
+
+    values = yaml.safe_load(path.read_text())
+    del values["scenario"]  # as older versions wrote it
+    path.write_text(yaml.safe_dump(values))
+    assert folder.read() == (small, tiny)
+    assert main(["train", str(path), "--out", str(folder.path / "other")]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {path}: scenario: is missing; name one: 'scenario: NAME or FILE.yaml', or a mapping\n"
+    )
+    assert not (folder.path / "other").exists()
 
 
 def test_a_run_is_never_written_over(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
