@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.learn.critic import Critic
 from rlsched.learn.gae import advantages
 from rlsched.learn.networks import JobScorer, build_policy
+from rlsched.learn.sampling import TrainingVectorEnv
 from rlsched.learn.sections import Network
 from rlsched.scenario import load
 from rlsched.sim.layout import job_features
@@ -40,9 +40,9 @@ class Batch:
     score: Array  # (env, step, weight) gradients of the log-probability of what was done
 
 
-def collect(envs: SchedulingVectorEnv, policy: JobScorer, observed: Array, steps: int) -> tuple[Batch, Array]:
+def collect(envs: TrainingVectorEnv, policy: JobScorer, observed: Array, steps: int) -> tuple[Batch, Array]:
     """Play so many steps; also returns what is observed after them."""
-    size, n = envs.layout.size, envs.num_envs
+    size, n = envs.simulator.layout.size, envs.num_envs
     rows, rewards, ended, counts, hours, score = [], [], [], [], [], []
     fresh = np.zeros(n, np.bool_)
     for _ in range(steps):
@@ -128,8 +128,10 @@ def main() -> None:
     parser.add_argument("--gamma", type=float, default=0.95, help="per hour")
     chosen = parser.parse_args()
     torch.manual_seed(0)
-    envs = SchedulingVectorEnv(load(chosen.scenario, chosen.set), 64, flat=True, on_illegal="raise")
-    policy = build_policy(envs.layout, Network())
+    scenario = load(chosen.scenario, chosen.set).model_dump(mode="json")
+    envs = TrainingVectorEnv({"scenario": scenario, "num_envs": 64, "reward_scale": 1.0, "stream": (0, 0)})
+    layout = envs.simulator.layout  # with the privileged blocks, for the critic
+    policy = build_policy(layout, Network())
     assert isinstance(policy, JobScorer)
     observed, _ = envs.reset(seed=1)
     assert isinstance(observed, np.ndarray)
@@ -137,7 +139,7 @@ def main() -> None:
     for steps in (600, chosen.steps // 2, chosen.steps, chosen.steps):  # the first: away from empty clusters
         batch, observed = collect(envs, policy, observed, steps)
         batches.append(batch)
-    critic = Critic(envs.layout, Network().critic_hidden)
+    critic = Critic(layout, Network().critic_hidden)
     fit(critic, batches[1], chosen.gamma)
     halves = [(batch, values_of(critic, batch)) for batch in batches[2:]]
     found: dict[str, list[Array]] = {}
@@ -153,7 +155,7 @@ def main() -> None:
                     returns = advantage + values[:, :-1][batch.counts]
                     print(f"variance of returns explained: {1 - advantage.var() / returns.var():.3f}")
     noise = np.abs(found["1 per decision"][0] - found["1 per decision"][1]).mean() / 2**0.5 + 1e-12
-    names = job_features(envs.layout.num_resources)
+    names = job_features(layout.num_resources)
     shown = [names.index(name) for name in ("fits", "requested", "wait")]
     print(f"{'lambda':<18}{'cosine':>8}   push on fits, requested, wait; either half, in units of noise")
     for name, (one, two) in found.items():

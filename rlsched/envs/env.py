@@ -20,6 +20,7 @@ class SchedulingEnv(gym.Env[Any, int]):
     Args:
         scenario: a Scenario, as plain values, or the name or file of one.
         flat: observations as one vector with the mask behind it.
+        privileged: `info["privileged"]` holds what lies ahead, see `SchedulingVectorEnv`.
         render_mode: None, "ansi" or "rgb_array".
         on_illegal: "replace" or "raise", see `SchedulingVectorEnv`.
         feed: where episodes come from; opened from the scenario where left out.
@@ -38,12 +39,19 @@ class SchedulingEnv(gym.Env[Any, int]):
         scenario: Scenario | Mapping[str, Any] | str = "lublin-256",
         *,
         flat: bool = False,
+        privileged: bool = False,
         render_mode: str | None = None,
         on_illegal: Literal["replace", "raise"] = "replace",
         feed: EpisodeFeed | None = None,
     ) -> None:
         self._vector = SchedulingVectorEnv(
-            scenario, 1, flat=flat, render_mode=render_mode, on_illegal=on_illegal, feed=feed
+            scenario,
+            1,
+            flat=flat,
+            privileged=privileged,
+            render_mode=render_mode,
+            on_illegal=on_illegal,
+            feed=feed,
         )
         self.render_mode = render_mode
         self.scenario = self._vector.scenario

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.render import draw, to_text
 from rlsched.jobs import IntArray
-from rlsched.scenario import Scenario, given
-from rlsched.sim.layout import Layout
+from rlsched.scenario import PRIVILEGED, Scenario, given
+from rlsched.sim.layout import Layout, public_columns
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import NEVER
@@ -60,6 +60,8 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     raises, or the legal one with the lowest number is taken instead and `info["illegal"]` says so.
 
     Observations: a Dict of the scenario's blocks (see `rlsched.sim.layout`) and `action_mask`; all in [0, 1].
+    Blocks that show what lies ahead (`outlook`, `coming`) are no observations: with `privileged=True` they
+    are in `info["privileged"]`, by name, for the critic of a trainer.
 
     Rewards: the scenario's weighted terms over the ticks of the transition, times the episode's scale.
     `info["reward_terms"]` holds every term by name, `info["elapsed"]` the ticks.
@@ -72,6 +74,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         scenario: a Scenario, as plain values, or the name or file of one.
         num_envs: number of clusters.
         flat: observations as one vector with the mask behind it.
+        privileged: `info["privileged"]` holds the privileged blocks that the scenario names.
         render_mode: None, "ansi" or "rgb_array" (of the first cluster).
         on_illegal: "replace" forgives agents that know no masks, "raise" finds the fault of one that does.
         feed: where episodes come from; opened from the scenario where left out.
@@ -92,21 +95,31 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         num_envs: int = 1,
         *,
         flat: bool = False,
+        privileged: bool = False,
         render_mode: str | None = None,
         on_illegal: Literal["replace", "raise"] = "replace",
         feed: EpisodeFeed | None = None,
     ) -> None:
-        self.scenario = given(scenario)
-        self.feed = EpisodeFeed(self.scenario) if feed is None else feed
+        whole = given(scenario)
+        self.scenario = whole.public
+        self.feed = EpisodeFeed(whole) if feed is None else feed
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.on_illegal = on_illegal
         named = self.scenario.observation.blocks
         self.shows_image = "image" in named and not flat
         self.simulator = VectorSimulator(
-            self.scenario, self.feed.units, num_envs, self.feed.max_jobs, draw_images=self.shows_image
+            whole if privileged else self.scenario,
+            self.feed.units,
+            num_envs,
+            self.feed.max_jobs,
+            draw_images=self.shows_image,
         )
-        self.layout = self.simulator.layout
+        self.layout = Layout.of(self.scenario.observation, self.scenario.decision, len(self.feed.units))
+        self._privileged: tuple[str, ...] | None = None
+        if privileged:
+            self._privileged = tuple(name for name in whole.observation.blocks if name in PRIVILEGED)
+        self._public = public_columns(self.simulator.layout)
         self.flat = flat
         image = self.simulator.images.shape[1:] if self.shows_image else None
         self.single_observation_space = observation_space(self.layout, flat, named, image)
@@ -195,10 +208,11 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     def _observe(self) -> Arrays:
         sim = self.simulator
         if self.flat:
-            return np.concatenate([sim.obs, sim.mask, self._clock[:, None]], axis=1, dtype=np.float32)
+            vector = sim.obs[:, self._public] if self._privileged else sim.obs
+            return np.concatenate([vector, sim.mask, self._clock[:, None]], axis=1, dtype=np.float32)
         named = self.scenario.observation.blocks
         blocks: dict[str, NDArray[Any]] = {
-            name: self.layout.view(sim.obs, name).copy() for name in named if name != "image"
+            name: sim.layout.view(sim.obs, name).copy() for name in named if name != "image"
         }
         if self.shows_image:
             blocks["image"] = sim.images.copy()
@@ -218,6 +232,9 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
                 "reward_terms": terms,
                 "costs": costs,
             }
+        if self._privileged is not None:
+            layout, vectors = self.simulator.layout, self.simulator.obs
+            info["privileged"] = {name: layout.view(vectors, name).copy() for name in self._privileged}
         if ended.any():
             metrics = np.full(self.num_envs, None, dtype=object)
             for k in np.flatnonzero(ended):

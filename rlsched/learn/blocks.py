@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlsched.sim.layout import PRIVILEGED, Block, Layout, history_features
+from rlsched.scenario import PRIVILEGED
+from rlsched.sim.layout import Block, Layout, history_features
 
 ILLEGAL = torch.finfo(torch.float32).min
 

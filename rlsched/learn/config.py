@@ -130,6 +130,11 @@ class TrainConfig(Frozen):
         return not alone and not (self.algo == "rare" and self.dataset is not None)
 
     @property
+    def has_privileged_critic(self) -> bool:
+        """Whether a critic learns from play alone, and so may see the privileged blocks."""
+        return self.engine == "rllib" and self.dataset is None
+
+    @property
     def read_first(self) -> int:
         """Decisions of a dataset that are read before anything is played."""
         return self.launchpad.rows if self.algo == "launchpad" else 0

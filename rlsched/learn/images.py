@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.blocks import Blocks, EncodedPolicy, Recall, as_seen, masked
-from rlsched.sim.layout import PRIVILEGED, Layout
+from rlsched.scenario import PRIVILEGED
+from rlsched.sim.layout import Layout
 
 Size = Literal["small", "medium", "large"]
 

@@ -37,7 +37,7 @@ class Demonstration:
     """What a teacher did.
 
     Attributes:
-        obs: (decision, size) observation vectors.
+        obs: (decision, size) public observation vectors.
         mask: (decision, action) 1 where legal.
         action: (decision,) chosen.
     """
@@ -53,8 +53,8 @@ def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) ->
     Raises:
         BadInputError: the teacher is unknown, or cannot play this scenario.
     """
-    sim = VectorSimulator(feed.scenario, feed.units, ENVS, feed.max_jobs)
-    choose, begin = _teacher(feed.scenario, warm.teacher, sim)
+    sim = VectorSimulator(feed.scenario.public, feed.units, ENVS, feed.max_jobs)
+    choose, begin = _teacher(sim.scenario, warm.teacher, sim)
     for env in range(ENVS):
         _load(sim, feed, rng, env, begin)
     obs, mask, actions = [], [], []
@@ -79,7 +79,8 @@ def check_teacher(feed: EpisodeFeed, warm: WarmStart) -> None:
     Raises:
         BadInputError: it is unknown, or cannot play this scenario.
     """
-    _teacher(feed.scenario, warm.teacher, VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs))
+    sim = VectorSimulator(feed.scenario.public, feed.units, 1, feed.max_jobs)
+    _teacher(sim.scenario, warm.teacher, sim)
 
 
 def _load(

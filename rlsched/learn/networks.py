@@ -30,7 +30,7 @@ from rlsched.learn.images import ImagePolicy
 from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, other_features, state_blocks, state_features
 from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
-from rlsched.sim.layout import PRIVILEGED, Layout, history_features
+from rlsched.sim.layout import Layout, history_features
 
 NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
@@ -313,10 +313,6 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
 def _of_state(layout: Layout, network: Network) -> nn.Module:
     """The policy network that knows nothing but the state."""
     seen = [block.name for block in layout.blocks]
-    if PRIVILEGED.issuperset(seen):
-        raise BadInputError(
-            "observation.blocks", f"value {seen}: only a critic may see it", "add other blocks"
-        )
     meant = {"deferring": ("job_scorer", "priority"), "attention": ("job_scorer",)}
     for setting, kinds in meant.items():
         if network.kind not in kinds and getattr(network, setting) not in (None, 0):

@@ -105,7 +105,7 @@ def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainCo
         BadInputError: the scenario or its workload cannot be used.
     """
     config = in_place(config.settled(scenario))
-    feed = EpisodeFeed(rooted(scenario))
+    feed = EpisodeFeed(rooted(scenario if config.has_privileged_critic else scenario.public))
     if config.network.kind == "cnn":
         drawn = config.network.model_copy(update={"units": tuple(feed.units)})
         config = config.model_copy(update={"network": drawn})

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,11 @@ DAMAGED = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorErr
 class TrainedPolicy:
     """A policy network with what it was trained on.
 
+    It never sees what lies ahead: a network that was trained beside the privileged blocks of an observation
+    is made one for the public observation, with the same weights.
+
     Attributes:
-        scenario: decision rules and observations it knows, and what it was trained for.
+        scenario: decision rules and the public observation it knows, and what it was trained for.
         network: how it is built.
         net: the network, (vector, mask) -> masked logits.
         num_resources: resource types it was trained on.
@@ -57,6 +61,16 @@ class TrainedPolicy:
     num_resources: int
     about: dict[str, Any]
     sample: bool = False
+
+    def __post_init__(self) -> None:
+        public = self.scenario.public
+        if public is self.scenario:
+            return
+        object.__setattr__(self, "scenario", public)
+        with torch.random.fork_rng(devices=[]):  # first weights that are drawn, and replaced
+            net = build_policy(self.layout, self.network)
+        net.load_state_dict(self.net.state_dict(), assign=True)
+        object.__setattr__(self, "net", net.train(self.net.training))
 
     @property
     def layout(self) -> Layout:
@@ -177,12 +191,27 @@ class TrainedPolicy:
 
         Raises:
             TypeError: it remembers.
+            ValueError: these are other observations than it knows.
         """
+        self.check_width(obs)
         if self.remembers:
             raise TypeError("what a policy with a memory does depends on what it has seen: ask a player")
         with one_thread():
             found: Tensor = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
         return found
+
+    def check_width(self, obs: NDArray[np.float32]) -> None:
+        """Refuse observations of another layout, whose blocks it would take for others.
+
+        Raises:
+            ValueError: they are not as wide as its own.
+        """
+        if obs.shape[1] != self._width:
+            raise ValueError(f"observations of {obs.shape[1]} numbers for a policy that sees {self._width}")
+
+    @cached_property
+    def _width(self) -> int:
+        return self.layout.size
 
     def actions(self, logits: Tensor) -> IntArray:
         """(batch,) that it takes by masked logits (batch, actions)."""
@@ -269,6 +298,7 @@ class Player:
         """(batch, actions) the same masked logits, before anything is chosen."""
         if self.recurrent is None or self.memory is None:
             return self.policy.logits(obs, mask)
+        self.policy.check_width(obs)
         rows = torch.from_numpy(envs.astype(np.int64))
         before = Remembered(*(part[rows] for part in self.memory))
         with one_thread():
@@ -355,7 +385,8 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
     folder = find_policy(path)
     try:
         settings = json.loads((folder / SETTINGS).read_text("utf-8"))
-        scenario = parse(settings["scenario"], str(folder / SETTINGS))
+        # Older versions wrote the privileged blocks, too, which a policy has no weights for.
+        scenario = parse(settings["scenario"], str(folder / SETTINGS)).public
         network = validate(Network, settings["network"], str(folder / SETTINGS))
         resources = int(settings["num_resources"])
         layout = Layout.of(scenario.observation, scenario.decision, resources)

@@ -48,7 +48,7 @@ class RllibEngine:
         described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
         try:
-            layout = Layout.of(scenario.observation, scenario.decision, num_resources)
+            layout = Layout.of(scenario.observation.public, scenario.decision, num_resources)
             self.net = build_policy(layout, config.network).eval()
             self.net.load_state_dict(self.learned())
             if config.warm_start is not None and iteration == 0:
@@ -118,7 +118,7 @@ class RllibEngine:
     def policy(self) -> TrainedPolicy:
         """The average of what was learned."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
-        return TrainedPolicy(self.scenario, self.config.network, self.net, self.num_resources, about)
+        return TrainedPolicy(self.scenario.public, self.config.network, self.net, self.num_resources, about)
 
     def save(self, folder: Path) -> None:
         """Write RLlib's state; the average is in the policy beside it."""

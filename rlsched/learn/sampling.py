@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
-from rlsched.envs.vector import Arrays, SchedulingVectorEnv
+from rlsched.envs.vector import Arrays, SchedulingVectorEnv, observation_space
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
@@ -31,11 +32,17 @@ class TrainingVectorEnv(SchedulingVectorEnv):
 
     RLlib seeds neighbouring runners with neighbouring numbers, and Gymnasium neighbouring environments; both
     at once would have most episodes drawn twice.
+
+    The flat observation holds the privileged blocks, too, which policies do not look at and critics may.
     """
 
     def __init__(self, context: Any) -> None:
         scenario = Scenario.model_validate(context["scenario"])
-        super().__init__(scenario, int(context.get("num_envs", 1)), flat=True, on_illegal="raise")
+        envs = int(context.get("num_envs", 1))
+        super().__init__(scenario, envs, flat=True, privileged=True, on_illegal="raise")
+        self._privileged = None  # not in info, but in the observation
+        self.single_observation_space = observation_space(self.simulator.layout, flat=True)
+        self.observation_space = batch_space(self.single_observation_space, envs)
         self.reward_scale = float(context["reward_scale"])
         scales: Mapping[str, float] = context.get("cost_scales", {})
         self.terms = [TERMS.index(name) for name in scales]

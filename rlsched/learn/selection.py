@@ -81,6 +81,7 @@ class Validation:
         Raises:
             BadInputError: the metric is not one of those that are measured.
         """
+        scenario = scenario.public
         reached = {
             known: measured(scenario, units, played_by(known, scenario, units, episodes))
             for known in references.heuristics(scenario)

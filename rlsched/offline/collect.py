@@ -83,7 +83,7 @@ def collect(
     begin: Callable[[int], None] = lambda rows: None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Manifest:
-    """Record a dataset, or the rest of one.
+    """Record a dataset, or the rest of one; the privileged blocks of an observation are not recorded.
 
     Args:
         scenario: what is simulated.
@@ -100,7 +100,7 @@ def collect(
     """
     if not resume:
         folder.check_free()
-    scenario, recipe = rooted(scenario), recipe.rooted()
+    scenario, recipe = rooted(scenario.public), recipe.rooted()
     feed = EpisodeFeed(scenario)
     check_behaviors("--policy", recipe.behaviors, feed, load)
     inputs = inputs_of(scenario, recipe, load)

@@ -3,9 +3,6 @@
 The state around the jobs, the mean and the extremes of the jobs that wait, the job that was chosen and which
 other action was, each normalised; and random functions of all of these together [Rahimi and Recht 2007], so
 that what an action is worth may depend on the state.
-
-Jobs to come are left out: they tell what will be earned, whoever decides, and half of the random functions
-would be of them and say so much less of what was decided; it cost policies their order.
 """
 
 from __future__ import annotations
@@ -59,9 +56,8 @@ class Features:
         self._jobs = layout.block("jobs")
         self._window = layout.window
         self._context = np.ones(layout.size, dtype=bool)
-        for block in (self._jobs, layout.block("coming")):
-            if block is not None:
-                self._context[block.offset : block.offset + block.size] = False
+        if self._jobs is not None:
+            self._context[self._jobs.offset : self._jobs.offset + self._jobs.size] = False
         self._others = layout.num_actions - (layout.window if self._jobs is not None else 0)
         plain = self._plain(obs, actions)
         self._mean = plain.mean(axis=0)

@@ -11,7 +11,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.offline.card import CARD, card
-from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest
+from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest, check_public
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.shards import ENDING, rows_of, shard_name
 from rlsched.scenario import Scenario, parse
@@ -114,7 +114,7 @@ class DatasetFolder:
         """What is collected here.
 
         Raises:
-            BadInputError: nothing is.
+            BadInputError: nothing is, or it shows what lies ahead.
         """
         scenario, recipe = self.path / SCENARIO, self.path / RECIPE
         if not recipe.exists():
@@ -124,8 +124,10 @@ class DatasetFolder:
                 "holds a dataset that was not collected" if made else "holds no dataset to go on with",
                 "make it anew of longer ones" if made else "leave out --resume to begin one",
             )
+        simulated = parse(read_yaml(read_text(scenario), str(scenario)), str(scenario))
+        check_public(simulated, str(self.path), "collect it anew into another --out")
         return (
-            parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
+            simulated,
             validate(Recipe, read_yaml(read_text(recipe), str(recipe)), str(recipe)),
         )
 

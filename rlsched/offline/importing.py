@@ -16,13 +16,14 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.offline.building import NewDataset
 from rlsched.offline.collect import SHARD_ROWS
-from rlsched.offline.columns import Names, Shape, table
+from rlsched.offline.columns import VECTORS, Names, Shape, table
 from rlsched.offline.foreign import Columns, Foreign, completed
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeEntry, episode_name, shape_of
 from rlsched.offline.rewrite import SAME
 from rlsched.offline.rows import BrokenError, Rows
-from rlsched.scenario import Scenario
+from rlsched.scenario import PRIVILEGED, Scenario
+from rlsched.sim.layout import Layout, public_columns
 
 UNNAMED = "imported"
 """Who decided, where nobody says."""
@@ -35,10 +36,12 @@ class Imported:
     Attributes:
         manifest: of the dataset.
         left_out: last decisions of episodes that were cut, after which nobody knows what was seen.
+        cut: privileged blocks that observations held and the dataset does not.
     """
 
     manifest: Manifest
     left_out: int
+    cut: tuple[str, ...]
 
 
 def import_dataset(
@@ -66,11 +69,12 @@ def import_dataset(
         BadInputError: something is wrong with a row, or missing.
         OSError: the disk is full or gone.
     """
-    feed = EpisodeFeed(scenario)
-    check_own(own, feed.scenario, origin)
+    feed = EpisodeFeed(scenario.public)
+    check_own(None if own is None else own.public, feed.scenario, origin)
     shape = shape_of(feed.scenario, len(feed.units))
+    older = Layout.of(scenario.observation, scenario.decision, len(feed.units))
     with closing(NewDataset(folder)) as dataset:
-        writing = _Writing(dataset, shape)
+        writing = _Writing(dataset, shape, older)
         for episode in episodes:
             writing.add(episode, behavior or episode.behavior or UNNAMED)
             progress(len(episode.rows))
@@ -79,7 +83,7 @@ def import_dataset(
             raise BadInputError(origin, "no decision of it can be used", "record longer episodes")
         manifest = dataset.finish(feed.scenario, shape, origin, chances=writing.chances)
         dataset.keep()
-    return Imported(manifest, writing.left_out)
+    return Imported(manifest, writing.left_out, writing.cut)
 
 
 def check_own(own: Scenario | None, scenario: Scenario, origin: str) -> None:
@@ -106,10 +110,17 @@ class _Writing:
         count: of them so far.
         chances: all of them say how likely their choices were.
         left_out: rows.
+        cut: privileged blocks that were.
+
+    Args:
+        dataset: that is written.
+        shape: of its columns.
+        older: what older versions recorded: the same, perhaps with privileged blocks.
     """
 
-    def __init__(self, dataset: NewDataset, shape: Shape) -> None:
-        self._dataset, self._shape = dataset, shape
+    def __init__(self, dataset: NewDataset, shape: Shape, older: Layout) -> None:
+        self._dataset, self._shape, self._older = dataset, shape, older
+        self.cut: tuple[str, ...] = ()
         self._group_rows = max(1, ROW_GROUP_BYTES // shape.row_bytes)
         self._checked = Rows(shape, known=set(), seen=set())
         self._waiting: list[pa.Table] = []
@@ -120,7 +131,7 @@ class _Writing:
 
     def add(self, episode: Foreign, behavior: str) -> None:
         """One more."""
-        columns = completed(episode, self._shape)
+        columns = self._completed(episode)
         rows = 0 if columns is None else len(columns["t"])
         self.left_out += len(episode.rows) - rows
         if columns is None:
@@ -141,6 +152,18 @@ class _Writing:
         self._rows += rows
         if self._rows >= SHARD_ROWS:
             self.end_shard()
+
+    def _completed(self, episode: Foreign) -> Columns | None:
+        """The columns of an episode, without the privileged blocks that it may hold."""
+        own, older = self._shape, self._older
+        width, beside = np.shape(episode.columns["obs"])[1], own.actions + 1
+        if width in (own.size, own.size + beside) or width not in (older.size, older.size + beside):
+            return completed(episode, own)
+        found = completed(episode, own.model_copy(update={"size": older.size}))
+        if found is not None:
+            self.cut = tuple(block.name for block in older.blocks if block.name in PRIVILEGED)
+            found |= {name: found[name][:, public_columns(older)] for name in VECTORS}
+        return found
 
     def end_shard(self) -> None:
         """Write what waits, to the end of a shard."""

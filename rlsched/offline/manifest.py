@@ -15,11 +15,13 @@ from rlsched.offline.columns import Shape
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.record import EpisodeEntry
 from rlsched.offline.shards import Shard
-from rlsched.scenario import Scenario
+from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.settings import Frozen
 
 MANIFEST = "dataset.json"
 RECIPE = "recipe.yaml"
+IMPORT = "rlsched dataset import {folder} --out NEW"
+"""Makes a dataset without privileged blocks of one that has them."""
 
 
 class Spread(Frozen):
@@ -139,6 +141,28 @@ class Manifest(Frozen):
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of the dataset in a folder.
+
+    Raises:
+        BadInputError: there is none, it is unfinished or damaged, or it shows what lies ahead.
+    """
+    manifest = read_any_manifest(folder)
+    check_public(manifest.scenario, str(folder), f"copy the rest: {IMPORT.format(folder=folder)}")
+    return manifest
+
+
+def check_public(scenario: Scenario, where: str, remedy: str) -> None:
+    """Refuse decisions that were recorded with privileged blocks, as older versions did.
+
+    Raises:
+        BadInputError: the scenario of the dataset has some.
+    """
+    blocks = [block for block in scenario.observation.blocks if block in PRIVILEGED]
+    if blocks:
+        raise BadInputError(where, f"shows what lies ahead ({', '.join(blocks)}): an older version", remedy)
+
+
+def read_any_manifest(folder: Path) -> Manifest:
+    """The same, also of a dataset that shows what lies ahead.
 
     Raises:
         BadInputError: there is none, it is unfinished, or damaged.

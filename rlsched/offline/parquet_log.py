@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.offline.foreign import ENDS, KNOWN, LISTS, NEEDED, Columns, Foreign
-from rlsched.offline.manifest import MANIFEST, read_manifest
+from rlsched.offline.manifest import MANIFEST, read_any_manifest
 from rlsched.offline.shards import ENDING, WORDS, first_line, open_shard
 
 ROWS_AT_ONCE = 8192
@@ -43,7 +43,7 @@ class ParquetEpisodes:
         if not self._paths:
             raise BadInputError(str(source), f"holds no {ENDING} file", "name a file, or a folder of files")
         folder = self._paths[0].parent
-        self.scenario = read_manifest(folder).scenario if (folder / MANIFEST).is_file() else None
+        self.scenario = read_any_manifest(folder).scenario if (folder / MANIFEST).is_file() else None
         self._named = {name: named.get(name, name) for name in KNOWN}
         self.rows = 0
         for path in self._paths:

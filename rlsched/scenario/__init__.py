@@ -44,6 +44,7 @@ __all__ = [
     "ENERGY_TERMS",
     "EVENT_TERMS",
     "OBJECTIVE_PRESETS",
+    "PRIVILEGED",
     "Admission",
     "Battery",
     "Cluster",
@@ -83,6 +84,9 @@ ObservationBlock = Literal[
     "jobs", "event_horizon", "queue", "history", "outlook", "coming", "image", "profile", "supply"
 ]
 Admission = Literal["fcfs", "sjf", "qos", "hvf"]
+
+PRIVILEGED: frozenset[ObservationBlock] = frozenset({"outlook", "coming"})
+"""Blocks that show what lies ahead: true runtimes and jobs to come. Only critics see them, in training."""
 
 
 class Resource(Frozen):
@@ -191,7 +195,15 @@ class Observation(Frozen):
     def _no_repeats(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(blocks)) != len(blocks):
             raise SettingError("", f"value {list(blocks)} names a block twice", "name each once")
+        if PRIVILEGED.issuperset(blocks):
+            raise SettingError("", f"value {list(blocks)} shows a policy nothing", "add 'jobs' or 'queue'")
         return blocks
+
+    @property
+    def public(self) -> Observation:
+        """The same without the privileged blocks: what a policy sees."""
+        seen = tuple(block for block in self.blocks if block not in PRIVILEGED)
+        return self if seen == self.blocks else self.model_copy(update={"blocks": seen})
 
 
 class Episode(Frozen):
@@ -289,6 +301,12 @@ class Scenario(Frozen):
                     "which could never be planned",
                     f"set at least {longest}, or shorter jobs",
                 )
+
+    @property
+    def public(self) -> Scenario:
+        """The same without the privileged blocks of the observation: what a policy sees."""
+        seen = self.observation.public
+        return self if seen is self.observation else self.model_copy(update={"observation": seen})
 
     @property
     def sizes(self) -> tuple[tuple[int | None, ...], ...]:

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.scenario import Decision, Observation
+from rlsched.scenario import PRIVILEGED, Decision, Observation
 
 GREEN_WITHIN = (0, 6, 24)
 """Ticks that a start is put off at most, of the `green` columns of the `jobs` block."""
@@ -98,7 +98,10 @@ def history_features() -> tuple[str, ...]:
 
 
 def outlook_features() -> tuple[str, ...]:
-    """Entries of the `outlook` block: what no scheduler can know and only a critic may use in training."""
+    """Entries of the `outlook` block: what no scheduler can know and only a critic may use in training.
+
+    It is privileged, as `coming` is: see `rlsched.scenario.PRIVILEGED`.
+    """
     return (
         "to_arrive",  # share of the episode's jobs that have not arrived
         "work_to_arrive",  # their true work per unit, log-scaled time
@@ -138,10 +141,6 @@ SUPPLY = ("renewable", "carbon")
 renewable: wind and sun as a share of the full draw, at most 1, with the errors that the forecast of the units
 that are on has (`power.forecast_error`). carbon: what the grid emits, kg/kWh, at most 1.
 """
-
-
-PRIVILEGED = frozenset({"outlook", "coming"})
-"""Blocks that only a critic may see."""
 
 
 @dataclass(frozen=True)
@@ -239,3 +238,13 @@ class Layout:
             raise KeyError(name)
         part = vectors[..., block.offset : block.offset + block.size]
         return part.reshape(*vectors.shape[:-1], *block.shape)
+
+
+def public_columns(layout: Layout) -> NDArray[np.int64]:
+    """Columns of the observation vector that belong to no privileged block, in order."""
+    parts = [
+        np.arange(block.offset, block.offset + block.size, dtype=np.int64)
+        for block in layout.blocks
+        if block.name not in PRIVILEGED
+    ]
+    return np.concatenate(parts)

@@ -15,12 +15,17 @@ from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.jobs import JobTable
-from rlsched.scenario import ObservationBlock, Scenario, names
+from rlsched.scenario import PRIVILEGED, ObservationBlock, Scenario, names
 from tests.envs.examples import changed, legal
 
 OF_HORIZONS = {"image", "profile", "coming", "supply"}
 BLOCKS = tuple(name for name in get_args(ObservationBlock) if name not in OF_HORIZONS)
-COMBINATIONS = [chosen for size in range(1, 5) for chosen in combinations(BLOCKS, size)]
+COMBINATIONS = [
+    chosen
+    for size in range(1, 5)
+    for chosen in combinations(BLOCKS, size)
+    if not PRIVILEGED.issuperset(chosen)
+]
 
 
 # names
@@ -50,7 +55,7 @@ def test_make_takes_another_scenario(trace: Scenario) -> None:
     env = gymnasium.make("rlsched/lublin-256", scenario=trace, flat=True)
     obs, info = env.reset(seed=1)
     assert env.observation_space.contains(obs)
-    assert env.unwrapped.scenario is trace
+    assert env.unwrapped.scenario == trace.public
     assert info == {}
 
 
@@ -80,7 +85,8 @@ def test_gymnasium_finds_nothing_to_complain_about(small: Scenario, flat: bool) 
 def test_observations_stay_in_their_spaces(small: Scenario, blocks: tuple[str, ...]) -> None:
     """2,000 random steps each, over several episodes; flat and in blocks."""
     settings = changed(small, f"observation.blocks={list(blocks)}")
-    envs, flat = SchedulingVectorEnv(settings, 8), SchedulingVectorEnv(settings, 8, flat=True)
+    public = [name for name in blocks if name not in PRIVILEGED]
+    envs, flat = (SchedulingVectorEnv(settings, 8, flat=flat, privileged=True) for flat in (False, True))
     obs, info = envs.reset(seed=5)
     vector, _ = flat.reset(seed=5)
     rng, ends = np.random.default_rng(0), 0
@@ -89,11 +95,13 @@ def test_observations_stay_in_their_spaces(small: Scenario, blocks: tuple[str, .
         clock = np.where(fresh, 0, clock + info["elapsed"])
         assert envs.observation_space.contains(obs)
         assert flat.observation_space.contains(vector)
-        assert set(obs) == {*blocks, "action_mask"}
+        assert set(obs) == {*public, "action_mask"}
+        assert set(info["privileged"]) == set(blocks) - set(public)
+        assert all(((ahead >= 0) & (ahead <= 1)).all() for ahead in info["privileged"].values())
         assert (obs["action_mask"] == info["action_mask"]).all()
         assert info["action_mask"].any(axis=1).all()
         assert np.isfinite(vector).all()
-        parts = [obs[name].reshape(8, -1) for name in blocks]
+        parts = [obs[name].reshape(8, -1) for name in public]
         expected = np.concatenate([*parts, obs["action_mask"], clock[:, None]], axis=1)
         assert np.array_equal(vector, expected.astype(np.float32))
         actions = legal(info["action_mask"], rng)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import ray
 
 from rlsched import scenario
 from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.session import ray_session
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.recipe import Recipe, parse_behaviors
@@ -42,8 +40,8 @@ def tiny() -> TrainConfig:
 
 @pytest.fixture(scope="session")
 def short() -> Scenario:
-    """Episodes of 100 ticks."""
-    return scenario.load("green-10", ["episode.max_ticks=100"])
+    """Episodes of 100 ticks, without the privileged block, as datasets of it are."""
+    return scenario.load("green-10", ["episode.max_ticks=100"]).public
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +51,6 @@ def shown(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
     what = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=4000)
     collect(short, what, DatasetFolder(folder), nobody)
     return folder
-
-
-@pytest.fixture(scope="module")
-def kept_ray() -> Iterator[None]:
-    """One Ray for all runs of a module: each would take seconds to start its own."""
-    with ray_session(None):
-        yield
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_units_are_kept_free_for_short_jobs(
     kind: str, rule: str, busy: int, demand: int, requested: int, starts: bool
 ) -> None:
     """Where waiting is always legal: a job beside one that runs, and one more to come in a week."""
-    chosen, week = scenario.load("lublin-sizes", [f"decision.action_rule={rule}"]), 604_800
+    chosen, week = scenario.load("lublin-sizes", [f"decision.action_rule={rule}"]).public, 604_800
     rows = [(0, week, busy), (0, requested, demand), (week, 60, 1)][0 if busy else 1 :]
     submit, runtime, demands = zip(*rows, strict=True)
     sim = VectorSimulator(chosen, (2048,), 1, len(rows))

@@ -18,8 +18,8 @@ from rlsched.files import checksum
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
 from rlsched.learn.sections import Network
-from rlsched.scenario import Scenario
-from rlsched.sim.layout import Layout
+from rlsched.scenario import PRIVILEGED, Scenario
+from rlsched.sim.layout import Layout, public_columns
 
 from .states import met
 
@@ -36,17 +36,41 @@ def test_it_decides_the_same_after_a_round_trip(small: Scenario, tmp_path: Path,
     policy = policy_of(small, kind)
     policy.save(tmp_path / "p")
     again = load_policy(tmp_path / "p")
-    assert (again.scenario, again.network, again.num_resources) == (small, policy.network, 1)
+    assert (again.scenario, again.network, again.num_resources) == (small.public, policy.network, 1)
     assert again.about == {"algo": "ppo", "seed": 0}
-    obs, mask = (part.numpy() for part in met(small))
+    obs, mask = (part.numpy() for part in met(small.public))
     assert (again.act(obs, mask.astype(np.int8)) == policy.act(obs, mask.astype(np.int8))).all()
     assert sorted(path.name for path in (tmp_path / "p").iterdir()) == ["policy.json", "weights.safetensors"]
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
 
 
+@pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
+def test_trained_beside_privileged_blocks_it_decides_the_same_without(
+    small: Scenario, tmp_path: Path, kind: str
+) -> None:
+    """Older versions wrote artefacts with these blocks in their scenario, too; they load as others do."""
+    assert PRIVILEGED & set(small.observation.blocks)
+    whole = Layout.of(small.observation, small.decision, 1)
+    network = Network(kind=kind, hidden=(16,))
+    net = build_policy(whole, network)
+    policy = TrainedPolicy(small, network, net, 1, {})
+    assert (policy.scenario, policy.layout.size) == (small.public, len(public_columns(whole)))
+    policy.save(tmp_path / "p")
+    text = (tmp_path / "p" / "policy.json").read_text()
+    settings = json.loads(text) | {"scenario": small.model_dump(mode="json")}
+    (tmp_path / "p" / "policy.json").write_text(json.dumps(settings))
+    obs, mask = met(small)
+    expected = net(obs, mask)
+    for one in (policy, load_policy(tmp_path / "p")):
+        assert one.scenario == small.public
+        seen = obs[:, public_columns(whole)]
+        assert torch.equal(one.logits(seen.numpy(), mask.numpy().astype(np.int8)), expected)
+    assert policy.fingerprint == load_policy(tmp_path / "p").fingerprint
+
+
 def test_it_decides_legally_greedily_and_by_draw(small: Scenario, tmp_path: Path) -> None:
     policy_of(small).save(tmp_path / "p")
-    obs, mask = (part.numpy() for part in met(small))
+    obs, mask = (part.numpy() for part in met(small.public))
     mask = mask.astype(np.int8)
     greedy, drawing = load_policy(tmp_path / "p"), load_policy(tmp_path / "p", sample=True)
     threads = torch.get_num_threads()
@@ -62,7 +86,7 @@ def test_it_decides_legally_greedily_and_by_draw(small: Scenario, tmp_path: Path
 def test_draws_follow_the_distribution(small: Scenario) -> None:
     policy = policy_of(small, "mlp")
     drawing = TrainedPolicy(small, policy.network, policy.net, 1, {}, sample=True)
-    obs, mask = met(small, envs=1, steps=1)
+    obs, mask = met(small.public, envs=1, steps=1)
     expected = torch.softmax(policy.net(obs, mask), 1)[0].detach().numpy()
     torch.manual_seed(1)
     many = drawing.act(np.repeat(obs.numpy(), 20_000, 0), np.repeat(mask.numpy(), 20_000, 0).astype(np.int8))
@@ -74,7 +98,7 @@ def test_draws_follow_the_distribution(small: Scenario) -> None:
 def test_it_is_found_in_runs_and_checkpoints(small: Scenario, tmp_path: Path, inside: str) -> None:
     policy_of(small).save(tmp_path / "r" / inside if inside else tmp_path / "r")
     assert find_policy(tmp_path / "r") == tmp_path / "r" / inside
-    assert load_policy(tmp_path / "r").scenario == small
+    assert load_policy(tmp_path / "r").scenario == small.public
 
 
 def edited(**changes: object) -> Callable[[Path], None]:

@@ -41,7 +41,7 @@ SETTINGS = (
 
 
 def engine(*more: str, iteration: int = 0) -> ReinforceEngine:
-    feed = EpisodeFeed(scenario.load("lublin-256", CLUSTER))
+    feed = EpisodeFeed(scenario.load("lublin-256", CLUSTER).public)
     return ReinforceEngine(make_config({}, "test", [*SETTINGS, *more]), feed, iteration)
 
 

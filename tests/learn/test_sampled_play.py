@@ -39,7 +39,7 @@ def play_drawing(policy: TrainedPolicy, simulated: Scenario, steps: int) -> Coun
     while counting.steps < steps:
         episodes = [feed.evaluation(index + k, seed=0) for k in range(128)]
         index += 128
-        played = play(simulated, feed.units, episodes, counting, batch=128)
+        played = play(simulated.public, feed.units, episodes, counting, batch=128)
         assert all((one.start >= one.jobs.submit).all() for one in played)
     return counting
 

@@ -43,7 +43,7 @@ def engine(
     *settings: str, simulated: Scenario | None = None, iteration: int = 0, feed: EpisodeFeed | None = None
 ) -> SearchEngine:
     simulated = scenario.load("green-10", SHORT) if simulated is None else simulated
-    feed = EpisodeFeed(simulated) if feed is None else feed
+    feed = EpisodeFeed(simulated.public) if feed is None else feed
     return SearchEngine(make_config({}, "test", [*TINY, *settings]), feed, iteration)
 
 
@@ -98,7 +98,7 @@ def test_returns_are_those_of_each_candidate_alone(settings: tuple[str, ...], hi
     for one, found in zip(values, returns, strict=True):
         search.net.set_flat(one)
         counting = Counting(search.policy())
-        alone = [play(simulated, search.feed.units, [episode], counting)[0] for episode in episodes]
+        alone = [play(search.scenario, search.feed.units, [episode], counting)[0] for episode in episodes]
         assert found == pytest.approx(np.mean([played.totals["finished_value"] for played in alone]))
         decisions += counting.decisions
     assert steps == decisions
@@ -115,7 +115,7 @@ def test_returns_are_sums_of_scaled_rewards(hidden: int) -> None:
         search.net.set_flat(one)
         total = 0.0
         for episode in episodes:
-            sim = VectorSimulator(simulated, search.feed.units, 1, len(episode.jobs))
+            sim = VectorSimulator(search.scenario, search.feed.units, 1, len(episode.jobs))
             sim.load(0, episode.jobs, episode.scale)
             while not sim.terminated[0]:
                 sim.step(search.policy().act(sim.obs, sim.mask))
@@ -183,7 +183,7 @@ def test_candidates_pay_for_waits_and_spans_as_validation_sees_them() -> None:
     paid = np.zeros(8)
     for k, one in enumerate(values):
         search.net.set_flat(one)
-        played = play(simulated, judge.units, episodes, search.policy())
+        played = play(judge.scenario, judge.units, episodes, search.policy())
         own = measured(simulated, judge.units, played)
         for part in range(12):
             here = parts == part
@@ -205,7 +205,7 @@ def test_who_is_cut_off_pays_nothing() -> None:
 
 
 def test_other_seeds_and_generations_play_other_episodes_and_candidates() -> None:
-    feed = EpisodeFeed(scenario.load("green-10", SHORT))
+    feed = EpisodeFeed(scenario.load("green-10", SHORT).public)
     episodes, candidates = [], []
     for settings in ((), ("seed=1",), (f"seed={2**40}",)):
         search = engine(*settings, feed=feed)

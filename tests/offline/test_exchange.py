@@ -84,7 +84,7 @@ def test_there_and_back_by_minari(dataset: Path, short: Scenario, tmp_path: Path
     assert made.manifest.chances
     assert check(tmp_path / "back", made.manifest) == []
     assert alike(rows_of(dataset), rows_of(tmp_path / "back"))
-    check_for(tmp_path / "back", made.manifest, short, 2, rewards=True)
+    check_for(tmp_path / "back", made.manifest, short.public, 2, rewards=True)
 
 
 def test_the_environment_comes_along(dataset: Path) -> None:
@@ -125,7 +125,7 @@ class Log:
 
 
 def vector(chosen: Scenario) -> Layout:
-    return Layout.of(chosen.observation, chosen.decision, 2)
+    return Layout.of(chosen.observation.public, chosen.decision, 2)
 
 
 def plain(table: dict[str, list[Any]], path: Path) -> Path:

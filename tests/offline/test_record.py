@@ -34,7 +34,7 @@ def who(what: Recipe, first: int) -> list[int]:
 def recorded(
     chosen: Scenario, what: Recipe, first: int = 0
 ) -> tuple[Recording, pa.Table, list[Episode], list[int]]:
-    feed = EpisodeFeed(chosen)
+    feed = EpisodeFeed(chosen.public)
     recording = Recording(feed, what, nobody, number=3, first=first, who=who(what, first))
     table = pa.concat_tables(recording.tables())
     episodes, seeds = drawn(feed, what.seed, first, COUNT)
@@ -105,7 +105,7 @@ def test_the_actions_played_again_show_and_earn_the_same(
         rows = rows[np.argsort(columns["t"][rows])]
         assert columns["t"][rows].tolist() == list(range(len(rows)))
         assert set(columns["behavior"][rows]) == {what.behaviors[(11 + env) % 2].label}
-        alone = SchedulingVectorEnv(chosen, 1, on_illegal="raise")
+        alone = SchedulingVectorEnv(chosen.public, 1, on_illegal="raise")
         _, info = alone.reset(options={"episodes": [episode]})
         for row in rows:
             assert columns["obs"][row].tolist() == alone.simulator.obs[0].tolist()

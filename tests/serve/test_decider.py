@@ -20,7 +20,6 @@ from rlsched.serve.decider import Course, Decider, Heuristic
 from rlsched.serve.describing import describe
 from rlsched.serve.schema import ClusterState, Decision, RunningJob, WaitingJob
 from rlsched.serve.sent import States, Table, turned
-from rlsched.sim.layout import PRIVILEGED
 from rlsched.sim.playing import play_all
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import VectorSimulator
@@ -83,12 +82,8 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
     feed = feed_of(*CASES[case])
     policy = untrained(feed.scenario)
     rng = np.random.default_rng(1)
-    sim = VectorSimulator(feed.scenario, feed.units, 8, feed.max_jobs)
+    sim = VectorSimulator(policy.scenario, feed.units, 8, feed.max_jobs)
     chosen = decider(policy, feed.units)
-    seen = np.ones(sim.layout.size, np.bool_)
-    for block in sim.layout.blocks:
-        if block.name in PRIVILEGED:
-            seen[block.offset : block.offset + block.size] = False
     episodes = [feed.training(rng) for _ in range(8)]
     for env, episode in enumerate(episodes):
         sim.load(env, episode.jobs, episode.scale, episode.power)
@@ -103,7 +98,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             still = chosen._by_policy.of(batch.units, batch.most_jobs, len(batch.clusters))
             still.load(batch.read.shot)
             for k, row in enumerate(batch.rows):
-                assert (still.obs[k][seen] == sim.obs[live[row]][seen]).all()
+                assert (still.obs[k] == sim.obs[live[row]]).all()
                 assert (still.mask[k] == sim.mask[live[row]]).all()
         as_columns = chosen.read(Table(turned(told), [""] * len(told)))
         for batch, other in zip(chosen.read(States(told, [""] * len(told))), as_columns, strict=True):
@@ -136,11 +131,11 @@ def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers
     session = open_session(scenario.load(name, overrides), Choice(episodes=4))
     network = Network(hidden=(16,), lstm=8 if remembers else 0)
     policy = untrained(session.scenario, network)
-    told = Learned("policy", policy, session.scenario)
+    told = Learned("policy", policy, policy.scenario)
     expected = play(told.scenario, session.units, session.episodes, policy)
     chosen = decider(policy, session.units)
     longest = max(len(episode.jobs) for episode in session.episodes)
-    sim = VectorSimulator(session.scenario, session.units, 4, longest, every_term=True)
+    sim = VectorSimulator(policy.scenario, session.units, 4, longest, every_term=True)
     loop = ClosedLoop(sim, chosen)
     found = play_all(
         sim, session.episodes, loop.act, begin=lambda env, k: loop.begin(env, session.episodes[k].jobs)

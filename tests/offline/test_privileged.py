@@ -1,0 +1,116 @@
+"""Datasets and exports hold nothing that lies ahead; those of older versions are refused, or cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.offline.columns import matrix
+from rlsched.offline.folder import DatasetFolder
+from rlsched.offline.importing import import_dataset
+from rlsched.offline.manifest import Manifest, read_any_manifest, read_manifest
+from rlsched.offline.minari_store import MinariEpisodes, export_minari
+from rlsched.offline.parquet_log import ParquetEpisodes
+from rlsched.scenario import PRIVILEGED, Scenario
+from rlsched.sim.layout import Layout
+from tests.offline.conftest import collected, recipe
+
+STEPS = 800
+
+
+@pytest.fixture(scope="module")
+def plain(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset as it is recorded now, of a scenario with a privileged block."""
+    folder = tmp_path_factory.mktemp("now") / "data"
+    collected(short, recipe("sjf", STEPS), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def older(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as older versions recorded it: with all blocks of the observation."""
+    folder = tmp_path_factory.mktemp("before") / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scenario, "public", property(lambda self: self))
+        collected(short, recipe("sjf", STEPS), folder)
+    assert PRIVILEGED & set(read_any_manifest(folder).scenario.observation.blocks)
+    return folder
+
+
+def vectors(folder: Path, manifest: Manifest) -> np.ndarray:
+    """What is seen before and after all decisions, sorted: episodes may stand in any order."""
+    tables = [pq.read_table(folder / shard.file) for shard in manifest.shards]
+    both = np.concatenate(
+        [np.concatenate([matrix(table[name]) for name in ("obs", "new_obs")], axis=1) for table in tables]
+    )
+    return both[np.lexsort(both.T)]
+
+
+def check_public(manifest: Manifest, short: Scenario) -> None:
+    assert not PRIVILEGED & set(manifest.scenario.observation.blocks)
+    seen = Layout.of(short.observation.public, short.decision, 2)
+    assert manifest.shape.size == seen.size
+
+
+def test_what_is_recorded_is_what_policies_see(plain: Path, short: Scenario) -> None:
+    assert PRIVILEGED & set(short.observation.blocks)
+    manifest = read_manifest(plain)
+    check_public(manifest, short)
+    assert vectors(plain, manifest).shape == (manifest.rows, 2 * manifest.shape.size)
+
+
+def test_an_older_dataset_is_refused_in_one_line(older: Path) -> None:
+    with pytest.raises(BadInputError) as caught:
+        read_manifest(older)
+    assert str(caught.value) == (
+        f"{older}: shows what lies ahead (coming): an older version; "
+        f"copy the rest: rlsched dataset import {older} --out NEW"
+    )
+    with pytest.raises(BadInputError, match="shows what lies ahead"):
+        DatasetFolder(older).read()  # of a collection that goes on
+
+
+def test_importing_an_older_dataset_cuts_what_lies_ahead(
+    older: Path, plain: Path, short: Scenario, tmp_path: Path
+) -> None:
+    source = ParquetEpisodes(older, {})
+    assert source.scenario is not None
+    made = import_dataset(source, source.scenario, tmp_path / "new", "test", own=source.scenario)
+    assert made.cut == ("coming",)
+    check_public(made.manifest, short)
+    now = read_manifest(plain)
+    assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, now))
+    assert read_manifest(tmp_path / "new") == made.manifest
+
+
+def test_a_dataset_of_now_is_imported_under_the_name_of_its_scenario(
+    plain: Path, short: Scenario, tmp_path: Path
+) -> None:
+    """The scenario that is named has privileged blocks, and what was recorded has not."""
+    made = import_dataset(ParquetEpisodes(plain, {}), short, tmp_path / "new", "test")
+    assert made.cut == ()
+    assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, read_manifest(plain)))
+
+
+def test_minari_is_given_what_policies_see(
+    plain: Path, older: Path, short: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    manifest = read_manifest(plain)
+    export_minari(plain, manifest, "test/now-v0")
+    found = MinariEpisodes("test/now-v0")
+    assert found.scenario == manifest.scenario
+    wide = manifest.shape.size + manifest.shape.actions + 1
+    assert all(episode.columns["obs"].shape[1] == wide for episode in found)
+
+    export_minari(older, read_any_manifest(older), "test/before-v0")
+    before = MinariEpisodes("test/before-v0")
+    assert before.scenario is not None
+    made = import_dataset(before, before.scenario, tmp_path / "new", "test", own=before.scenario)
+    assert made.cut == ("coming",)
+    assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, manifest))
