@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-deeprm clean setup tools
+.PHONY: demo test test-fast test-long lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-deeprm clean setup tools
 
 setup: $(VENV)/.ready
 
@@ -37,10 +37,23 @@ tools:
 demo: setup  ## train on the shipped sample trace and compare with the heuristics
 	rm -rf runs/demo
 	$(BIN)/rlsched train --trace datasets/sample.swf.gz --set episode.jobs=256 --minutes 1.5 --out runs/demo
-	$(BIN)/rlsched evaluate runs/demo --episodes 18 --report runs/demo/report
+	$(BIN)/rlsched evaluate runs/demo --episodes 64 --report runs/demo/report
 
-test: setup tools
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+$(VENV)/.compiled: $(VENV)/.ready tests/compiling.py $(wildcard rlsched/sim/*.py)
+	@echo "compiling what tests need of the simulator, once: about a minute"
+	$(BIN)/python -m tests.compiling
+	touch $@
+
+test: setup tools $(VENV)/.compiled  ## everything but what takes minutes by nature, some 8 minutes on two cores
+	$(PYTEST) -m "not long"
+
+test-fast: setup $(VENV)/.compiled  ## for every save: no Ray, no service, nothing of several seconds; under 3 minutes
+	$(PYTEST) -m "not long and not slow"
+
+test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps, browsers, leaks; LONG=--due: as CI
+	$(PYTEST) -m long $(LONG)
 
 lint: setup
 	$(BIN)/ruff check .

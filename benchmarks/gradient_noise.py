@@ -42,7 +42,7 @@ class Batch:
 
 def collect(envs: TrainingVectorEnv, policy: JobScorer, observed: Array, steps: int) -> tuple[Batch, Array]:
     """Play so many steps; also returns what is observed after them."""
-    size, n = envs.simulator.layout.size, envs.num_envs
+    size, n = envs.layout.size, envs.num_envs
     rows, rewards, ended, counts, hours, score = [], [], [], [], [], []
     fresh = np.zeros(n, np.bool_)
     for _ in range(steps):
@@ -130,7 +130,7 @@ def main() -> None:
     torch.manual_seed(0)
     scenario = load(chosen.scenario, chosen.set).model_dump(mode="json")
     envs = TrainingVectorEnv({"scenario": scenario, "num_envs": 64, "reward_scale": 1.0, "stream": (0, 0)})
-    layout = envs.simulator.layout  # with the privileged blocks, for the critic
+    layout = envs.layout  # with the privileged blocks, for the critic
     policy = build_policy(layout, Network())
     assert isinstance(policy, JobScorer)
     observed, _ = envs.reset(seed=1)

@@ -1,12 +1,11 @@
 """Every command in README and docs runs: as it stands, only shorter where it trains.
 
-Each runs in a process of its own, the first of its kind as a user starts it, the others as copies of one that
-has imported what takes long; those that train share one Ray.
+All run in this process, which has imported what takes long, and train on its one Ray; a service has a process
+of its own. That `rlsched` starts as a program is tested with the command line.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import shlex
@@ -15,14 +14,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-import ray
 
 from rlsched.cli.main import main
-from rlsched.learn.session import start_ray
 from rlsched.serve.launch import free_ports
 
 ROOT = Path(__file__).parents[1]
@@ -38,9 +37,6 @@ SHORTER = (
     "--set validation.episodes=2"
 )
 
-AHEAD = ("rlsched.learn.rllib", "rlsched.learn.run", "torch._dynamo", "matplotlib.pyplot")
-"""What takes long to import."""
-
 PATIENCE_S = 300
 
 
@@ -54,55 +50,34 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 
 class Shell:
-    """Runs commands, each in a process of its own.
+    """Runs commands in a folder that is like a clone's root."""
 
-    Args:
-        address: of a Ray to train on.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._service: subprocess.Popen[bytes] | None = None
         self._port = 0
-        self._kinds: set[tuple[str, ...]] = set()
-        self._copies = multiprocessing.get_context("forkserver")
-        self._copies.set_forkserver_preload([__name__, *AHEAD])
 
-    def run(self, command: str, folder: Path) -> tuple[int | None, str]:
-        """The exit code, None after five minutes, and what was said; the folder is like a clone's root."""
+    def run(self, command: str) -> tuple[int, str]:
+        """The exit code, and what was said."""
         if command.startswith("curl "):
-            return self._asked(shlex.split(command), folder)
-        words, written = self._words(command), folder / "written.txt"
+            return self._asked(shlex.split(command))
+        words = self._words(command)
         if words[0] == "serve":
-            return self._served(words, folder)
-        kind = (words[0], *(word for word in words if word in {"--report", "--render"}))
-        if kind not in self._kinds:
-            self._kinds.add(kind)
-            anew = [sys.executable, "-m", "rlsched", *words]
-            done = subprocess.run(
-                anew,
-                cwd=folder,
-                env=os.environ | own_places(folder),
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-                check=False,
-            )
-            return done.returncode, done.stdout + done.stderr
-        written.write_bytes(b"")
-        process = self._copies.Process(target=copied, args=(words, folder, written))
-        try:
-            process.start()
-            process.join(timeout=PATIENCE_S)
-            return process.exitcode, written.read_text("utf-8", errors="replace")
-        finally:
-            if process.pid is not None:
-                process.kill()
-                process.join()
+            return self._served(words)
+        said = StringIO()
+        # What else would be written into the home of whoever runs this.
+        places = {"MINARI_DATASETS_PATH": str(self.folder / "minari")}
+        with (
+            chdir(self.folder),
+            patch.dict(os.environ, places),
+            redirect_stdout(said),
+            redirect_stderr(said),
+        ):
+            return main(words), said.getvalue()
 
-    def _served(self, words: list[str], folder: Path) -> tuple[int | None, str]:
+    def _served(self, words: list[str]) -> tuple[int, str]:
         """Start a service that goes on until `close`; well if it is ready to be asked."""
-        told = folder / "service.json"
+        folder, told = self.folder, self.folder / "service.json"
         self._port = free_ports(1)[0]
         served = [sys.executable, "-m", "rlsched", *words, "--port", str(self._port), "--json", str(told)]
         with (folder / "service.txt").open("wb") as said:
@@ -115,10 +90,10 @@ class Shell:
         ready = self._service.poll() is None and told.exists()
         return 0 if ready else 1, (folder / "service.txt").read_text("utf-8", errors="replace")
 
-    def _asked(self, words: list[str], folder: Path) -> tuple[int | None, str]:
+    def _asked(self, words: list[str]) -> tuple[int, str]:
         """Ask the service that was started, at the port that it really has; well if it decides."""
         there = [word.replace("localhost:8000", f"localhost:{self._port}") for word in words]
-        done = subprocess.run(there, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(there, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
         return 0 if '"decisions":[{' in done.stdout else 1, done.stdout + done.stderr
 
     def close(self) -> None:
@@ -129,11 +104,10 @@ class Shell:
             self._service = None
 
     def _words(self, command: str) -> list[str]:
-        """Arguments of a command; where it trains, less of everything, on a Ray that is there."""
+        """Arguments of a command; where it trains, less of everything."""
         program, *words = shlex.split(command)
         assert program == "rlsched"
         if words[0] == "train":
-            words += ["--address", self._address]
             shorter = SHORTER.replace(SAMPLED, "") if "reinforce" in words else SHORTER
             words += shlex.split("--steps 128" if "--resume" in words else shorter)
             if "network.lstm" in command:
@@ -142,50 +116,29 @@ class Shell:
                 words += shlex.split("--set warm_start.decisions=500")
             if "priority_search" in words:
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
-        if words[0] == "tune" and "show" not in words:
-            words += ["--address", self._address]
-            if "--resume" not in words and "battery" not in command:  # which trains nothing
-                words += shlex.split(SHORTER.replace("--steps 64", "--set steps=64"))
-                words += shlex.split("--set search.population=4 --set search.episodes=1")
+        begins = words[0] == "tune" and "show" not in words and "--resume" not in words
+        if begins and "battery" not in command:  # which trains nothing
+            words += shlex.split(SHORTER.replace("--steps 64", "--set steps=64"))
+            words += shlex.split("--set search.population=4 --set search.episodes=1")
         if words[0] == "evaluate" and "--episodes" in words:
             words[words.index("--episodes") + 1] = "2"
         return words
 
 
-def own_places(folder: Path) -> dict[str, str]:
-    """What else would be written into the home of whoever runs this."""
-    return {"MINARI_DATASETS_PATH": str(folder / "minari")}
-
-
-def copied(words: list[str], folder: Path, written: Path) -> None:
-    """Be a command, in a process that has imported what takes long; all it says goes into a file."""
-    output = os.open(written, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(output, stream)
-    assert all(module in sys.modules for module in AHEAD)
-    os.chdir(folder)
-    os.environ.update(own_places(folder))
-    sys.exit(main(words))
-
-
-@pytest.fixture(scope="module")
-def shell() -> Iterator[Shell]:
-    yield Shell(start_ray(num_cpus=4))
-    ray.shutdown()
-
-
 @pytest.mark.slow
+@pytest.mark.usefixtures("kept_ray")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run(page: Path, tmp_path: Path, shell: Shell, request: pytest.FixtureRequest) -> None:
+def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     for shipped in ("clusters", "datasets", "tune_configs"):
         shutil.copytree(ROOT / shipped, tmp_path / shipped)
+    shell = Shell(tmp_path)
     try:
         for line in commands(page):
             if ARCHIVE.search(line):
                 for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
                     if not (tmp_path / file.name).exists():
                         (tmp_path / file.name).symlink_to(file.resolve())
-            code, said = shell.run(line, tmp_path)
+            code, said = shell.run(line)
             assert code == 0, f"{line}\n{said}"
     finally:
         shell.close()

@@ -20,6 +20,7 @@ from rlsched.settings import shown
 
 if TYPE_CHECKING:
     from rlsched.report.gantt import Gantt
+    from rlsched.report.learning_curve import LearningCurves
     from rlsched.report.over_time import Timeline
 
 PICTURED = 2
@@ -130,8 +131,13 @@ def write(
             shown = draw(session, comparison, racing, timeline, targets.render)
         console.print(f"picture: {targets.render}{shown}", markup=False)
     if targets.report is not None:
+        from rlsched.report.runs import learning_of
+
         with output.busy("writing the report"):
-            page = write_page(session, comparison, racing, timeline, targets.report)
+            learning = learning_of([Path(one.policy) for one in racing if isinstance(one, Learned)])
+            page = write_page(session, comparison, racing, timeline, learning, targets.report)
+        for curves in learning:
+            console.print(curves.caption, markup=False)
         console.print(f"report:  {page}", markup=False)
     if targets.report is None:
         console.print("next: --report DIR makes a page of it with pictures", style=tables.FAINT)
@@ -178,17 +184,16 @@ def write_page(
     comparison: Comparison,
     racing: Sequence[Contestant],
     timeline: Timeline | None,
+    learning: Sequence[LearningCurves],
     folder: Path,
 ) -> Path:
     """The HTML report."""
     from rlsched.report.html import write_report
-    from rlsched.report.runs import learning_of
 
-    runs = [Path(contestant.policy) for contestant in racing if isinstance(contestant, Learned)]
     short = len(session.episodes[0].jobs) <= REPORT_PICTURE_JOBS
     gantts = [_gantt(session, comparison, racing)] if short and timeline is None else []
     timelines = [] if timeline is None else [timeline]
-    return write_report(folder, comparison.result, gantts, learning_of(runs), timelines)
+    return write_report(folder, comparison.result, gantts, learning, timelines)
 
 
 def _timeline(session: Session, racing: Sequence[Contestant]) -> Timeline | None:

@@ -29,7 +29,7 @@ def evaluate(
             "-a",
             metavar="A,B:RULE",
             help="Queue orders, with a backfilling rule (greedy), or further trained policies. "
-            "Left out: those of validation.",
+            "Left out: the best greedy, EASY and conservative heuristics known.",
         ),
     ] = None,
     episodes: options.EpisodesOption = None,

@@ -119,10 +119,10 @@ def train(
     from rlsched.learn.run import train as run
 
     console = people(json_file)
+    note = None
     if address is not None and training.engine != "rllib":
-        told = f"--address is not used: {training.algo} plays and learns on this machine"
-        console.print(told, style="yellow", markup=False)
-    with RichDisplay(training) as display:
+        note = f"--address is not used: {training.algo} plays and learns on this machine"
+    with RichDisplay(training, note) as display:
         try:
             if limit or unconstrained is not None:
                 found = settle(
@@ -160,8 +160,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     kept = "best policy" if summary.plays else "newest policy, which is kept"
     before = "" if summary.before is None else f", before training {summary.before:.4g}"
     console.print(
-        f"{kept}: {summary.metric} {standing.best_metric:.4g} in validation (best heuristic, {heuristic}: "
-        f"{reference:.4g}{before})"
+        f"{kept}: {summary.metric} {standing.best_metric:.4g} on {summary.episodes} validation episodes "
+        f"(best heuristic {heuristic} {reference:.4g}{before})"
     )
     for name, limit in summary.limits.items():
         if name in standing.best_paid:
@@ -259,7 +259,7 @@ def settings_of_run(
                 f"leave it out, and bring {had[name]} back",
             )
     if "trace" in found:
-        where = str(folder.path / "scenario.yaml")
+        where = str(folder.path / "train.yaml")
         simulated = parse(simulated.model_dump(mode="json"), where, [trace_setting(found["trace"])])
     values = training.model_dump(mode="json")
     if "dataset" in found:
@@ -269,13 +269,11 @@ def settings_of_run(
 
 def summary_values(summary: Summary) -> dict[str, Any]:
     """The summary as plain values."""
-    from rlsched.report.words import described
-
     standing, (heuristic, reference) = summary.standing, summary.best_heuristic
     hoarding = standing.best_excess if standing.best_hoarding is None else standing.best_hoarding
     return {
         "schema": 1,
-        "scenario": described(summary.scenario),
+        "scenario": summary.scenario.model_dump(mode="json"),
         "folder": str(summary.folder),
         "reason": summary.reason,
         "steps": standing.steps,

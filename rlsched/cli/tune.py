@@ -80,6 +80,7 @@ def run(
     if config is None and out is None:
         raise BadInputError("--resume", "goes on with no sweep", "name its FILE or its --out")
     from rlsched.cli.bar import Bar
+    from rlsched.report.words import described
     from rlsched.tune.folder import SweepFolder
     from rlsched.tune.launch import run as launch
     from rlsched.tune.sweep import check, read_sweep
@@ -98,7 +99,10 @@ def run(
     else:
         folder.check_free()
     output.announce_compiling()
+    scenario, training = sweep.settings(str(folder.path))
+    what = f"{sweep.policy} plays" if sweep.policy else f"{training.algo} on"
     with Bar() as bar:
+        bar.console.print(f"{what} {described(scenario)}", style="bold", markup=False)
         ended = launch(sweep, folder, partial(show_progress, bar), resume=resume, address=address)
     result = write(folder)
     console = output.people(json)

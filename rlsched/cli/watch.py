@@ -17,16 +17,20 @@ class RichDisplay(Bar):
 
     Args:
         config: of the run.
+        note: a line behind the first one, which says what is trained.
     """
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, note: str | None = None) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.note = config, note
         self.limits: Mapping[str, float] = {}
 
-    def prepare(self, scenario: Scenario) -> None:
-        """Say what is simulated; Ray and RLlib are about to start."""
-        self.console.print(f"{self.config.algo} on {described(scenario)}", style="bold", markup=False)
+    def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
+        """Say what is trained; Ray and RLlib are about to start."""
+        self.console.print(f"{config.algo} on {described(scenario)}", style="bold", markup=False)
+        if self.note is not None:
+            self.console.print(self.note, style="yellow", markup=False)
+            self.note = None
         self.progress.start()
 
     def begin(self, standing: Standing, validation: Validation) -> None:

@@ -115,21 +115,27 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             self.feed.max_jobs,
             draw_images=self.shows_image,
         )
-        self.layout = Layout.of(self.scenario.observation, self.scenario.decision, len(self.feed.units))
+        self.flat = flat
+        self._show(Layout.of(self.scenario.observation, self.scenario.decision, len(self.feed.units)))
         self._privileged: tuple[str, ...] | None = None
         if privileged:
             self._privileged = tuple(name for name in whole.observation.blocks if name in PRIVILEGED)
-        self._public = public_columns(self.simulator.layout)
-        self.flat = flat
-        image = self.simulator.images.shape[1:] if self.shows_image else None
-        self.single_observation_space = observation_space(self.layout, flat, named, image)
         self.single_action_space = gym.spaces.Discrete(self.layout.num_actions)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.episodes: list[Episode] = []
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
         self._clock = np.zeros(num_envs)  # ticks since each episode began
         self._ended = np.zeros(num_envs, np.bool_)  # whose end was told: the next step begins another episode
+
+    def _show(self, layout: Layout) -> None:
+        """Observations are of this layout: that of the simulator, or its public part."""
+        self.layout = layout
+        image = self.simulator.images.shape[1:] if self.shows_image else None
+        named = self.scenario.observation.blocks
+        self.single_observation_space = observation_space(layout, self.flat, named, image)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        whole = self.simulator.layout
+        self._columns = slice(None) if layout == whole else public_columns(whole)
 
     def reset(
         self,
@@ -208,8 +214,8 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     def _observe(self) -> Arrays:
         sim = self.simulator
         if self.flat:
-            vector = sim.obs[:, self._public] if self._privileged else sim.obs
-            return np.concatenate([vector, sim.mask, self._clock[:, None]], axis=1, dtype=np.float32)
+            vector, clock = sim.obs[:, self._columns], self._clock[:, None]
+            return np.concatenate([vector, sim.mask, clock], axis=1, dtype=np.float32)
         named = self.scenario.observation.blocks
         blocks: dict[str, NDArray[Any]] = {
             name: sim.layout.view(sim.obs, name).copy() for name in named if name != "image"

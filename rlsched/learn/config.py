@@ -360,7 +360,7 @@ def parse_config(
         BadInputError: a key or a value is wrong.
     """
     usual: dict[str, Any] | None = None
-    if "scenario" not in values and isinstance(values.get("dataset"), str):
+    if values.get("scenario") is None and isinstance(values.get("dataset"), str):
         usual = read_manifest(Path(values["dataset"])).scenario.model_dump(mode="json")
     return parse_beside(values, where, TrainConfig, overrides, usual)
 

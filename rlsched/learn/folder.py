@@ -1,7 +1,7 @@
 """The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
     train.yaml                               what the run is, scenario included, to run it again
-    scenario.yaml versions.json              the scenario by itself; versions of the packages
+    scenario.yaml versions.json              the scenario again, for --scenario; versions of the packages
     inputs.json                              checksums of the dataset, trace and power series that it uses
     validation.json                          metric of the validation, and the heuristics' figures
     metrics.csv tensorboard/                 one row per iteration
@@ -29,9 +29,9 @@ from pydantic import Field
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
-from rlsched.learn.config import TrainConfig, parse_config
-from rlsched.scenario import Scenario
-from rlsched.scenario.beside import beside_yaml
+from rlsched.learn.config import TrainConfig, make_config, parse_config
+from rlsched.scenario import Scenario, parse
+from rlsched.scenario.beside import yaml_with_scenario
 from rlsched.settings import Frozen, as_json, as_yaml, read_text, read_yaml
 from rlsched.versions import versions
 
@@ -142,10 +142,13 @@ class RunFolder:
         if not train.exists():
             raise BadInputError(str(self.path), "holds no run", "leave out --resume to begin one")
         values = read_yaml(read_text(train), str(train))
-        if "scenario" not in values:  # older versions wrote it into its own file alone
-            scenario = self.path / SCENARIO
-            values["scenario"] = read_yaml(read_text(scenario), str(scenario))
-        return parse_config(values, str(train))
+        if "scenario" in values:
+            return parse_config(values, str(train))
+        scenario = self.path / SCENARIO  # older versions wrote it into its own file alone
+        return (
+            parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
+            make_config(values, str(train)),
+        )
 
     def save(self, standing: Standing, write: Callable[[Path], None]) -> Path:
         """Write a checkpoint and let go of old ones.
@@ -218,7 +221,7 @@ class RunFolder:
 
     def _write_settings(self, scenario: Scenario, config: TrainConfig) -> None:
         write_whole(self.path / SCENARIO, as_yaml(scenario))
-        write_whole(self.path / TRAIN, beside_yaml(scenario, config))
+        write_whole(self.path / TRAIN, yaml_with_scenario(scenario, config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; one of another version may bring columns that those before have not."""

@@ -89,4 +89,4 @@ def check_fits(planned: Plan, policy: TrainedPolicy, name: str) -> None:
     Raises:
         BadInputError: it sees or does something else.
     """
-    check_trained("--unconstrained", name, policy, planned.scenario, len(planned.feed.units))
+    check_trained("--unconstrained", name, policy, planned.scenario.public, len(planned.feed.units))

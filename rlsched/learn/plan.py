@@ -62,6 +62,12 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
     """
     if not resume:
         folder.check_free()
+    elif config.dataset is not None and scenario.public is not scenario:
+        raise BadInputError(
+            str(folder.path),
+            "learned from a dataset with blocks that lie ahead, as older versions recorded them",
+            "begin another run, from a dataset of this version",
+        )
     feed, config = fit(scenario, config)
     scenario = feed.scenario
     latest = folder.latest() if resume else None

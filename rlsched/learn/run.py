@@ -38,8 +38,8 @@ Reason = Literal["steps", "minutes", "no improvement", "interrupted", "paused"]
 class Display(Protocol):
     """Shows how a run is doing."""
 
-    def prepare(self, scenario: Scenario) -> None:
-        """All settings are good, this is what is simulated; Ray and RLlib are about to start."""
+    def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
+        """All settings are good, and this is what is trained; Ray and RLlib are about to start."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
@@ -61,7 +61,8 @@ class Summary:
         reason: why it did.
         standing: how far it was.
         metric: by which policies are compared.
-        best_heuristic: the best heuristic in validation, and its metric.
+        episodes: of the validation.
+        best_heuristic: the best heuristic in these, and its metric.
         before: the metric before training; None where nobody wrote it down.
         plays: the kept policy is the best, else the newest.
         limits: cost -> its limit.
@@ -73,6 +74,7 @@ class Summary:
     reason: Reason
     standing: Standing
     metric: str
+    episodes: int
     best_heuristic: tuple[Contender, float]
     before: float | None
     plays: bool
@@ -107,7 +109,7 @@ def train(
     for name in ("ray", "ray.rllib"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
     planned = plan(scenario, config, folder, resume=resume)
-    display.prepare(planned.scenario)
+    display.prepare(planned.scenario, planned.config)
     with session_for(planned.config, address), interrupts(display.stopping) as interrupted:
         if planned.config.engine == "rllib":
             check_resources(bundles(planned.config), str(folder.path), "the training")
@@ -129,6 +131,7 @@ def train(
         reason,
         run.standing,
         run.validation.metric,
+        len(run.validation.episodes),
         run.validation.best_heuristic,
         before=folder.first(f"validation_{run.validation.metric}"),
         plays=planned.config.plays,

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
-from rlsched.envs.vector import Arrays, SchedulingVectorEnv, observation_space
+from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
@@ -40,9 +39,8 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         scenario = Scenario.model_validate(context["scenario"])
         envs = int(context.get("num_envs", 1))
         super().__init__(scenario, envs, flat=True, privileged=True, on_illegal="raise")
-        self._privileged = None  # not in info, but in the observation
-        self.single_observation_space = observation_space(self.simulator.layout, flat=True)
-        self.observation_space = batch_space(self.single_observation_space, envs)
+        self._privileged = None  # they are in the observation, not in info
+        self._show(self.simulator.layout)
         self.reward_scale = float(context["reward_scale"])
         scales: Mapping[str, float] = context.get("cost_scales", {})
         self.terms = [TERMS.index(name) for name in scales]

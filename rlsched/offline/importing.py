@@ -72,9 +72,9 @@ def import_dataset(
     feed = EpisodeFeed(scenario.public)
     check_own(None if own is None else own.public, feed.scenario, origin)
     shape = shape_of(feed.scenario, len(feed.units))
-    older = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+    recorded = Layouts.of(scenario if own is None else own, len(feed.units), certain=own is not None)
     with closing(NewDataset(folder)) as dataset:
-        writing = _Writing(dataset, shape, older)
+        writing = _Writing(dataset, shape, recorded)
         for episode in episodes:
             writing.add(episode, behavior or episode.behavior or UNNAMED)
             progress(len(episode.rows))
@@ -103,6 +103,50 @@ def check_own(own: Scenario | None, scenario: Scenario, origin: str) -> None:
             )
 
 
+@dataclass(frozen=True)
+class Layouts:
+    """Which observations a source may hold: older versions recorded the privileged blocks, too.
+
+    Attributes:
+        public: what is recorded now.
+        whole: the same with the privileged blocks of the scenario.
+        certain: the source names its scenario, so that it holds `whole`.
+    """
+
+    public: Layout
+    whole: Layout
+    certain: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario, num_resources: int, *, certain: bool) -> Layouts:
+        """Of a scenario: that of the source, where `certain`, else the one that it is taken for."""
+        observations = (scenario.observation.public, scenario.observation)
+        public, whole = (Layout.of(one, scenario.decision, num_resources) for one in observations)
+        return cls(public, whole, certain)
+
+    def has_privileged(self, episode: Foreign) -> bool:
+        """Whether an episode was recorded with privileged blocks; of unknown scenarios, by its width.
+
+        Raises:
+            BadInputError: the width is that of both.
+        """
+        if self.public == self.whole:
+            return False
+        if self.certain:
+            return True
+        width, beside = np.shape(episode.columns["obs"])[1], self.public.num_actions + 1
+        plain, privileged = (
+            width in (layout.size, layout.size + beside) for layout in (self.public, self.whole)
+        )
+        if plain and privileged:
+            raise episode.fault(
+                None,
+                f"obs holds {width} numbers: with flat=True, or with blocks that lie ahead (older versions)",
+                "if it is the former, leave these blocks out by --set observation.blocks",
+            )
+        return privileged
+
+
 class _Writing:
     """Episodes on their way into shards.
 
@@ -115,11 +159,11 @@ class _Writing:
     Args:
         dataset: that is written.
         shape: of its columns.
-        older: what older versions recorded: the same, perhaps with privileged blocks.
+        recorded: what the source may hold.
     """
 
-    def __init__(self, dataset: NewDataset, shape: Shape, older: Layout) -> None:
-        self._dataset, self._shape, self._older = dataset, shape, older
+    def __init__(self, dataset: NewDataset, shape: Shape, recorded: Layouts) -> None:
+        self._dataset, self._shape, self._recorded = dataset, shape, recorded
         self.cut: tuple[str, ...] = ()
         self._group_rows = max(1, ROW_GROUP_BYTES // shape.row_bytes)
         self._checked = Rows(shape, known=set(), seen=set())
@@ -155,14 +199,13 @@ class _Writing:
 
     def _completed(self, episode: Foreign) -> Columns | None:
         """The columns of an episode, without the privileged blocks that it may hold."""
-        own, older = self._shape, self._older
-        width, beside = np.shape(episode.columns["obs"])[1], own.actions + 1
-        if width in (own.size, own.size + beside) or width not in (older.size, older.size + beside):
-            return completed(episode, own)
-        found = completed(episode, own.model_copy(update={"size": older.size}))
+        if not self._recorded.has_privileged(episode):
+            return completed(episode, self._shape)
+        whole = self._recorded.whole
+        found = completed(episode, self._shape.model_copy(update={"size": whole.size}))
         if found is not None:
-            self.cut = tuple(block.name for block in older.blocks if block.name in PRIVILEGED)
-            found |= {name: found[name][:, public_columns(older)] for name in VECTORS}
+            self.cut = tuple(block.name for block in whole.blocks if block.name in PRIVILEGED)
+            found |= {name: found[name][:, public_columns(whole)] for name in VECTORS}
         return found
 
     def end_shard(self) -> None:

@@ -146,7 +146,7 @@ def read_manifest(folder: Path) -> Manifest:
         BadInputError: there is none, it is unfinished or damaged, or it shows what lies ahead.
     """
     manifest = read_any_manifest(folder)
-    check_public(manifest.scenario, str(folder), f"copy the rest: {IMPORT.format(folder=folder)}")
+    check_public(manifest.scenario, str(folder), f"copy its decisions: {IMPORT.format(folder=folder)}")
     return manifest
 
 

@@ -42,7 +42,7 @@ def workload_name(scenario: Scenario) -> str:
 def described(scenario: Scenario) -> str:
     """A scenario in one line: its name, workload, cluster and episodes; units of the cluster are known."""
     machine = ", ".join(
-        f"{sizes(unit or 0 for unit in units)} {resource.name}"
+        f"{'unknown' if None in units else sizes(unit or 0 for unit in units)} {resource.name}"
         for units, resource in zip(scenario.sizes, scenario.cluster.resources, strict=True)
     )
     episode = scenario.episode

@@ -63,7 +63,7 @@ def parse_beside(
     """
     values = dict(given)
     own, for_scenario = split_overrides(model, overrides)
-    simulated = values.pop("scenario", usual)
+    simulated = values.pop("scenario", None) or usual
     if simulated is None:
         validate(model, values, where, own)  # a misspelt key is the cause where this one is missing
         raise BadInputError(
@@ -76,7 +76,7 @@ def parse_beside(
     return scenario, validate(model, values, where, own)
 
 
-def beside_yaml(scenario: Scenario, settings: BaseModel) -> bytes:
+def yaml_with_scenario(scenario: Scenario, settings: BaseModel) -> bytes:
     """The two as one file, which `read_beside` reads again."""
     values = {"scenario": scenario.model_dump(mode="json"), **settings.model_dump(mode="json")}
     return yaml.safe_dump(values, sort_keys=False, encoding="utf-8")

@@ -40,7 +40,7 @@ OTHERS_S = 60.0
 class Silent:
     """Shows nothing: the sweep shows how its trials are doing."""
 
-    def prepare(self, scenario: Scenario) -> None:
+    def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
         """All settings are good."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:

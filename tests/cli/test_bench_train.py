@@ -12,6 +12,7 @@ SMALL = ("sampling.envs_per_runner=4", "sampling.fragment=32", "ppo.minibatch=32
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_everybody_takes_turns(rlsched: Run) -> None:
     words = [word for setting in (*SMALL, "decision.window=16") for word in ("--set", setting)]
     ran = rlsched("bench", "train", "--turns", "2", *words, "--json", "-")

@@ -36,6 +36,7 @@ def recorded(rlsched: Run, tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_policies_are_judged_and_what_is_unsure_is_said(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
     short = exported(tmp_path / "short", {"duration": -1.0, "fits": 3.0}, 1.0)
     lazy = exported(tmp_path / "lazy", {"duration": -1.0}, 9.0)

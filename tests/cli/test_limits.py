@@ -19,7 +19,6 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.plan import plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.sections import Network
-from rlsched.learn.session import ray_session
 from rlsched.sim.layout import Layout
 
 from .conftest import Run
@@ -132,19 +131,19 @@ def test_who_needs_a_limit_says_so(rlsched: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("kept_ray")
 def test_a_share_is_of_what_is_paid_without_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A policy is trained for it beside the run, once, and may be named for others."""
     out, other = tmp_path / "run", tmp_path / "other"
-    with ray_session(None):
-        assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 0
-        reference = out / UNCONSTRAINED
-        said = capsys.readouterr().out
-        words = ["--limit", "delayed_jobs=auto:0.25", "--unconstrained", str(reference), "--out", str(other)]
-        assert main([*TRAIN, *words, "--set", "episode.max_ticks=400"]) == 0
-        said_then = capsys.readouterr().out
-        assert "delayed_jobs: its multiplier has not moved yet" in said_then  # no episode has ended
+    assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 0
+    reference = out / UNCONSTRAINED
+    said = capsys.readouterr().out
+    words = ["--limit", "delayed_jobs=auto:0.25", "--unconstrained", str(reference), "--out", str(other)]
+    assert main([*TRAIN, *words, "--set", "episode.max_ticks=400"]) == 0
+    said_then = capsys.readouterr().out
+    assert "delayed_jobs: its multiplier has not moved yet" in said_then  # no episode has ended
     found = tmp_path / "found.json"
     asked = ["--against", "sjf", "--episodes", "3", "--json", str(found), "--report", str(tmp_path / "page")]
     assert main(["evaluate", str(out), str(reference), *asked]) == 0
@@ -183,6 +182,7 @@ def test_a_share_is_of_what_is_paid_without_limits(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("kept_ray")
 def test_who_was_stopped_before_the_run_began_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,20 +198,19 @@ def test_who_was_stopped_before_the_run_began_goes_on(
             super().update(row, standing)
             signal.raise_signal(signal.SIGINT)
 
-    with ray_session(None):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rlsched.cli.watch.RichDisplay", Stopping)
-            assert main(words) == 130
-        assert "go on        the same command again" in capsys.readouterr().out
-        stopped = reference.latest()
-        assert stopped is not None
-        assert stopped[1].steps < 512
-        assert not (out / "train.yaml").exists()
-        for other in (["--set", "workload.load=0.6"], ["--set", "cocorl.learning_rate=1e-4"]):
-            assert main([*words, *other]) == 2
-            assert "unconstrained: was trained with other settings" in capsys.readouterr().err
-        assert reference.latest() == stopped
-        assert main(words) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlsched.cli.watch.RichDisplay", Stopping)
+        assert main(words) == 130
+    assert "go on        the same command again" in capsys.readouterr().out
+    stopped = reference.latest()
+    assert stopped is not None
+    assert stopped[1].steps < 512
+    assert not (out / "train.yaml").exists()
+    for other in (["--set", "workload.load=0.6"], ["--set", "cocorl.learning_rate=1e-4"]):
+        assert main([*words, *other]) == 2
+        assert "unconstrained: was trained with other settings" in capsys.readouterr().err
+    assert reference.latest() == stopped
+    assert main(words) == 0
     ended = reference.latest()
     assert ended is not None
     assert ended[1].steps >= 512

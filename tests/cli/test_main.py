@@ -84,6 +84,7 @@ def test_an_interrupt_in_process(rlsched: Run, trace: Path, monkeypatch: pytest.
     assert (ran.code, ran.out, ran.err) == (130, "", "interrupted\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     command = [sys.executable, "-m", "rlsched", "simulate", "--scenario", "lublin-256"]

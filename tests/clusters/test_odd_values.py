@@ -30,6 +30,7 @@ def paths(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from paths(value, (*path, key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -141,6 +141,7 @@ HERE = SRUN.replace('exec "$@"', f'{OWN_PORT}exec "$@"')
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_it_trains_on_two_nodes_of_a_real_ray(tmp_path: Path) -> None:
     slurm = Slurm(tmp_path, {"scontrol": SCONTROL, "srun": HERE})
     programs = ROOT / ".venv" / "bin" if (ROOT / ".venv").is_dir() else Path(shutil.which("ray") or "").parent

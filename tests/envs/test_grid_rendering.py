@@ -188,7 +188,11 @@ def test_pictures_show_what_is_there() -> None:
         assert framed == [bool(sim.mask[0, 0])]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    # The core for eight resources takes most of a minute to compile.
+    [pytest.param(kind, marks=[pytest.mark.long] if kind == "eight" else []) for kind in KINDS],
+)
 @pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
 def test_every_moment_can_be_rendered(kind: str, render_mode: str) -> None:
     shapes = set()

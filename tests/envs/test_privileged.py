@@ -72,13 +72,12 @@ def test_privileged_blocks_are_in_info_and_only_where_asked_for(name: str, small
 
 
 def with_another_future(jobs: JobTable, tick: int, rng: np.random.Generator) -> JobTable:
-    """The same jobs up to a tick: later ones are others, and all that can run longer do."""
+    """The same jobs up to a tick: later ones are others, and those that still run may end earlier."""
     later = jobs.submit > tick
     order = np.arange(len(jobs))
     order[later] = rng.permutation(order[later])
-    runtime = np.where(
-        jobs.submit + jobs.runtime > tick, np.maximum(jobs.requested, jobs.runtime), jobs.runtime
-    )
+    still = ~later & (jobs.submit + jobs.runtime > tick)
+    runtime = np.where(still, np.maximum(tick - jobs.submit + 1, (jobs.runtime + 1) // 2), jobs.runtime)
     shorter = (jobs.requested[order] + 1) // 2
     return replace(
         jobs,
@@ -109,7 +108,7 @@ def test_no_observation_depends_on_what_lies_ahead(name: str, small_trace: Path)
     rng = np.random.default_rng(0)
     envs = SchedulingVectorEnv(chosen, 1, feed=feed, on_illegal="raise")
     whole = SchedulingVectorEnv(chosen, 1, feed=feed, privileged=True)
-    compared = differences = 0
+    compared = differences = ends = 0
     for _ in range(4):
         episode = feed.training(rng)
         first = list(played(envs, episode, None))
@@ -117,6 +116,7 @@ def test_no_observation_depends_on_what_lies_ahead(name: str, small_trace: Path)
             continue
         tick = first[len(first) // 2][1]
         jobs = with_another_future(episode.jobs, tick, rng)
+        ends += int((jobs.runtime != episode.jobs.runtime)[jobs.submit <= tick].sum())
         other = Episode(jobs, episode.offset, episode.scale, episode.power)
         actions = [action for *_, action in first]
         for (seen, now, _), (same, as_late, _) in zip(first, played(envs, other, actions), strict=False):
@@ -129,4 +129,5 @@ def test_no_observation_depends_on_what_lies_ahead(name: str, small_trace: Path)
         ahead = [whole.reset(options={"episodes": [one]})[1]["privileged"] for one in (episode, other)]
         differences += any(not np.array_equal(ahead[0][block], ahead[1][block]) for block in ahead[0])
     assert compared >= 8
-    assert differences  # there was another future to be seen
+    assert differences  # there was another future to be seen,
+    assert ends  # and running jobs that end at another time

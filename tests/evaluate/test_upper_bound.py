@@ -68,6 +68,7 @@ def equal(value: float, expected: float) -> bool:
 # by hand: a unit is worth 0.5 per tick, and draws 100 W idle and 200 W at work, hourly
 
 
+@pytest.mark.slow
 def test_waits_for_the_better_job() -> None:
     """Five ticks are too few for both; the one that comes later is worth more."""
     table = jobs(submit=[10, 11], runtime=[3, 4], demand=[3, 3])
@@ -309,6 +310,7 @@ def best_policy(one: Game, seed: int) -> float:
     return max(*earned, *(played_at_random(scenario, one, place, rng) for place in ("now", "horizon")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(0, 500, 100))
 def test_nobody_beats_it(first_seed: int) -> None:
     """No order and no random play earns more, and in most cases one of them earns as much."""

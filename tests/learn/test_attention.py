@@ -96,6 +96,7 @@ def test_it_is_a_job_scorers(kind: str) -> None:
 
 @pytest.mark.parametrize("attention", [0, 4])
 def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario, tmp_path: Path) -> None:
+    small = small.public
     layout = Layout.of(small.observation, small.decision, 1)
     network = Network(attention=attention)
     torch.manual_seed(0)
@@ -119,6 +120,7 @@ def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario
 
 def test_policies_without_it_are_the_ones_they_were(small: Scenario) -> None:
     """Their checksum tells nothing of a setting that they do not have, as it did before there was one."""
+    small = small.public
     layout = Layout.of(small.observation, small.decision, 1)
     torch.manual_seed(0)
     net = build_policy(layout, Network())

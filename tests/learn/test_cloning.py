@@ -34,6 +34,7 @@ from tests.offline.conftest import nobody
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
 
+
 ROWS = 4000
 MODULE = "default_policy"
 
@@ -247,6 +248,7 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
     assert "--trace: the run has no trace; leave it out" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_learners_in_other_processes_clone_too(shown: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     more = ("--set", "learners=2", "--set", "bc.rows=2048", "--steps", "4096")

@@ -21,7 +21,7 @@ from rlsched.scenario import Scenario
 
 from .conftest import SMALL
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SETTINGS = (
     *("sampling.envs_per_runner=4", "sampling.fragment=32", "ppo.minibatch=64", "appo.fragment=16"),
@@ -32,6 +32,7 @@ SETTINGS = (
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A head that only this process works on, and two nodes with room for a runner each."""
+    ray.shutdown()
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
         made.add_node(num_cpus=1)

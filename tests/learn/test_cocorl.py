@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import ray
 import torch
 from ray.rllib.core.columns import Columns
 from ray.rllib.evaluation.postprocessing import Postprocessing
@@ -29,7 +27,6 @@ from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
-from rlsched.learn.session import start_ray
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
@@ -37,7 +34,7 @@ from rlsched.sim.simulator import VectorSimulator
 from .conftest import TINY
 from .test_gae import Chunk, powers, reference
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
 MODULE = "default_policy"
 GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}
@@ -45,14 +42,6 @@ OWN = (
     *("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64"),
     *(*TINY, "sampling.fragment=64"),
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def four_cpus() -> Iterator[None]:
-    """A Ray with room for so many processes, however few this machine runs at once."""
-    start_ray(num_cpus=4)
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -288,6 +277,7 @@ def test_multipliers_follow_costs_and_go_on(
         again.stop()
 
 
+@pytest.mark.long
 def test_others_play_and_learn(limited: Scenario) -> None:
     """Two runners and two learners elsewhere: all that ends is looked at, and everybody is told."""
     words = ["sampling.runners=2", "learners=2", "sampling.envs_per_runner=4", "sampling.fragment=128"]

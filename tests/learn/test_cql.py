@@ -121,6 +121,7 @@ def test_learners_get_transitions_with_their_time(short: Scenario, shown: Path) 
         setting.close()
 
 
+@pytest.mark.slow
 def test_conservatism_keeps_to_what_was_shown(short: Scenario, shown: Path) -> None:
     """And where it weighs nothing, nothing does."""
     agreed = {}
@@ -139,6 +140,7 @@ def test_conservatism_keeps_to_what_was_shown(short: Scenario, shown: Path) -> N
     assert agreed[1.0] - agreed[0.0] > 0.1
 
 
+@pytest.mark.slow
 def test_a_run_reports_and_goes_on_where_it_was_left(shown: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     sets = [word for setting in (*SMALL, "validation.episodes=2") for word in ("--set", setting)]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from ray import cloudpickle
 
 from rlsched.cli.main import main
@@ -25,7 +24,6 @@ from rlsched.learn.guard import RunnersLostError
 from rlsched.learn.policy import load_policy
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.session import start_ray
 from rlsched.learn.watchdog import watchdog
 from rlsched.scenario import Scenario
 
@@ -42,15 +40,8 @@ LEFT_BYTES = 200_000
 """Enough to begin with, and not for a checkpoint."""
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[None]:
-    start_ray(num_cpus=4)
-    yield
-    ray.shutdown()
-
-
 @pytest.fixture
-def engine(request: pytest.FixtureRequest, small: Scenario, session: None) -> Iterator[RllibEngine]:
+def engine(request: pytest.FixtureRequest, small: Scenario, kept_ray: str) -> Iterator[RllibEngine]:
     algo, runners, *more = request.param
     feed = EpisodeFeed(small)
     settings = [*SETTINGS, f"algo={algo}", f"sampling.runners={runners}", *more]
@@ -71,8 +62,8 @@ def runners(engine: RllibEngine) -> dict[int, bool]:
 @pytest.mark.parametrize(
     ("engine", "faults"),
     [
-        (("ppo", 2), [signal.SIGKILL, signal.SIGSTOP]),
-        (("appo", 1), [signal.SIGSTOP, signal.SIGKILL]),
+        pytest.param(("ppo", 2), [signal.SIGKILL, signal.SIGSTOP], marks=pytest.mark.long),
+        pytest.param(("appo", 1), [signal.SIGSTOP, signal.SIGKILL], marks=pytest.mark.long),
         (("dqn", 1, "learners=1"), [signal.SIGKILL]),
     ],
     indirect=["engine"],
@@ -115,7 +106,7 @@ class Failing(BatchedEnvRunner):
 
 
 @pytest.fixture
-def failing(session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def failing(kept_ray: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Failing is pickled whole: other processes do not know this file."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(algorithms, "BatchedEnvRunner", Failing)
@@ -123,6 +114,7 @@ def failing(session: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", [("ppo", 2, "sampling.restarts=1")], indirect=True)
 def test_runners_that_fail_again_and_again_end_the_run_with_their_reason(
     failing: None, engine: RllibEngine
@@ -155,7 +147,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_ends_the_run_with_a_checkpoint_that_loads(
-    disk: Path, session: None, capsys: pytest.CaptureFixture[str]
+    disk: Path, kept_ray: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = disk / "run"
     words = ["train", "--scenario", "lublin-256", "--out", str(out)]

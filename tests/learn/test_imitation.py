@@ -25,7 +25,7 @@ def short() -> Scenario:
 
 
 def layout_of(chosen: Scenario) -> Layout:
-    return Layout.of(chosen.observation, chosen.decision, 2)
+    return Layout.of(chosen.observation.public, chosen.decision, 2)
 
 
 def test_an_order_is_shown_as_it_decides(short: Scenario) -> None:
@@ -48,7 +48,7 @@ def test_an_order_teaches_without_a_horizon_too(short: Scenario) -> None:
     queue = scenario.load("lublin-256", ["episode.jobs=64", "decision.window=32"])
     feed = EpisodeFeed(queue)
     shown = demonstrate(feed, WarmStart(teacher="sjf", decisions=500), np.random.default_rng(0))
-    layout = Layout.of(queue.observation, queue.decision, 1)
+    layout = Layout.of(queue.observation.public, queue.decision, 1)
     requested = layout.view(shown.obs, "jobs")[..., layout.job_features.index("requested")]
     legal = shown.mask[:, : layout.window] == 1
     assert legal.any(axis=1).all()  # under `commit` time passes without being asked
@@ -97,11 +97,11 @@ def test_teachers_that_cannot_teach(short: Scenario, tmp_path: Path) -> None:
         demonstrate(EpisodeFeed(short), WarmStart(teacher="sjff"), rng)
 
 
-def test_training_goes_on_from_what_was_imitated(short: Scenario, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_training_goes_on_from_what_was_imitated(short: Scenario, kept_ray: str) -> None:
     """The learner and the runners have the imitated weights, not only the policy that is kept."""
     from rlsched.learn.config import make_config
     from rlsched.learn.rllib import RllibEngine
-    from rlsched.learn.session import ray_session
 
     config = make_config(
         {
@@ -112,18 +112,17 @@ def test_training_goes_on_from_what_was_imitated(short: Scenario, tmp_path: Path
         "test",
     )
     feed = EpisodeFeed(short)
-    with ray_session(None):
-        engine = RllibEngine(config, feed, 0)
-        try:
-            kept = {name: value.clone() for name, value in engine.net.state_dict().items()}
-            fresh = build_policy(layout_of(short), config.network).state_dict()
-            assert any(not torch.equal(kept[name], fresh[name]) for name in kept)
-            runner = engine.algorithm.env_runner_group.local_env_runner.module.policy.state_dict()
-            for name, value in kept.items():
-                torch.testing.assert_close(engine.learned()[name], value)
-                torch.testing.assert_close(runner[name], value)
-            engine.iterate()
-            for name, value in kept.items():
-                torch.testing.assert_close(engine.learned()[name], value, atol=1e-5, rtol=1e-4)
-        finally:
-            engine.stop()
+    engine = RllibEngine(config, feed, 0)
+    try:
+        kept = {name: value.clone() for name, value in engine.net.state_dict().items()}
+        fresh = build_policy(layout_of(short), config.network).state_dict()
+        assert any(not torch.equal(kept[name], fresh[name]) for name in kept)
+        runner = engine.algorithm.env_runner_group.local_env_runner.module.policy.state_dict()
+        for name, value in kept.items():
+            torch.testing.assert_close(engine.learned()[name], value)
+            torch.testing.assert_close(runner[name], value)
+        engine.iterate()
+        for name, value in kept.items():
+            torch.testing.assert_close(engine.learned()[name], value, atol=1e-5, rtol=1e-4)
+    finally:
+        engine.stop()

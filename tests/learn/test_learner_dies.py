@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from ray import cloudpickle
 from ray.rllib.core.learner.training_data import TrainingData
 from torch import Tensor
@@ -20,7 +19,6 @@ from rlsched.cli.main import main
 from rlsched.learn import algorithms
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.ppo import TimedPPOLearner
-from rlsched.learn.session import start_ray
 
 pytestmark = pytest.mark.slow
 
@@ -50,12 +48,10 @@ BROKEN = {"appo": DyingAPPO, "ppo": DyingPPO}
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[None]:
+def pickled() -> Iterator[None]:
     """Dying is pickled whole: other processes do not know this file."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    start_ray(num_cpus=3)
     yield
-    ray.shutdown()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
@@ -64,11 +60,13 @@ def test_nothing_is_learned_from_fragments_that_are_gone_with_their_node() -> No
     assert learner.update(training_data=TrainingData(episodes=[]), timesteps={}) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("algo", "learners"), [("appo", 0), ("appo", 1), ("ppo", 0)])
 def test_the_run_ends_with_the_reason_and_can_go_on(
     algo: str,
     learners: int,
-    session: None,
+    pickled: None,
+    kept_ray: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

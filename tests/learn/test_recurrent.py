@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import ray
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +37,6 @@ from rlsched.learn.recurrent import RecurrentPolicy, Remembered, by_itself
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sections import Network, WarmStart
-from rlsched.learn.session import start_ray
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -58,7 +55,7 @@ def brief() -> Scenario:
 
 
 def layout_of(simulated: Scenario) -> Layout:
-    return Layout.of(simulated.observation, simulated.decision, len(simulated.cluster.resources))
+    return Layout.of(simulated.observation.public, simulated.decision, len(simulated.cluster.resources))
 
 
 @torch.no_grad()
@@ -195,9 +192,9 @@ def test_episodes_go_the_same_alone_and_side_by_side(brief: Scenario) -> None:
     longer = brief.model_copy(update={"episode": brief.episode.model_copy(update={"max_ticks": 40})})
     policy, feed = policy_of(longer), EpisodeFeed(longer)
     episodes = [feed.evaluation(k, seed=0) for k in range(24)]
-    together = play(longer, feed.units, episodes, policy, batch=5)
+    together = play(longer.public, feed.units, episodes, policy, batch=5)
     for one, episode in zip(together, episodes, strict=True):
-        (alone,) = play(longer, feed.units, [episode], policy)
+        (alone,) = play(longer.public, feed.units, [episode], policy)
         assert (one.start == alone.start).all()
 
 
@@ -213,7 +210,7 @@ def test_what_is_drawn_is_what_was_played(rules: list[str]) -> None:
     """Who remembers is asked in the same states, forced ones included, or else decides otherwise later."""
     simulated = scenario.load("green-10", ["episode.max_ticks=40", *rules])
     policy, feed = policy_of(simulated), EpisodeFeed(simulated)
-    contestant = Learned("it", policy, simulated)
+    contestant = Learned("it", policy, policy.scenario)
     for k in range(12):
         drawn = feed.evaluation(k, seed=0)
         episode = EvaluationEpisode(k, 0, None, drawn.jobs, drawn.jobs, drawn.power)
@@ -360,16 +357,9 @@ def test_a_priority_function_cannot_remember(brief: Scenario) -> None:
 SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "workload.load=0.6")
 
 
-@pytest.fixture(scope="module")
-def four_cpus() -> Iterator[None]:
-    """A Ray with room for so many processes, however few this machine runs at once."""
-    start_ray(num_cpus=4)
-    yield
-    ray.shutdown()
-
-
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.usefixtures("kept_ray")
 def test_others_play_and_learn(brief: Scenario) -> None:
     """A remote runner and two learners: they stay alike, and what is remembered is learned."""
     words = [*TINY, *REMEMBERS, "sampling.runners=1", "learners=2"]
@@ -396,7 +386,7 @@ SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "wor
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("four_cpus")
+@pytest.mark.usefixtures("kept_ray")
 def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Trained within limits after a teacher, gone on with, evaluated, and recorded."""
     told = [word for setting in (*TINY, *REMEMBERS) for word in ("--set", setting)]

@@ -231,7 +231,7 @@ def test_a_run_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     words = ["train", "--scenario", "lublin-256", "--algo", "reinforce", "--out", str(out)]
     words += [word for one in settings for word in ("--set", one)]
     assert main([*words, "--steps", "300", "--address", "nowhere:6379"]) == 0
-    assert "--address is not used: reinforce plays and learns on this machine" in capsys.readouterr().out
+    assert "--address is not used: reinforce plays and learns on this machine" in capsys.readouterr().err
     with (out / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert int(rows[-1]["steps"]) >= 300

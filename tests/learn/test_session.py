@@ -19,7 +19,7 @@ from rlsched.learn.config import make_config
 from rlsched.learn.resources import bundles
 from rlsched.learn.session import ray_session
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_ray")]
 
 
 def niceness() -> int:

@@ -20,16 +20,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import ray
 import torch
 import yaml
 from ray.rllib.core.rl_module.rl_module import RLModule
 
 from rlsched import scenario
 from rlsched.cli.main import main
+from rlsched.learn.config import read_config
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.policy import load_policy
-from rlsched.learn.session import start_ray
 
 from .conftest import SMALL, TINY
 from .test_sampled_play import STEPS, play_drawing
@@ -142,15 +141,7 @@ def stopped(folders: Path) -> Iterator[dict[str, Stopped]]:
 
 
 @pytest.fixture(scope="module")
-def session(stopped: dict[str, Stopped]) -> Iterator[None]:
-    """One Ray for everything that trains in this process, after the others are out of the way."""
-    start_ray(num_cpus=2)
-    yield
-    ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def run(folders: Path, session: None) -> Path:
+def run(folders: Path, kept_ray: str) -> Path:
     """A run that was left alone: two iterations."""
     folder = folders / "run"
     assert main(command(folder, "--json", folders / "run.json")) == 0
@@ -189,6 +180,7 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     }
     simulated, config = RunFolder(run).read()
     assert simulated == scenario.load("lublin-256", SMALL)
+    assert read_config(run / "train.yaml") == (simulated, config)  # so it trains the same problem again
     assert (config.steps, config.ppo.minibatch) == (512, 64)
     assert yaml.safe_load((run / "train.yaml").read_text())["sampling"]["fragment"] == 32
     found = check_unbroken(run)
@@ -201,10 +193,17 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert (last.iteration, last.steps) == (2, int(found[-1]["steps"]))
     assert list((run / "tensorboard").glob("events.*"))
     for checkpoint in (run / "checkpoints").iterdir():
-        assert load_policy(checkpoint).scenario == simulated
+        assert load_policy(checkpoint).scenario == simulated.public
     summary = json.loads((folders / "run.json").read_text())
     assert (summary["schema"], summary["reason"]) == (1, "steps")
     assert (summary["steps"], summary["iterations"]) == (last.steps, 2)
+    assert summary["scenario"] == simulated.model_dump(mode="json")
+    told = json.loads((run / "validation.json").read_text())["heuristics"]
+    best = min(told, key=lambda name: told[name]["bounded_slowdown"])
+    assert summary["best_heuristic"] == {
+        **dict(zip(("policy", "backfill"), best.split(":"), strict=True)),
+        "value": told[best]["bounded_slowdown"],
+    }
     assert summary["best"] == last.best_metric
     assert summary["before_training"] == float(rows(run)[0]["validation_bounded_slowdown"])
     assert summary["within_hoarding_limits"] == (last.best_excess == 0)
@@ -324,7 +323,7 @@ def test_the_policy_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out)["episodes"] == values["episodes"]
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stopped], session: None) -> None:
+def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stopped], kept_ray: str) -> None:
     killed = stopped["killed"]
     assert killed.code == -signal.SIGKILL
     folder = killed.folder
@@ -352,7 +351,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
     assert not list((folder / "checkpoints").glob(".*"))
 
 
-def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], session: None) -> None:
+def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], kept_ray: str) -> None:
     interrupted = stopped["interrupted"]
     assert interrupted.code == 130, interrupted.err
     assert interrupted.err.endswith("interrupted\n")

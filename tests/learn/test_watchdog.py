@@ -5,22 +5,14 @@ from __future__ import annotations
 import queue
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import ray
 
-from rlsched.learn.session import start_ray
 from rlsched.learn.watchdog import StalledError, watchdog
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[None]:
-    start_ray(num_cpus=1)
-    yield
-    ray.shutdown()
 
 
 @ray.remote(num_cpus=0)
@@ -37,7 +29,7 @@ def wait_for_ray() -> None:
 @pytest.mark.parametrize(
     "waits", [lambda: time.sleep(60), lambda: queue.Queue[int]().get(timeout=60), wait_for_ray]
 )
-def test_the_watchdog_ends_a_wait(waits: Callable[[], None], session: None) -> None:
+def test_the_watchdog_ends_a_wait(waits: Callable[[], None], kept_ray: str) -> None:
     began = time.monotonic()
     with (
         pytest.raises(StalledError, match="iteration 3 took more than"),
@@ -65,8 +57,9 @@ def wait_inside() -> None:
     time.sleep(60)
 
 
-def test_the_watchdog_barks_again_where_nobody_listened() -> None:
-    with pytest.raises(StalledError, match="outer"), watchdog(0.12, "outer"):
+def test_the_watchdog_barks_again_where_nobody_listened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlsched.learn.watchdog.AGAIN_S", 1.0)
+    with pytest.raises(StalledError, match="outer"), watchdog(0.05, "outer"):
         wait_inside()
 
 

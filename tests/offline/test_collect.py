@@ -111,6 +111,7 @@ def test_one_that_was_killed_before_it_began_can_begin(
     assert files(folder.path) == files(unbroken)
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_becomes_the_same(unbroken: Path, tmp_path: Path) -> None:
     """kill -9 in the middle of a shard; what it left of that is cleared away."""
     out = tmp_path / "killed"

@@ -84,6 +84,7 @@ def rows_of(folder: Path) -> dict[str, list[tuple[int, float, float, float, NDAr
     return {name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()}
 
 
+@pytest.mark.slow
 def test_importance_sampling_is_what_a_loop_comes_to(short: Scenario, noisy: Path) -> None:
     """Decision by decision; what has ended earns nothing and keeps its weight."""
     policy = Chances(short, 0.05)
@@ -105,6 +106,7 @@ def test_importance_sampling_is_what_a_loop_comes_to(short: Scenario, noisy: Pat
     assert 1 < found.effective < read_manifest(noisy).episodes
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_the_mean_of_its_returns(short: Scenario, noisy: Path) -> None:
     returns = []
     for rows in rows_of(noisy).values():
@@ -117,6 +119,7 @@ def test_what_was_recorded_is_the_mean_of_its_returns(short: Scenario, noisy: Pa
     assert found.mean == pytest.approx(np.mean(returns), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_who_recorded_it_agrees_with_itself_and_is_judged_as_it_was(short: Scenario, tmp_path: Path) -> None:
     """fcfs takes the first of the window that fits: so does this policy, and both estimates know it."""
     collected(short, recipe("fcfs", 12000), tmp_path / "plain")
@@ -129,6 +132,7 @@ def test_who_recorded_it_agrees_with_itself_and_is_judged_as_it_was(short: Scena
     assert found.effective > 0.9 * read_manifest(tmp_path / "plain").episodes
 
 
+@pytest.mark.slow
 def test_what_nobody_did_throughout_is_known_from_pieces(short: Scenario, tmp_path: Path) -> None:
     """Half of the decisions of these episodes are random; what fcfs would earn is known all the same."""
     collected(short, recipe("fcfs", 12000, seed=1), tmp_path / "plain")
@@ -140,6 +144,7 @@ def test_what_nobody_did_throughout_is_known_from_pieces(short: Scenario, tmp_pa
     assert abs(found.fqe.mean - truth.mean) < 0.1 * truth.mean
 
 
+@pytest.mark.slow
 def test_what_nobody_recorded_is_said_to_be_unlike(short: Scenario, tmp_path: Path) -> None:
     """Who always waits, where nobody ever did."""
 

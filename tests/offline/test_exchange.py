@@ -64,6 +64,7 @@ def imported(source: Path, chosen: Scenario, out: Path, named: Mapping[str, str]
     return import_dataset(ParquetEpisodes(source, named or {}), chosen, out, "a test")
 
 
+@pytest.mark.slow
 def test_there_and_back_by_minari(dataset: Path, short: Scenario, tmp_path: Path) -> None:
     manifest = read_manifest(dataset)
     told: list[int] = []
@@ -211,6 +212,7 @@ def test_a_log_for_minari(cheap: Scenario, tmp_path: Path) -> None:
     assert made.manifest.behaviors[0].reward.mean == pytest.approx(earned)
 
 
+@pytest.mark.slow
 def test_our_own_shards_are_plain_parquet(dataset: Path, short: Scenario, tmp_path: Path) -> None:
     """Their episodes stand in several row groups, between others."""
     made = imported(dataset, short, tmp_path / "out")
@@ -219,6 +221,7 @@ def test_our_own_shards_are_plain_parquet(dataset: Path, short: Scenario, tmp_pa
     assert alike(rows_of(dataset), rows_of(tmp_path / "out"))
 
 
+@pytest.mark.slow
 def test_long_episodes_are_written_in_row_groups(
     dataset: Path, short: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

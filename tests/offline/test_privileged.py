@@ -8,10 +8,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.offline.columns import matrix
 from rlsched.offline.folder import DatasetFolder
-from rlsched.offline.importing import import_dataset
+from rlsched.offline.foreign import Foreign
+from rlsched.offline.importing import Layouts, import_dataset
 from rlsched.offline.manifest import Manifest, read_any_manifest, read_manifest
 from rlsched.offline.minari_store import MinariEpisodes, export_minari
 from rlsched.offline.parquet_log import ParquetEpisodes
@@ -68,7 +70,7 @@ def test_an_older_dataset_is_refused_in_one_line(older: Path) -> None:
         read_manifest(older)
     assert str(caught.value) == (
         f"{older}: shows what lies ahead (coming): an older version; "
-        f"copy the rest: rlsched dataset import {older} --out NEW"
+        f"copy its decisions: rlsched dataset import {older} --out NEW"
     )
     with pytest.raises(BadInputError, match="shows what lies ahead"):
         DatasetFolder(older).read()  # of a collection that goes on
@@ -85,6 +87,20 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
     now = read_manifest(plain)
     assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, now))
     assert read_manifest(tmp_path / "new") == made.manifest
+
+
+@pytest.mark.parametrize(("name", "window"), [("deeprm", 5), ("lublin-sizes", 6)])
+def test_widths_that_may_mean_both_are_told_apart_by_the_source_or_refused(name: str, window: int) -> None:
+    """Of flat observations, and of older ones with a privileged block in the middle."""
+    chosen = scenario.load(name, [f"decision.window={window}"])
+    named, unnamed = (Layouts.of(chosen, 1, certain=certain) for certain in (True, False))
+    rows = np.zeros((2, named.whole.size), np.float32)
+    assert named.whole.size == named.public.size + named.public.num_actions + 1
+    episode = Foreign("log", np.arange(2), None, {"obs": rows})
+    assert named.has_privileged(episode)
+    with pytest.raises(BadInputError, match="with flat=True, or with blocks that lie ahead"):
+        unnamed.has_privileged(episode)
+    assert not Layouts.of(chosen.public, 1, certain=False).has_privileged(episode)
 
 
 def test_a_dataset_of_now_is_imported_under_the_name_of_its_scenario(

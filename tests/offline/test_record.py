@@ -130,7 +130,7 @@ def test_what_is_in_a_row_group_does_not_matter(short: Scenario, monkeypatch: py
     what = recipe("sjf,qos", 1)
     _, whole, _, _ = recorded(short, what)
     monkeypatch.setattr("rlsched.offline.record.ROW_GROUP_BYTES", 100_000)
-    feed = EpisodeFeed(short)
+    feed = EpisodeFeed(short.public)
     pieces = list(Recording(feed, what, nobody, number=3, first=0, who=who(what, 0)).tables())
     assert len(pieces) > 5
     assert max(piece.nbytes for piece in pieces) < 110_000

@@ -122,6 +122,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
         sim.step(greedy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["hpc", "green", "green with plans", "deeprm"])
 @pytest.mark.parametrize("remembers", [False, True])
 def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers: bool) -> None:

@@ -368,6 +368,7 @@ def test_one_who_is_wrong_does_not_spoil_it_for_others(service: Service, hpc: Pa
     assert len({reply.body for reply in replies if reply.status == 200}) == 1
 
 
+@pytest.mark.slow
 def test_malformed_bodies_are_refused_and_nothing_else_happens(service: Service, hpc: Path) -> None:
     told = describe(service.app.pages)
     statuses: Counter[int] = Counter()

@@ -100,6 +100,7 @@ def told(folder: Path) -> dict[str, Any]:
     return columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_rows_are_what_a_simulation_records(case: str, tmp_path: Path, exported: Export) -> None:
     _, rows, log = played(case, tmp_path / "log", exported)

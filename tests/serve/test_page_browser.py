@@ -36,7 +36,10 @@ from tests.serve.pages import (
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FOUND = next(filter(None, map(shutil.which, BROWSERS)), None)
 
-pytestmark = pytest.mark.skipif(FOUND is None, reason=f"none of {', '.join(BROWSERS)} is installed")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(FOUND is None, reason=f"none of {', '.join(BROWSERS)} is installed"),
+]
 
 PATIENCE_MS = 7000
 """Of the page's own time, in which it renews itself three times."""

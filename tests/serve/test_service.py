@@ -102,6 +102,7 @@ class Running:
         return self.process.wait(timeout=PATIENCE_S)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: Path) -> None:
     settled = feed_of(*HPC).scenario
     for seed in (1, 2):

@@ -171,6 +171,7 @@ def test_environment_k_of_a_vector_is_the_single_environment(data: st.DataObject
                 load(env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip_forced", [True, False])
 @pytest.mark.parametrize("time_rule", TIME_RULES)
 @pytest.mark.parametrize("action_rule", ACTION_RULES)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import ray
 from ray.cluster_utils import Cluster
 
 from rlsched.cli.main import main
@@ -36,12 +34,6 @@ from .conftest import write
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def kept_ray() -> Iterator[None]:
-    with ray_session(None):
-        yield
-
-
 def nothing(progress: Progress) -> None:
     """Who watches nothing."""
 
@@ -51,7 +43,7 @@ def iterations(folder: RunFolder) -> list[int]:
 
 
 def test_from_file_to_page(
-    tiny: dict[str, Any], kept_ray: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "ppo.learning_rate"}]
     path, out = write(tmp_path / "rates.yaml", tiny), tmp_path / "out"
@@ -88,8 +80,9 @@ def test_from_file_to_page(
     assert "was begun with other settings" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_killed_sweep_goes_on_and_comes_to_the_same(
-    tiny: dict[str, Any], kept_ray: None, tmp_path: Path
+    tiny: dict[str, Any], kept_ray: str, tmp_path: Path
 ) -> None:
     tiny["base"]["steps"] = 8192
     tiny["base"]["validation"]["every"] = 4
@@ -131,7 +124,8 @@ def test_a_killed_sweep_goes_on_and_comes_to_the_same(
         assert iterations(trial.training(3)) == list(range(17))
 
 
-def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     tiny["seeds"] = [0]
     tiny["space"] = {"ppo.learning_rate": {"log_uniform": [1e-5, 1e-2]}}
     tiny["search"] = {"kind": "asha", "samples": 6, "reduction": 2}
@@ -156,7 +150,8 @@ def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: None, tmp_p
     assert {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()} == before
 
 
-def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     """Of nothing that is trained, with two objectives; half of the points are there already."""
     tiny |= {"policy": "packing:now", "episodes": 2, "base": {"scenario": "green-10"}}
     tiny["space"] = {"workload.load": {"uniform": [0.4, 1.2]}, "decision.window": {"values": [2, 5]}}
@@ -175,7 +170,7 @@ def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: None, t
     assert {name: after[name] for name in before} == before  # not even their seconds
 
 
-def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     """Where there are but four: they are all tried, whatever is asked for."""
     tiny |= {"policy": "packing:now", "episodes": 1, "seeds": [0], "set": ["episode.max_ticks=50"]}
     tiny["base"] = {"scenario": "green-10"}
@@ -188,7 +183,7 @@ def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: None, tmp_
 
 
 def test_a_trial_that_fails_is_told_of(
-    tiny: dict[str, Any], kept_ray: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["failures"] = 0
     tiny["seeds"] = [0]
@@ -206,7 +201,7 @@ def test_a_trial_that_fails_is_told_of(
 
 
 def test_a_trial_that_cannot_begin_is_told_of(
-    tiny: dict[str, Any], kept_ray: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["failures"] = 0
     path, out = write(tmp_path / "sweep.yaml", tiny), tmp_path / "out"
@@ -246,7 +241,7 @@ def test_who_is_asked_to_stop_is_not_at_its_end(tiny: dict[str, Any], tmp_path: 
     trial.cleanup()
 
 
-def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "sweep")
     sweep = Sweep.model_validate(tiny)
     folder.create(sweep)
@@ -256,7 +251,7 @@ def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: None
     other.let_go()
 
 
-def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: None, tmp_path: Path) -> None:
+def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     tiny |= {"policy": "packing:now", "episodes": 3, "seeds": [0], "set": ["episode.max_ticks=300"]}
     tiny["base"] = {"scenario": "green-10"}
     tiny["space"] = {"objective.costs.delayed_jobs": {"values": [1.0, 1e6]}}
@@ -269,7 +264,7 @@ def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: N
 
 
 def test_what_ray_never_has_is_said_before_anything_starts(
-    tiny: dict[str, Any], kept_ray: None, tmp_path: Path
+    tiny: dict[str, Any], kept_ray: str, tmp_path: Path
 ) -> None:
     tiny["space"] = {"sampling.runners": {"values": [0, 500]}}
     folder = SweepFolder(tmp_path / "sweep")
@@ -278,13 +273,12 @@ def test_what_ray_never_has_is_said_before_anything_starts(
     assert not folder.path.exists()
 
 
-def test_a_sweep_goes_on_without_a_node(tiny: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_sweep_goes_on_without_a_node(tiny: dict[str, Any], own_ray: None, tmp_path: Path) -> None:
     """Three nodes with room for a trial each; one goes as soon as something was learned on it."""
     tiny["base"]["steps"] = 16_384
     tiny["seeds"] = [0]
     tiny["space"] = {"ppo.learning_rate": {"values": [0.01, 0.001, 0.0001]}}
-    if ray.is_initialized():
-        ray.shutdown()
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     folder = SweepFolder(tmp_path / "sweep")
