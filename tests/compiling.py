@@ -24,6 +24,16 @@ from tests.strategies import scenario as without_horizon
 ONE = "cluster.resources=[{name: processors, units: 7}]"
 
 
+def shipped() -> None:
+    """What `make setup` has compiled, unless the core was changed since."""
+    for name, resource in (("lublin-256", "processors"), ("green-10", "cpu")):
+        env = SchedulingEnv(name)
+        _, info = env.reset(seed=0)
+        env.step(int(info["action_mask"].argmax()))
+        assert env.scenario.cluster.resources[0].name == resource
+    replay(random_jobs(random.Random(0), (4,), 6), (4,), "sjf", "easy")
+
+
 def one_resource_with_a_horizon() -> None:
     """A step of a green datacenter."""
     env = SchedulingEnv(scenario.load("green-10", [ONE, "episode.max_ticks=20"]))
@@ -59,7 +69,7 @@ def decisions() -> None:
             decider.by_heuristic(batch)
 
 
-TASKS: tuple[Callable[[], None], ...] = (one_resource_with_a_horizon, several_resources, decisions)
+TASKS: tuple[Callable[[], None], ...] = (shipped, one_resource_with_a_horizon, several_resources, decisions)
 
 
 def main() -> None:

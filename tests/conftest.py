@@ -1,7 +1,7 @@
 """What all tests share: the data folder, one Ray per worker, and how long each folder took.
 
-Markers: `slow` needs Ray, a service or a process with torch, or takes several seconds; `long` takes minutes by
-nature and runs in `make test-long`. Everything else is `make test-fast`.
+Markers: `slow` needs Ray, a service or a process with torch, or takes several seconds; `long` takes minutes
+by nature and runs in `make test-long`. Everything else is `make test-fast`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.due import Due
-
 settings.register_profile("untimed", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("untimed")
 
@@ -31,25 +29,6 @@ SECONDS: dict[str, float] = defaultdict(float)
 """Folder of tests -> seconds that they and their fixtures took."""
 TESTS: dict[str, set[str]] = defaultdict(set)
 """Folder of tests -> their names."""
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Which of the long tests run."""
-    group = parser.getgroup("long tests")
-    group.addoption(
-        "--due",
-        action="store_true",
-        help="of the long tests, those of folders that were changed lately, and a quarter that rotates",
-    )
-    group.addoption(
-        "--due-minutes", type=float, default=14.0, help="after which --due begins no other test (%(default)s)"
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Choose the long tests that are due."""
-    if config.getoption("--due"):
-        config.pluginmanager.register(Due(ROOT, config.getoption("--due-minutes")), "due")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,9 +59,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def ray_is_for_slow_tests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray does not start in a test of `make test-fast`."""
+    """Ray neither starts nor is used in a test of `make test-fast`."""
     if request.node.get_closest_marker("slow") is None and "ray" in sys.modules:
         monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("starts Ray: mark it slow"))
+        monkeypatch.setattr("ray.is_initialized", lambda: False)  # that of slow tests may still run
 
 
 @pytest.fixture(scope="session")
@@ -122,7 +102,7 @@ def kept_ray(shared_ray: None) -> str:
 
 @pytest.fixture
 def own_ray() -> Iterator[None]:
-    """No Ray runs where a test begins that starts one of its own."""
+    """No Ray runs where a test begins that starts one of its own. Last in modules with `kept_ray`."""
     import ray
 
     ray.shutdown()

@@ -22,6 +22,7 @@ from unittest.mock import patch
 import pytest
 
 from rlsched.cli.main import main
+from rlsched.learn.watchdog import watchdog
 from rlsched.serve.launch import free_ports
 
 ROOT = Path(__file__).parents[1]
@@ -50,10 +51,16 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 
 class Shell:
-    """Runs commands in a folder that is like a clone's root."""
+    """Runs commands in a folder that is like a clone's root.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: where.
+        address: of a Ray cluster that those which train are told of; then each is a program of its own, as a
+            user starts it. None: they run in this process.
+    """
+
+    def __init__(self, folder: Path, address: str | None = None) -> None:
+        self.folder, self.address = folder, address
         self._service: subprocess.Popen[bytes] | None = None
         self._port = 0
 
@@ -67,13 +74,29 @@ class Shell:
         said = StringIO()
         # What else would be written into the home of whoever runs this.
         places = {"MINARI_DATASETS_PATH": str(self.folder / "minari")}
+        if self.address is not None:
+            return self._program(words, places)
         with (
+            watchdog(PATIENCE_S / 60, command),
             chdir(self.folder),
             patch.dict(os.environ, places),
             redirect_stdout(said),
             redirect_stderr(said),
         ):
             return main(words), said.getvalue()
+
+    def _program(self, words: list[str], places: dict[str, str]) -> tuple[int, str]:
+        """Run a command in a process of its own."""
+        done = subprocess.run(
+            [sys.executable, "-m", "rlsched", *words],
+            cwd=self.folder,
+            env=os.environ | places,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
 
     def _served(self, words: list[str]) -> tuple[int, str]:
         """Start a service that goes on until `close`; well if it is ready to be asked."""
@@ -120,6 +143,8 @@ class Shell:
         if begins and "battery" not in command:  # which trains nothing
             words += shlex.split(SHORTER.replace("--steps 64", "--set steps=64"))
             words += shlex.split("--set search.population=4 --set search.episodes=1")
+        if self.address is not None and (words[0] == "train" or begins):
+            words += ["--address", self.address]
         if words[0] == "evaluate" and "--episodes" in words:
             words[words.index("--episodes") + 1] = "2"
         return words
@@ -129,15 +154,28 @@ class Shell:
 @pytest.mark.usefixtures("kept_ray")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    run_commands(page, Shell(tmp_path), request)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_commands_of_the_readme_run_as_programs(
+    tmp_path: Path, kept_ray: str, request: pytest.FixtureRequest
+) -> None:
+    """Each loads what it needs by itself, trains on the cluster that it is told of, and ends."""
+    run_commands(ROOT / "README.md", Shell(tmp_path, kept_ray), request)
+
+
+def run_commands(page: Path, shell: Shell, request: pytest.FixtureRequest) -> None:
+    """All of a page; those that read an archive's trace need the data folder."""
     for shipped in ("clusters", "datasets", "tune_configs"):
-        shutil.copytree(ROOT / shipped, tmp_path / shipped)
-    shell = Shell(tmp_path)
+        shutil.copytree(ROOT / shipped, shell.folder / shipped)
     try:
         for line in commands(page):
             if ARCHIVE.search(line):
                 for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
-                    if not (tmp_path / file.name).exists():
-                        (tmp_path / file.name).symlink_to(file.resolve())
+                    if not (shell.folder / file.name).exists():
+                        (shell.folder / file.name).symlink_to(file.resolve())
             code, said = shell.run(line)
             assert code == 0, f"{line}\n{said}"
     finally:

@@ -101,7 +101,16 @@ def import_dataset(
         chosen = options.given_scenario(scenario, trace, settings or [])
     origin = f"imported from {source}"
     with output.progress("importing", episodes.rows) as shown:
-        made = write(episodes, chosen, out, origin, own=own, behavior=behavior, progress=shown)
+        made = write(
+            episodes,
+            chosen,
+            out,
+            origin,
+            own=own,
+            vectors=episodes.vectors,
+            behavior=behavior,
+            progress=shown,
+        )
     dataset = made.manifest
     if json is not None:
         told = {"schema": 1, "folder": str(out), "left_out": made.left_out, "cut": list(made.cut)}

@@ -101,7 +101,7 @@ def settle(
         folder: of the run that is to begin.
         display: shows the training.
         address: of a Ray cluster; None: this machine.
-        say: tells a person what is done.
+        say: tells a person what is done, once the next training has said what it trains.
 
     Returns:
         None where that training was interrupted.
@@ -130,9 +130,9 @@ def settle(
     reference = folder.path / UNCONSTRAINED if unconstrained is None else unconstrained
     if unconstrained is None:
         beside = RunFolder(reference)
+        say(f"first a policy that keeps no limits, in {reference}; then the one that does")
         if not train_unconstrained(scenario, config, beside, display, address=address):
             return None
-        say(f"that was a policy that keeps no limits, in {reference}; now the one that does")
     policy = load_policy(reference)
     check_fits(planned, policy, str(reference))
     paid = costs_of(planned, policy, shares)

@@ -119,10 +119,10 @@ def train(
     from rlsched.learn.run import train as run
 
     console = people(json_file)
-    note = None
-    if address is not None and training.engine != "rllib":
-        note = f"--address is not used: {training.algo} plays and learns on this machine"
-    with RichDisplay(training, note) as display:
+    with RichDisplay(training) as display:
+        if address is not None and training.engine != "rllib":
+            line = f"--address is not used: {training.algo} plays and learns on this machine"
+            display.say_after_first_line(line)
         try:
             if limit or unconstrained is not None:
                 found = settle(
@@ -133,7 +133,7 @@ def train(
                     folder=folder,
                     display=display,
                     address=address,
-                    say=display.console.print,
+                    say=display.say_after_first_line,
                 )
                 if found is None:
                     console.print("go on        the same command again")

@@ -17,21 +17,26 @@ class RichDisplay(Bar):
 
     Args:
         config: of the run.
-        note: a line behind the first one, which says what is trained.
     """
 
-    def __init__(self, config: TrainConfig, note: str | None = None) -> None:
+    def __init__(self, config: TrainConfig) -> None:
         super().__init__()
-        self.config, self.note = config, note
+        self.config = config
+        self._later: list[str] = []
         self.limits: Mapping[str, float] = {}
 
     def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
         """Say what is trained; Ray and RLlib are about to start."""
+        self.config = config
         self.console.print(f"{config.algo} on {described(scenario)}", style="bold", markup=False)
-        if self.note is not None:
-            self.console.print(self.note, style="yellow", markup=False)
-            self.note = None
+        for line in self._later:
+            self.console.print(line, style="yellow", markup=False)
+        self._later.clear()
         self.progress.start()
+
+    def say_after_first_line(self, line: str) -> None:
+        """The first line says what is trained; what is known before it stands behind it."""
+        self._later.append(line)
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""

@@ -166,6 +166,7 @@ class Run:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
         self.latest, self.pause_at = planned.latest, pause_at
         self.saved: Standing | None = None
+        self.best_iteration = -1  # of the best policy, where a run goes on
         self.standing = Standing() if self.latest is None else self.latest[1]
         self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
@@ -195,7 +196,9 @@ class Run:
         self.folder.keep_metrics_up_to(self.standing.iteration)
         if self.standing.best_value is not None:
             # Judged again as what comes now is: its figures may be of a version with other episodes or rules.
-            found = self._best(self.validation.run(load_policy(self.folder.best)))
+            best = load_policy(self.folder.best)
+            self.best_iteration = int(best.about.get("iteration", -1))
+            found = self._best(self.validation.run(best))
             self.standing = self.standing.model_copy(update=found)
 
     def loop(self, display: Display, interrupted: Interrupted) -> Reason:
@@ -257,7 +260,9 @@ class Run:
             else Score(standing.best_excess or 0.0, standing.best_value)
         )
         # What imitates is to be the same as what it imitates, not better: that grows with every iteration.
-        better = score < best or not self.config.plays
+        # One that a killed run kept after its last checkpoint is found again.
+        again = score == best and standing.iteration == self.best_iteration
+        better = score < best or again or not self.config.plays
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,

@@ -51,6 +51,7 @@ def import_dataset(
     origin: str,
     *,
     own: Scenario | None = None,
+    vectors: bool = False,
     behavior: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Imported:
@@ -62,6 +63,7 @@ def import_dataset(
         folder: without a dataset.
         origin: how it comes about, in words.
         own: scenario that they say they were recorded with; None: nobody says it.
+        vectors: observations are vectors without a mask, as in a dataset of ours; else they may be flat.
         behavior: who decided in all of them; None: as they say.
         progress: called with rows that have been read.
 
@@ -72,7 +74,7 @@ def import_dataset(
     feed = EpisodeFeed(scenario.public)
     check_own(None if own is None else own.public, feed.scenario, origin)
     shape = shape_of(feed.scenario, len(feed.units))
-    recorded = Layouts.of(scenario if own is None else own, len(feed.units), certain=own is not None)
+    recorded = Layouts.of(scenario if own is None else own, len(feed.units), vectors=vectors)
     with closing(NewDataset(folder)) as dataset:
         writing = _Writing(dataset, shape, recorded)
         for episode in episodes:
@@ -110,41 +112,44 @@ class Layouts:
     Attributes:
         public: what is recorded now.
         whole: the same with the privileged blocks of the scenario.
-        certain: the source names its scenario, so that it holds `whole`.
+        vectors: observations are vectors without a mask; else they may be flat.
     """
 
     public: Layout
     whole: Layout
-    certain: bool
+    vectors: bool
 
     @classmethod
-    def of(cls, scenario: Scenario, num_resources: int, *, certain: bool) -> Layouts:
-        """Of a scenario: that of the source, where `certain`, else the one that it is taken for."""
+    def of(cls, scenario: Scenario, num_resources: int, *, vectors: bool) -> Layouts:
+        """Of the scenario that a source was recorded with."""
         observations = (scenario.observation.public, scenario.observation)
         public, whole = (Layout.of(one, scenario.decision, num_resources) for one in observations)
-        return cls(public, whole, certain)
+        return cls(public, whole, vectors)
 
     def has_privileged(self, episode: Foreign) -> bool:
-        """Whether an episode was recorded with privileged blocks; of unknown scenarios, by its width.
+        """Whether an episode was recorded with privileged blocks, by the width of its observations.
 
         Raises:
-            BadInputError: the width is that of both.
+            BadInputError: the width may mean both.
         """
-        if self.public == self.whole:
+        width = np.shape(episode.columns["obs"])[1]
+        plain, privileged = (self._widths(layout, episode) for layout in (self.public, self.whole))
+        if self.public == self.whole or width not in privileged:
             return False
-        if self.certain:
-            return True
-        width, beside = np.shape(episode.columns["obs"])[1], self.public.num_actions + 1
-        plain, privileged = (
-            width in (layout.size, layout.size + beside) for layout in (self.public, self.whole)
-        )
-        if plain and privileged:
+        if width in plain:
             raise episode.fault(
                 None,
                 f"obs holds {width} numbers: with flat=True, or with blocks that lie ahead (older versions)",
-                "if it is the former, leave these blocks out by --set observation.blocks",
+                "leave action_mask out if obs are flat, which hold it; else record it anew",
             )
-        return privileged
+        return True
+
+    def _widths(self, layout: Layout, episode: Foreign) -> set[int]:
+        """What observations of a layout may be wide; flat ones need no mask in a column of its own."""
+        if self.vectors:
+            return {layout.size}
+        flat = layout.size + layout.num_actions + 1
+        return {layout.size, flat} if "action_mask" in episode.columns else {flat}
 
 
 class _Writing:

@@ -61,10 +61,13 @@ class MinariEpisodes:
 
     Attributes:
         rows: of all episodes.
+        vectors: False: observations are flat.
 
     Raises:
         BadInputError: there is none, or its observations are no vectors.
     """
+
+    vectors = False
 
     def __init__(self, name: str) -> None:
         package = minari()

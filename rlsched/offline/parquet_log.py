@@ -33,6 +33,7 @@ class ParquetEpisodes:
     Attributes:
         rows: of all files.
         scenario: that they were recorded with; None: nobody says it, unless they are of a dataset of ours.
+        vectors: they are of a dataset of ours, whose observations are vectors without a mask.
 
     Raises:
         BadInputError: there is none, one is damaged, or a column is missing.
@@ -43,7 +44,8 @@ class ParquetEpisodes:
         if not self._paths:
             raise BadInputError(str(source), f"holds no {ENDING} file", "name a file, or a folder of files")
         folder = self._paths[0].parent
-        self.scenario = read_any_manifest(folder).scenario if (folder / MANIFEST).is_file() else None
+        self.vectors = (folder / MANIFEST).is_file()
+        self.scenario = read_any_manifest(folder).scenario if self.vectors else None
         self._named = {name: named.get(name, name) for name in KNOWN}
         self.rows = 0
         for path in self._paths:

@@ -18,7 +18,7 @@ import pytest
 from rlsched import scenario
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import SchedulingVectorEnv
-from rlsched.jobs import JobTable
+from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import PRIVILEGED, Scenario
 
 REGISTERED = sorted(name for name in gymnasium.registry if name.startswith("rlsched/"))
@@ -71,14 +71,21 @@ def test_privileged_blocks_are_in_info_and_only_where_asked_for(name: str, small
         env.close()
 
 
-def with_another_future(jobs: JobTable, tick: int, rng: np.random.Generator) -> JobTable:
-    """The same jobs up to a tick: later ones are others, and those that still run may end earlier."""
-    later = jobs.submit > tick
+def with_another_future(jobs: JobTable, start: IntArray, tick: int, rng: np.random.Generator) -> JobTable:
+    """The same jobs up to a tick: later ones are others, and those that run or wait then end sooner.
+
+    Args:
+        jobs: in submit order.
+        start: (jobs,) ticks; -1 where a job has not started.
+        tick: nothing before it differs.
+        rng: draws the others.
+    """
+    later, started = jobs.submit > tick, (start >= 0) & (start <= tick)
     order = np.arange(len(jobs))
     order[later] = rng.permutation(order[later])
-    still = ~later & (jobs.submit + jobs.runtime > tick)
-    runtime = np.where(still, np.maximum(tick - jobs.submit + 1, (jobs.runtime + 1) // 2), jobs.runtime)
     shorter = (jobs.requested[order] + 1) // 2
+    runtime = np.where(started, np.minimum(jobs.runtime, np.maximum(tick - start + 1, 1)), 1)
+    runtime[started & (start + jobs.runtime <= tick)] = jobs.runtime[started & (start + jobs.runtime <= tick)]
     return replace(
         jobs,
         runtime=np.where(later, shorter, runtime),
@@ -112,11 +119,13 @@ def test_no_observation_depends_on_what_lies_ahead(name: str, small_trace: Path)
     for _ in range(4):
         episode = feed.training(rng)
         first = list(played(envs, episode, None))
+        starts = envs.simulator.starts(0)
         if len(first) < 4:
             continue
         tick = first[len(first) // 2][1]
-        jobs = with_another_future(episode.jobs, tick, rng)
-        ends += int((jobs.runtime != episode.jobs.runtime)[jobs.submit <= tick].sum())
+        jobs = with_another_future(episode.jobs, starts, tick, rng)
+        started = (starts >= 0) & (starts <= tick)
+        ends += int((jobs.runtime != episode.jobs.runtime)[started].sum())
         other = Episode(jobs, episode.offset, episode.scale, episode.power)
         actions = [action for *_, action in first]
         for (seen, now, _), (same, as_late, _) in zip(first, played(envs, other, actions), strict=False):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import ray
 from ray._private.internal_api import node_stats
@@ -9,6 +11,7 @@ from ray._private.internal_api import node_stats
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config import make_config
 from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.session import ray_session
 from rlsched.scenario import Scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -24,6 +27,13 @@ SETTINGS = [
 ]
 
 
+@pytest.fixture
+def fresh_ray(own_ray: None) -> Iterator[None]:
+    """What others have left behind, and is collected now, would hide what is not."""
+    with ray_session(None):
+        yield
+
+
 def remembered() -> dict[int, int]:
     """Objects that each process knows to be in Ray's store, by its id."""
     node = ray._private.worker.global_worker.node
@@ -33,7 +43,7 @@ def remembered() -> dict[int, int]:
 
 @pytest.mark.parametrize("settings", ["algo=ppo", "algo=appo", "algo=appo learners=1", "algo=dqn"])
 def test_nothing_is_remembered_of_fragments_and_weights_that_are_gone(
-    settings: str, small: Scenario, kept_ray: str
+    settings: str, small: Scenario, fresh_ray: None
 ) -> None:
     """Counted are the driver, its runner, and the learner where it has a process of its own."""
     before = remembered()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -81,7 +83,10 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
 ) -> None:
     source = ParquetEpisodes(older, {})
     assert source.scenario is not None
-    made = import_dataset(source, source.scenario, tmp_path / "new", "test", own=source.scenario)
+    assert source.vectors
+    made = import_dataset(
+        source, source.scenario, tmp_path / "new", "test", own=source.scenario, vectors=True
+    )
     assert made.cut == ("coming",)
     check_public(made.manifest, short)
     now = read_manifest(plain)
@@ -90,17 +95,49 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
 
 
 @pytest.mark.parametrize(("name", "window"), [("deeprm", 5), ("lublin-sizes", 6)])
-def test_widths_that_may_mean_both_are_told_apart_by_the_source_or_refused(name: str, window: int) -> None:
-    """Of flat observations, and of older ones with a privileged block in the middle."""
+def test_widths_that_may_mean_both_are_told_apart_or_refused(name: str, window: int) -> None:
+    """A flat observation of now is as wide as an older vector, with a privileged block in its middle."""
     chosen = scenario.load(name, [f"decision.window={window}"])
-    named, unnamed = (Layouts.of(chosen, 1, certain=certain) for certain in (True, False))
-    rows = np.zeros((2, named.whole.size), np.float32)
-    assert named.whole.size == named.public.size + named.public.num_actions + 1
-    episode = Foreign("log", np.arange(2), None, {"obs": rows})
-    assert named.has_privileged(episode)
+    ours, others = (Layouts.of(chosen, 1, vectors=vectors) for vectors in (True, False))
+    rows = np.zeros((2, ours.whole.size), np.float32)
+    assert ours.whole.size == ours.public.size + ours.public.num_actions + 1
+    masked = Foreign("log", np.arange(2), None, {"obs": rows, "action_mask": rows})
+    plain = Foreign("log", np.arange(2), None, {"obs": rows})
+    assert ours.has_privileged(masked)  # of a dataset of ours, which holds vectors
+    assert not others.has_privileged(plain)  # who says no mask has it in the observation
     with pytest.raises(BadInputError, match="with flat=True, or with blocks that lie ahead"):
-        unnamed.has_privileged(episode)
-    assert not Layouts.of(chosen.public, 1, certain=False).has_privileged(episode)
+        others.has_privileged(masked)
+    assert not Layouts.of(chosen.public, 1, vectors=False).has_privileged(masked)
+
+
+def test_minari_of_an_environment_of_now_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scenario names a privileged block; its observations are public, as environments show them."""
+    minari = pytest.importorskip("minari")
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    chosen = scenario.load("green-10", ["episode.max_ticks=30"])
+    values = chosen.model_dump(mode="json")
+    env = gymnasium.make("rlsched/green-10", scenario=values, flat=True)
+    seen, _ = env.reset(seed=0)
+    steps: list[tuple[Any, ...]] = []
+    while not (steps and (steps[-1][2] or steps[-1][3])):
+        action = int(env.unwrapped.action_masks().argmax())
+        following, reward, terminated, truncated, _ = env.step(action)
+        steps.append((action, reward, terminated, truncated, following))
+    actions, rewards, terminations, truncations, following = map(np.array, zip(*steps, strict=True))
+    buffer = EpisodeBuffer(
+        observations=np.concatenate([seen[None], following]),
+        actions=actions,
+        rewards=rewards,
+        terminations=terminations,
+        truncations=truncations,
+    )
+    minari.create_dataset_from_buffers("mine/now-v0", [buffer], env=env)
+    found = MinariEpisodes("mine/now-v0")
+    assert found.scenario == chosen
+    made = import_dataset(found, chosen, tmp_path / "out", "test", own=found.scenario)
+    assert (made.cut, made.manifest.rows) == ((), found.rows)
 
 
 def test_a_dataset_of_now_is_imported_under_the_name_of_its_scenario(
