@@ -193,6 +193,8 @@ class Logbook:
         left = deque(decision for decision in decisions if decision.score is not None or not by_policy)
         while room.course.asked[0]:
             self._close(stream)
+            if stream.finished and stream.finished[-1]["behavior"] != behavior:
+                self._cut(stream)  # an episode has one behaviour
             action = self._action(stream, left)
             if action is None:  # a rule of the heuristic that the policy's have no word for
                 self.unfollowed += 1
@@ -299,10 +301,7 @@ class Logbook:
             self._write()
 
     def _write(self) -> None:
-        """Write a shard of the episodes that have ended, and say that it is there.
-
-        An episode has one behaviour there; where several decided in it, the one that did so most.
-        """
+        """Write a shard of the episodes that have ended, and say that it is there."""
         episodes, self._episodes, self._since = self._episodes, [], None
         writer = ShardWriter(self.folder / shard_name(len(self._shards)), self.shape.columns())
         try:
@@ -321,9 +320,7 @@ class Logbook:
         self._publish()
 
     def _write_episode(self, writer: ShardWriter, number: int, rows: list[dict[str, Any]]) -> EpisodeEntry:
-        count = len(rows)
-        who = [row["behavior"] for row in rows]
-        names = sorted({*who})
+        count, behavior = len(rows), rows[0]["behavior"]
         columns: dict[str, NDArray[Any]] = {
             name: np.stack([row[name] for row in rows])
             for name in ("obs", "new_obs", "action_mask", "new_action_mask")
@@ -343,12 +340,12 @@ class Logbook:
         name = episode_name(number)
         words = {
             "eps_id": Names([name], np.zeros(count, np.int64)),
-            "behavior": Names(names, np.array([names.index(one) for one in who])),
+            "behavior": Names([behavior], np.zeros(count, np.int64)),
         }
         writer.write(table(self.shape, columns, words))
         return EpisodeEntry(
             eps_id=name,
-            behavior=max(names, key=who.count),
+            behavior=behavior,
             rows=count,
             reward=float(columns["rewards"].sum()),
             metrics={},

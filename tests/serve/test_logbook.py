@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -46,8 +48,16 @@ def book(folder: Path, policy: TrainedPolicy, units: list[int]) -> Logbook:
     return Logbook(folder, policy, units, Heuristic.named(None, policy.scenario))
 
 
-def played(case: str, folder: Path, exported: Export) -> tuple[TrainedPolicy, list[dict[str, Any]], Logbook]:
+def played(
+    case: str, folder: Path, exported: Export, fallback: Callable[[int], bool] = lambda number: False
+) -> tuple[TrainedPolicy, list[dict[str, Any]], Logbook]:
     """Play an episode tick by tick, tell the service of every change and let what it says be logged.
+
+    Args:
+        case: of `CASES`.
+        folder: of the log.
+        exported: makes the policy.
+        fallback: which answers are said to be the fallback's.
 
     Returns:
         The policy, what it was asked, did and earned in the simulation, and the log.
@@ -65,7 +75,7 @@ def played(case: str, folder: Path, exported: Export) -> tuple[TrainedPolicy, li
     idle = sim.layout.num_actions - 1
     rows: list[dict[str, Any]] = []
     stood: tuple[int, ...] = ()
-    changed_at = -1
+    changed_at, answers = -1, 0
     while not (sim.terminated | sim.truncated)[0]:
         e, now = sim.state.episodes[0], int(sim.now[0])
         stands = (int(e["next_arrival"]), int(e["num_finished"]))
@@ -73,6 +83,9 @@ def played(case: str, folder: Path, exported: Export) -> tuple[TrainedPolicy, li
             stood, changed_at = stands, now
             state = describe(sim, 0, episode.jobs)
             (answer,) = engine.answer(served, States([state], [""]), explain=False)
+            if fallback(answers):
+                answer = msgspec.structs.replace(answer, decided_by="fallback")
+            answers += 1
             log.take(Noted(0.0, "p", served.version, state, answer))
         mask = sim.mask[0].copy()
         action = int(mask.argmax()) if mask.sum() == 1 else idle
@@ -134,6 +147,20 @@ def test_it_is_a_dataset_like_any(tmp_path: Path, exported: Export, monkeypatch:
     ends = np.flatnonzero(found["truncateds"])
     assert len(ends) == manifest.episodes
     assert all(19 <= found["t"][end] < 30 for end in ends[:-1])  # whole answers go into one
+
+
+def test_an_episode_is_of_whoever_decided(tmp_path: Path, exported: Export) -> None:
+    """Where the fallback answers now and then, another episode begins, so that the dataset is whole."""
+    _, rows, log = played("green", tmp_path / "log", exported, lambda number: number % 10 < 3)
+    manifest, found = read_manifest(tmp_path / "log"), told(tmp_path / "log")
+    assert check(tmp_path / "log", manifest) == []
+    assert log.unfollowed == 0
+    assert len(found["actions"]) == len(rows) - 1  # nothing is lost between them
+    names = {"p", str(Heuristic.named(None, feed_of(*CASES["green"]).scenario))}
+    assert {*found["behavior"]} == {one.behavior for one in manifest.behaviors} == names
+    who = dict(zip(found["eps_id"], found["behavior"], strict=True))
+    assert [who[name] for name in found["eps_id"]] == found["behavior"]
+    assert manifest.episodes == len(who) > 4
 
 
 def test_it_goes_on_and_refuses_another_kind(tmp_path: Path, exported: Export) -> None:
