@@ -55,8 +55,8 @@ class Shell:
 
     Args:
         folder: where.
-        address: of a Ray cluster that those which train are told of; then each is a program of its own, as a
-            user starts it. None: they run in this process.
+        address: of a Ray cluster. Each command is then a program of its own, as a user starts it, and those
+            that train get --address. None: all run in this process.
     """
 
     def __init__(self, folder: Path, address: str | None = None) -> None:
@@ -72,7 +72,7 @@ class Shell:
         if words[0] == "serve":
             return self._served(words)
         said = StringIO()
-        # What else would be written into the home of whoever runs this.
+        # Minari would write into the user's home.
         places = {"MINARI_DATASETS_PATH": str(self.folder / "minari")}
         if self.address is not None:
             return self._program(words, places)
@@ -162,7 +162,7 @@ def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest
 def test_commands_of_the_readme_run_as_programs(
     tmp_path: Path, kept_ray: str, request: pytest.FixtureRequest
 ) -> None:
-    """Each loads what it needs by itself, trains on the cluster that it is told of, and ends."""
+    """Each program imports what it needs, trains on the cluster of its --address, and exits."""
     run_commands(ROOT / "README.md", Shell(tmp_path, kept_ray), request)
 
 

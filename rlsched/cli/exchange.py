@@ -113,12 +113,17 @@ def import_dataset(
         )
     dataset = made.manifest
     if json is not None:
-        told = {"schema": 1, "folder": str(out), "left_out": made.left_out, "cut": list(made.cut)}
+        told = {
+            "schema": 1,
+            "folder": str(out),
+            "left_out": made.left_out,
+            "removed_blocks": list(made.removed_blocks),
+        }
         output.write_json(json, {**told, **dataset.model_dump(mode="json")})
     console = output.people(json)
     console.print(behaviors_table(dataset))
-    if made.cut:
-        console.print(f"cut          {', '.join(made.cut)}: blocks that show what lies ahead")
+    if made.removed_blocks:
+        console.print(f"removed      {', '.join(made.removed_blocks)}: blocks that show what lies ahead")
     if made.left_out:
         console.print(f"left out     {made.left_out:,} decisions after which nobody says what was seen")
     console.print("not known    what episodes came to beside rewards: metrics are not imported")

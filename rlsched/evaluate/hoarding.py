@@ -12,6 +12,7 @@ from math import inf, isnan, nan
 
 import numpy as np
 
+from rlsched.evaluate.references import GREEDY_SJF, GREEDY_SJF_WITH_HORIZON
 from rlsched.evaluate.statistics import Contender, EpisodeResult, Table
 from rlsched.jobs import FloatArray
 from rlsched.scenario import Scenario
@@ -21,9 +22,6 @@ SPAN_LIMIT = 1.3
 
 WAIT_LIMIT = 1.75
 """A result counts only up to this many times greedy sjf's mean wait (results.md, "Hoarding")."""
-
-REFERENCES = {rule: Contender("sjf", rule) for rule in ("greedy", "now")}
-"""The same order where there is no horizon, and where there is one: greedy sjf."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,8 @@ def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
         ValueError: the episodes are not the same for all policies.
     """
     table = Table.of(episodes)
-    known = [table.columns[name] for name in REFERENCES.values() if name in table.columns]
+    references = (GREEDY_SJF, GREEDY_SJF_WITH_HORIZON)
+    known = [table.columns[name] for name in references if name in table.columns]
     reference = known[0] if known else {}
     return [
         _judge(contender, columns, reference)

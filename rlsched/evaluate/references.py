@@ -24,11 +24,15 @@ HEURISTICS_WITH_HORIZON = tuple(
 """Priority rules under both placements."""
 
 
+GREEDY_SJF, GREEDY_SJF_WITH_HORIZON = Contender("sjf", "greedy"), Contender("sjf", "now")
+"""What hoarding is measured against; one of each set."""
+
+
 def heuristics(scenario: Scenario) -> tuple[Contender, ...]:
     """The heuristics that policies of a scenario are compared with."""
     return HEURISTICS if scenario.decision.horizon is None else HEURISTICS_WITH_HORIZON
 
 
 def greedy_sjf(scenario: Scenario) -> Contender:
-    """The heuristic that hoarding is measured against; one of `heuristics`."""
-    return Contender("sjf", "greedy" if scenario.decision.horizon is None else "now")
+    """The heuristic that hoarding is measured against."""
+    return GREEDY_SJF if scenario.decision.horizon is None else GREEDY_SJF_WITH_HORIZON

@@ -36,12 +36,12 @@ class Imported:
     Attributes:
         manifest: of the dataset.
         left_out: last decisions of episodes that were cut, after which nobody knows what was seen.
-        cut: privileged blocks that observations held and the dataset does not.
+        removed_blocks: privileged blocks that the source held and the dataset does not.
     """
 
     manifest: Manifest
     left_out: int
-    cut: tuple[str, ...]
+    removed_blocks: tuple[str, ...]
 
 
 def import_dataset(
@@ -85,7 +85,7 @@ def import_dataset(
             raise BadInputError(origin, "no decision of it can be used", "record longer episodes")
         manifest = dataset.finish(feed.scenario, shape, origin, chances=writing.chances)
         dataset.keep()
-    return Imported(manifest, writing.left_out, writing.cut)
+    return Imported(manifest, writing.left_out, writing.removed_blocks)
 
 
 def check_own(own: Scenario | None, scenario: Scenario, origin: str) -> None:
@@ -159,7 +159,7 @@ class _Writing:
         count: of them so far.
         chances: all of them say how likely their choices were.
         left_out: rows.
-        cut: privileged blocks that were.
+        removed_blocks: privileged blocks that the source held.
 
     Args:
         dataset: that is written.
@@ -169,7 +169,7 @@ class _Writing:
 
     def __init__(self, dataset: NewDataset, shape: Shape, recorded: Layouts) -> None:
         self._dataset, self._shape, self._recorded = dataset, shape, recorded
-        self.cut: tuple[str, ...] = ()
+        self.removed_blocks: tuple[str, ...] = ()
         self._group_rows = max(1, ROW_GROUP_BYTES // shape.row_bytes)
         self._checked = Rows(shape, known=set(), seen=set())
         self._waiting: list[pa.Table] = []
@@ -209,7 +209,7 @@ class _Writing:
         whole = self._recorded.whole
         found = completed(episode, self._shape.model_copy(update={"size": whole.size}))
         if found is not None:
-            self.cut = tuple(block.name for block in whole.blocks if block.name in PRIVILEGED)
+            self.removed_blocks = tuple(block.name for block in whole.blocks if block.name in PRIVILEGED)
             found |= {name: found[name][:, public_columns(whole)] for name in VECTORS}
         return found
 

@@ -46,7 +46,7 @@ def older(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def vectors(folder: Path, manifest: Manifest) -> np.ndarray:
-    """What is seen before and after all decisions, sorted: episodes may stand in any order."""
+    """(rows, 2 x size) observations before and after each decision, sorted: episodes come in any order."""
     tables = [pq.read_table(folder / shard.file) for shard in manifest.shards]
     both = np.concatenate(
         [np.concatenate([matrix(table[name]) for name in ("obs", "new_obs")], axis=1) for table in tables]
@@ -87,7 +87,7 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
     made = import_dataset(
         source, source.scenario, tmp_path / "new", "test", own=source.scenario, vectors=True
     )
-    assert made.cut == ("coming",)
+    assert made.removed_blocks == ("coming",)
     check_public(made.manifest, short)
     now = read_manifest(plain)
     assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, now))
@@ -137,7 +137,7 @@ def test_minari_of_an_environment_of_now_is_imported(tmp_path: Path, monkeypatch
     found = MinariEpisodes("mine/now-v0")
     assert found.scenario == chosen
     made = import_dataset(found, chosen, tmp_path / "out", "test", own=found.scenario)
-    assert (made.cut, made.manifest.rows) == ((), found.rows)
+    assert (made.removed_blocks, made.manifest.rows) == ((), found.rows)
 
 
 def test_a_dataset_of_now_is_imported_under_the_name_of_its_scenario(
@@ -145,7 +145,7 @@ def test_a_dataset_of_now_is_imported_under_the_name_of_its_scenario(
 ) -> None:
     """The scenario that is named has privileged blocks, and what was recorded has not."""
     made = import_dataset(ParquetEpisodes(plain, {}), short, tmp_path / "new", "test")
-    assert made.cut == ()
+    assert made.removed_blocks == ()
     assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, read_manifest(plain)))
 
 
@@ -165,5 +165,5 @@ def test_minari_is_given_what_policies_see(
     before = MinariEpisodes("test/before-v0")
     assert before.scenario is not None
     made = import_dataset(before, before.scenario, tmp_path / "new", "test", own=before.scenario)
-    assert made.cut == ("coming",)
+    assert made.removed_blocks == ("coming",)
     assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, manifest))
