@@ -102,7 +102,7 @@ def kept_ray(shared_ray: None) -> str:
 
 @pytest.fixture
 def own_ray() -> Iterator[None]:
-    """No Ray runs where a test begins that starts one of its own. Last in modules with `kept_ray`."""
+    """Shuts Ray down around a test that starts its own; such tests come last in a module with `kept_ray`."""
     import ray
 
     ray.shutdown()

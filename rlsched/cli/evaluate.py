@@ -29,7 +29,7 @@ def evaluate(
             "-a",
             metavar="A,B:RULE",
             help="Queue orders, with a backfilling rule (greedy), or further trained policies. "
-            "Left out: the best known ones, as in the validation of a training.",
+            "Left out: the heuristics of validation (greedy, EASY, conservative).",
         ),
     ] = None,
     episodes: options.EpisodesOption = None,

@@ -123,7 +123,7 @@ def import_dataset(
     console = output.people(json)
     console.print(behaviors_table(dataset))
     if made.removed_blocks:
-        console.print(f"removed      {', '.join(made.removed_blocks)}: blocks that show what lies ahead")
+        console.print(f"removed      {', '.join(made.removed_blocks)} (privileged blocks)")
     if made.left_out:
         console.print(f"left out     {made.left_out:,} decisions after which nobody says what was seen")
     console.print("not known    what episodes came to beside rewards: metrics are not imported")

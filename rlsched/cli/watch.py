@@ -35,7 +35,7 @@ class RichDisplay(Bar):
         self.progress.start()
 
     def say_after_first_line(self, line: str) -> None:
-        """The first line says what is trained; what is known before it stands behind it."""
+        """Print a line right after the first one, which says what is trained."""
         self._later.append(line)
 
     def begin(self, standing: Standing, validation: Validation) -> None:
@@ -78,7 +78,7 @@ class RichDisplay(Bar):
             )
             self.console.print(
                 f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
-                f"{row['validation_relative']:.3f} of each episode's best heuristic{paid}{pushed}{kept}"
+                f"{row['validation_relative']:.3f} times each episode's best heuristic{paid}{pushed}{kept}"
             )
 
     def stopping(self) -> None:

@@ -65,7 +65,7 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
     elif config.dataset is not None and scenario.public is not scenario:
         raise BadInputError(
             str(folder.path),
-            "learned from a dataset with blocks that lie ahead, as older versions recorded them",
+            "learned from a dataset with privileged blocks, as older versions recorded them",
             "begin another run, from a dataset of this version",
         )
     feed, config = fit(scenario, config)

@@ -114,7 +114,7 @@ class DatasetFolder:
         """What is collected here.
 
         Raises:
-            BadInputError: nothing is, or it shows what lies ahead.
+            BadInputError: nothing is, or it holds privileged blocks.
         """
         scenario, recipe = self.path / SCENARIO, self.path / RECIPE
         if not recipe.exists():

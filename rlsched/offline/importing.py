@@ -139,7 +139,7 @@ class Layouts:
         if width in plain:
             raise episode.fault(
                 None,
-                f"obs holds {width} numbers: with flat=True, or with blocks that lie ahead (older versions)",
+                f"obs of {width} numbers may be flat=True, or an older vector with privileged blocks",
                 "leave action_mask out if obs are flat, which hold it; else record it anew",
             )
         return True

@@ -143,7 +143,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of the dataset in a folder.
 
     Raises:
-        BadInputError: there is none, it is unfinished or damaged, or it shows what lies ahead.
+        BadInputError: there is none, it is unfinished or damaged, or it holds privileged blocks.
     """
     manifest = read_any_manifest(folder)
     check_public(manifest.scenario, str(folder), f"copy its decisions: {IMPORT.format(folder=folder)}")
@@ -158,11 +158,12 @@ def check_public(scenario: Scenario, where: str, remedy: str) -> None:
     """
     blocks = [block for block in scenario.observation.blocks if block in PRIVILEGED]
     if blocks:
-        raise BadInputError(where, f"shows what lies ahead ({', '.join(blocks)}): an older version", remedy)
+        problem = f"holds privileged blocks ({', '.join(blocks)}), as older versions recorded them"
+        raise BadInputError(where, problem, remedy)
 
 
 def read_any_manifest(folder: Path) -> Manifest:
-    """The same, also of a dataset that shows what lies ahead.
+    """The same, also of a dataset with privileged blocks.
 
     Raises:
         BadInputError: there is none, it is unfinished, or damaged.

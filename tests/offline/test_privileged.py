@@ -71,10 +71,10 @@ def test_an_older_dataset_is_refused_in_one_line(older: Path) -> None:
     with pytest.raises(BadInputError) as caught:
         read_manifest(older)
     assert str(caught.value) == (
-        f"{older}: shows what lies ahead (coming): an older version; "
+        f"{older}: holds privileged blocks (coming), as older versions recorded them; "
         f"copy its decisions: rlsched dataset import {older} --out NEW"
     )
-    with pytest.raises(BadInputError, match="shows what lies ahead"):
+    with pytest.raises(BadInputError, match="holds privileged blocks"):
         DatasetFolder(older).read()  # of a collection that goes on
 
 
@@ -105,7 +105,7 @@ def test_widths_that_may_mean_both_are_told_apart_or_refused(name: str, window: 
     plain = Foreign("log", np.arange(2), None, {"obs": rows})
     assert ours.has_privileged(masked)  # of a dataset of ours, which holds vectors
     assert not others.has_privileged(plain)  # who says no mask has it in the observation
-    with pytest.raises(BadInputError, match="with flat=True, or with blocks that lie ahead"):
+    with pytest.raises(BadInputError, match="may be flat=True, or an older vector with privileged blocks"):
         others.has_privileged(masked)
     assert not Layouts.of(chosen.public, 1, vectors=False).has_privileged(masked)
 
