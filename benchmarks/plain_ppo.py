@@ -1,7 +1,7 @@
 """PPO as a plain torch loop, in the manner of CleanRL: what a training run costs without a framework.
 
 The same environments, networks, rewards, discounts in time, batch, epochs and minibatches as `rlsched train`;
-no validation, no checkpoints, no other machines. `rlsched bench train` runs it beside the real thing.
+no replicas, validation, checkpoints or other machines. `rlsched bench train` runs it beside the real thing.
 Run: `python benchmarks/plain_ppo.py --scenario lublin-256 --steps 300000`.
 """
 
@@ -95,7 +95,7 @@ class PlainPPO:
 
     def iterate(self) -> Iteration:
         """Play a fragment in all environments, and learn from it."""
-        length, envs = self.config.sampling.fragment, self.envs.num_envs
+        length, envs = self.config.ppo_fragment, self.envs.num_envs
         obs = torch.zeros(length + 1, envs, self.obs.shape[1])
         actions = torch.zeros(length, envs, dtype=torch.long)
         logp, rewards = torch.zeros(length, envs), torch.zeros(length, envs)

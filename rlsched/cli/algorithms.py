@@ -41,7 +41,7 @@ ENTRIES = {
     ),
     "cocorl": Entry(
         "cocorl",
-        "ppo within limits of costs: every cost has a critic, and a multiplier under the control of a PID "
+        "ppo that is refused without limits of costs; each has a multiplier under the control of a PID "
         "controller",
         "Venkataswamy 2023; Stooke et al. 2020",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from rlsched.learn.config import TrainConfig
     from rlsched.learn.folder import RunFolder
     from rlsched.learn.run import Display
-    from rlsched.scenario import Scenario
+    from rlsched.scenario import Limit, Scenario
 
 AUTO = "auto"
 
@@ -26,11 +25,11 @@ class Share:
     of_unconstrained: float
 
 
-Limit = float | Share
+def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit | Share]:
+    """Cost -> its limit.
 
-
-def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
-    """Cost -> its limit, from `NAME=AMOUNT`, `NAME=auto:SHARE` or, for all costs of a scenario, `auto:SHARE`.
+    From `NAME=AMOUNT`, `NAME=TIMES:HEURISTIC`, `NAME=auto:SHARE` or, for all costs of a scenario,
+    `auto:SHARE`.
 
     Raises:
         BadInputError: an unknown cost, or no amount.
@@ -38,7 +37,7 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
     from rlsched.evaluate.contestants import check_name
     from rlsched.scenario import CostTerm
 
-    found: dict[str, Limit] = {}
+    found: dict[str, Limit | Share] = {}
     costs = list(scenario.objective.costs)
     for text in sorted(texts, key=lambda text: "=" not in text):  # what names no cost is for all others
         name, equals, amount = text.partition("=")
@@ -49,7 +48,7 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
             raise BadInputError(
                 "--limit",
                 f"{text!r} names no amount",
-                f"write {text}=AMOUNT or {text}=auto:SHARE, as in {text}=auto:0.8",
+                f"write {text}=AMOUNT, {text}=1.6:sjf or {text}=auto:0.8",
             )
         elif not text.startswith(f"{AUTO}:") or not costs:
             raise BadInputError(
@@ -63,25 +62,28 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit]:
     return found
 
 
-def _limit(text: str, amount: str) -> Limit:
+def _limit(text: str, amount: str) -> Limit | Share:
+    from rlsched.scenario.objective import read_limit
+    from rlsched.settings import SettingError
+
     word, colon, share = amount.partition(":")
     if word == AUTO and share.endswith("%"):
         raise BadInputError("--limit", f"{text!r}: {share!r} is no share", "write it as in auto:0.8")
     try:
-        number = float(share if word == AUTO and colon else amount)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < inf:
+        found = read_limit(share if word == AUTO and colon else amount)
+    except SettingError:
+        found = -1.0
+    if found == -1.0 or (word == AUTO and not isinstance(found, float)):
         raise BadInputError(
-            "--limit", f"{text!r}: {amount!r} is no amount", "give a number from 0 on, or auto:SHARE"
+            "--limit", f"{text!r}: {amount!r} is no amount", "give a number from 0 on, 1.6:sjf, or auto:SHARE"
         )
-    return Share(number) if word == AUTO else number
+    return Share(found) if word == AUTO and isinstance(found, float) else found
 
 
 def settle(
     scenario: Scenario,
     config: TrainConfig,
-    limits: Mapping[str, Limit],
+    limits: Mapping[str, Limit | Share],
     *,
     unconstrained: Path | None,
     folder: RunFolder,
@@ -115,8 +117,8 @@ def settle(
     from rlsched.learn.policy import load_policy
     from rlsched.report.words import number
 
-    if config.algo != "cocorl":
-        raise BadInputError("--limit", f"is not kept by {config.algo}", "add --algo cocorl, or leave it out")
+    if config.algo not in ("ppo", "cocorl"):
+        raise BadInputError("--limit", f"is not kept by {config.algo}", "use --algo ppo, or leave it out")
     amounts = {name: limit for name, limit in limits.items() if not isinstance(limit, Share)}
     shares = {name: limit for name, limit in limits.items() if isinstance(limit, Share)}
     scenario = with_limits(scenario, {**amounts, **dict.fromkeys(shares)})

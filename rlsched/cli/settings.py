@@ -75,6 +75,7 @@ def walk(
     before: str = "",
     only: str = "",
     told: set[type[BaseModel]] | None = None,
+    given: BaseModel | None = None,
 ) -> Iterator[Setting]:
     """Every setting of a model and of the models in it; those of several kinds are told of once.
 
@@ -84,6 +85,7 @@ def walk(
         before: path to the model.
         only: where it is one of several kinds, which.
         told: kinds that were told of already.
+        given: values that stand for the model's own defaults.
     """
     told = set() if told is None else told
     for name, field in model.model_fields.items():
@@ -96,11 +98,14 @@ def walk(
             yield Setting(f"{key}.kind", part, "", words, field.description or "")
         if not kinds or field.default is None:
             doc = (field.description or "") + (f" ({only})" if only else "")
-            yield Setting(key, part, _default(field.default), words, doc.strip())
+            default = field.default if given is None else getattr(given, name)
+            yield Setting(key, part, _default(default), words, doc.strip())
         inside = f"{key}.0." if get_origin(field.annotation) is tuple else f"{key}."
         for kind in kinds:
             if len(kinds) == 1:
-                yield from walk(kind, part, inside, only, told)
+                default = field.default if given is None else getattr(given, name)
+                usual = default if isinstance(default, kind) else None
+                yield from walk(kind, part, inside, only, told, usual)
             elif kind not in told:
                 told.add(kind)
                 word = "".join(_literal(kind.model_fields["kind"].annotation))

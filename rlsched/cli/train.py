@@ -63,8 +63,9 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="NAME=AMOUNT",
-            help="Limit of a cost ('rlsched objectives'), for cocorl; NAME=auto:0.6: that share of what is "
-            "paid without limits, for which a policy is trained first. Repeatable.",
+            help="Limit of a cost ('rlsched objectives'), for ppo and cocorl; NAME=1.5:sjf: a multiple of a "
+            "heuristic's cost; NAME=auto:0.6: a share of what is paid without limits, for which a policy is "
+            "trained first. Repeatable.",
         ),
     ] = None,
     unconstrained: Annotated[

@@ -40,7 +40,7 @@ class RichDisplay(Bar):
 
     def begin(self, standing: Standing, validation: Validation) -> None:
         """The run starts, or goes on, here."""
-        self.limits = validation.scenario.objective.limits
+        self.limits = validation.limits
         heuristic, value = validation.best_heuristic
         best = "the best policy so far" if self.config.plays else "the newest policy"
         so_far = best if standing.iteration else "the policy before training"

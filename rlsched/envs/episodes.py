@@ -86,6 +86,13 @@ class EpisodeFeed:
         """Evaluation episode `index` of a seed; training never sees it."""
         return self.scaled(self.source.evaluation(index, seed))
 
+    def shortened(self, episode: Episode, share: float) -> Episode:
+        """The first share of an episode's jobs, at least one; the same where the clock ends episodes."""
+        if self.scenario.episode.end == "max_ticks":
+            return episode
+        jobs = episode.jobs.take(slice(max(1, round(share * len(episode.jobs)))))
+        return self.scaled(EpisodeJobs(jobs, episode.offset, episode.power))
+
     def scaled(self, episode: EpisodeJobs) -> Episode:
         """The episode with the scale its baseline gives it."""
         return Episode(episode.jobs, episode.offset, self._scale(episode.jobs), episode.power)

@@ -160,13 +160,16 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             if own is not None:
                 own = own if isinstance(seed, Sequence) else own + k
                 self._rngs[k] = seeding.np_random(own)[0]
-        episodes = [self.feed.training(self._rngs[k]) if given is None else given[k] for k in chosen]
+        episodes = [self._next_episode(k) if given is None else given[k] for k in chosen]
         if not some:
             self.episodes = list(episodes)
         for k, episode in zip(chosen, episodes, strict=True):
             self._begin(k, episode)
         nowhere = np.zeros(self.num_envs, np.bool_)
         return self._observe(), self._info(nowhere, nowhere)
+
+    def _next_episode(self, k: int) -> Episode:
+        return self.feed.training(self._rngs[k])
 
     def _begin(self, k: int, episode: Episode) -> None:
         self.episodes[k] = episode
@@ -193,7 +196,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self._clock += sim.elapsed
         begun = self._ended.copy()
         for k in np.flatnonzero(begun).tolist():
-            self._begin(k, self.feed.training(self._rngs[k]))
+            self._begin(k, self._next_episode(k))
         terminated, truncated = sim.terminated & ~begun, sim.truncated & ~begun
         self._ended = terminated | truncated
         return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self._ended, illegal)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.costs import episode_cost
 from rlsched.evaluate.limits import Keeping, keeping
 from rlsched.evaluate.play import Policy, play
 from rlsched.evaluate.results import Result
@@ -204,9 +205,10 @@ def compare(
         run = contestant.run(episodes, units, progress)
         runs[contestant.policy, contestant.backfill] = run
         if isinstance(contestant, Learned):
-            limits += keeping(contestant.policy, contestant.scenario.objective, run, seed)
+            limits += keeping(contestant.policy, contestant.scenario, units, episodes, run, seed)
         for episode, played in zip(episodes, run, strict=True):
             metrics = job_metrics(played, units, tick_s, prices)
+            metrics |= {f"cost.{name}": episode_cost(name, played) for name in scenario.objective.costs}
             if protocol == COMMITTED:
                 metrics |= rlscheduler_metrics(played, units[0])
             results.append(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from rlsched.evaluate.bootstrap import bootstrap_columns
-from rlsched.scenario import Objective
+from rlsched.evaluate.costs import allowed, paid
+from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played
+from rlsched.sim.simulator import Playable
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Keeping:
         policy: as in the episodes.
         cost: its name.
         per: what the limit is of.
-        limit: that was to be kept.
+        limit: that was to be kept; mean over the episodes where it is relative to a heuristic.
         paid: mean over the episodes.
-        low: lower end of its 95 % interval.
-        high: upper end.
+        low: lower end of its 95 % interval; of its difference to a relative limit, plus that.
+        high: upper end, likewise.
     """
 
     policy: str
@@ -40,21 +40,33 @@ class Keeping:
         return self.paid <= self.limit
 
 
-def keeping(policy: str, objective: Objective, runs: Sequence[Played], seed: int = 0) -> list[Keeping]:
+def keeping(
+    policy: str,
+    scenario: Scenario,
+    units: Sequence[int],
+    episodes: Sequence[Playable],
+    runs: Sequence[Played],
+    seed: int = 0,
+) -> list[Keeping]:
     """What came of each limit.
 
     Args:
         policy: its name.
-        objective: that it was trained for.
+        scenario: whose limits it was trained within.
+        units: (resource,) units of the cluster.
+        episodes: that were played.
         runs: how each episode went.
         seed: of the bootstrap.
     """
-    names = list(objective.limits)
-    columns = [
-        np.array([objective.limited(-run.totals[name], len(run.jobs)) for run in runs]) for name in names
-    ]
-    per = objective.limits_per
-    return [
-        Keeping(policy, name, per, objective.limits[name], paid.mean, paid.low, paid.high)
-        for name, paid in zip(names, bootstrap_columns(columns, seed), strict=True)
-    ]
+    objective = scenario.objective
+    limits = allowed(scenario, units, episodes)
+    beyond = [paid(objective, name, runs) - limit for name, limit in limits.items()]
+    found = []
+    for (name, limit), ends in zip(limits.items(), bootstrap_columns(beyond, seed), strict=True):
+        mean = float(limit.mean())
+        found.append(
+            Keeping(
+                policy, name, objective.limits_per, mean, ends.mean + mean, ends.low + mean, ends.high + mean
+            )
+        )
+    return found

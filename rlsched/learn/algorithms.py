@@ -21,12 +21,12 @@ from rlsched.learn import translation
 from rlsched.learn.actor_critic import RareModule
 from rlsched.learn.appo import GuardedAPPOLearner
 from rlsched.learn.cloning import AGREEMENT, CloningLearner, ReadingBC, ReadingMARWIL
-from rlsched.learn.cocorl import FIGURES, CocorlLearner, column
+from rlsched.learn.cocorl import FIGURES, column
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.cql import GAP, CQLLearner, ReadingCQLConfig
 from rlsched.learn.dataset import CHOICES, TRANSITIONS, Dataset
 from rlsched.learn.dqn import TimedDQNLearner
-from rlsched.learn.guard import GuardedAPPO, GuardedCocorl, GuardedDQN, GuardedPPO, GuardedRare
+from rlsched.learn.guard import GuardedAPPO, GuardedCocorl, GuardedDQN, GuardedRare
 from rlsched.learn.module import (
     ClonedModule,
     ConstrainedModule,
@@ -100,24 +100,31 @@ RARE = Description(
     whole_iterations=True,
 )
 
+PPO_FIGURES = (
+    "policy_loss",
+    "vf_loss",
+    "vf_explained_var",
+    "cost_loss",
+    "entropy",
+    "approximate_kl",
+    "clip_fraction",
+    "gradient_norm",
+    "noise_left",
+)
+
+PPO = Description(
+    config=lambda: PPOConfig(algo_class=GuardedCocorl),
+    learner=TimedPPOLearner,
+    module=ConstrainedModule,
+    reports=PPO_FIGURES,
+    settings=translation.ppo,
+    sampled_at_once=lambda config: config.ppo_fragment,
+    constrained=FIGURES,
+)
+
 DESCRIPTIONS: Mapping[str, Description] = {
-    "ppo": Description(
-        config=lambda: PPOConfig(algo_class=GuardedPPO),
-        learner=TimedPPOLearner,
-        module=MaskedModule,
-        reports=("policy_loss", "vf_loss", "vf_explained_var", "entropy"),
-        settings=translation.ppo,
-        sampled_at_once=lambda config: config.sampling.fragment,
-    ),
-    "cocorl": Description(
-        config=lambda: PPOConfig(algo_class=GuardedCocorl),
-        learner=CocorlLearner,
-        module=ConstrainedModule,
-        reports=("policy_loss", "vf_loss", "vf_explained_var", "cost_loss", "entropy"),
-        settings=translation.cocorl,
-        sampled_at_once=lambda config: config.cocorl.fragment,
-        constrained=FIGURES,
-    ),
+    "ppo": PPO,
+    "cocorl": PPO,
     "appo": Description(
         config=lambda: APPOConfig(algo_class=GuardedAPPO),
         learner=GuardedAPPOLearner,
@@ -250,6 +257,8 @@ def _from_runners(
                 "scenario": scenario.model_dump(mode="json"),
                 "stream": (config.seed, iteration),
                 "reward_scale": returns.scale,
+                "replicas": sampling.replicas or 1,
+                "limits": {each.name: each.limit for each in returns.constraints if kind.constrained},
                 "cost_scales": {each.name: each.scale for each in returns.constraints if kind.constrained},
             },
         )

@@ -1,9 +1,7 @@
-"""CoCoRL: PPO within limits, each with a cost critic and a multiplier [Venkataswamy 2023, 6].
+"""CoCoRL: PPO within limits, each with a multiplier under PID control [Venkataswamy 2023, 6].
 
-What a decision gains is what it earns beyond what was expected, less what it costs beyond that, by
-multipliers that a PID controller moves between batches [Stooke et al. 2020]. Both are in spreads of
-their own, so that a multiplier of 1 weighs them alike whatever their units are, and gains that do for one
-scenario do for others.
+The advantage of a decision is that of its reward less that of its costs, times multipliers that a controller
+moves between batches [Stooke et al. 2020]; see `PlayedLearner.within_limits`.
 """
 
 from __future__ import annotations
@@ -13,16 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.algorithms.ppo import PPO
 from ray.rllib.core import DEFAULT_MODULE_ID
-from ray.rllib.evaluation.postprocessing import Postprocessing
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
-from torch import Tensor
 
 from rlsched.learn.pid import Control, control
-from rlsched.learn.ppo import TimedPPOLearner, Timing, Transitions, standardised
+from rlsched.learn.ppo import PlayedLearner
 from rlsched.learn.sampling import LIMITED
 from rlsched.learn.scale import Constraint
 from rlsched.learn.sections import Pid
@@ -33,8 +27,11 @@ CONTROLS = "controls"
 PAID = "paid"
 """Likewise: cost -> what the newest episodes came to."""
 
-COST_TARGETS = "cost_targets_{}"
-"""Columns of a batch: what each cost critic should have said."""
+AIM = "aim"
+"""Likewise: the share of limits that training aims at."""
+
+LARGEST_STEP, RECOVERY = 0.3, 1.05
+"""Of that share: the most that it falls after a validation, and the factor by which it rises again."""
 
 FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
 """Of each constraint, for the record; costs and errors in the cost's own unit."""
@@ -58,6 +55,7 @@ class Cocorl(PPO):
         self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
+        self.aim: float = told["own"]["limit_share"]
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
@@ -81,7 +79,8 @@ class Cocorl(PPO):
     def _look(self, constraint: Constraint, cost: float) -> None:
         """Move a multiplier by what the newest episodes cost on average."""
         name, unit = constraint.name, constraint.unit
-        found = control(self.controls.get(name), cost / unit, constraint.limit / unit, self.pid)
+        limit = self.aim * constraint.limit
+        found = control(self.controls.get(name), cost / unit, limit / unit, self.pid)
         self.controls[name] = found
         told = found.model_dump(include=set(FIGURES))
         told |= {figure: told[figure] * unit for figure in ("cost", "error")}
@@ -89,6 +88,19 @@ class Cocorl(PPO):
             self.metrics.log_value(
                 (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure)), value, reduce="mean", window=1
             )
+
+    def aim_lower(self, excess: float) -> None:
+        """Aim at a smaller share of limits where the greedy policy breaks them, else at a larger one.
+
+        A policy costs less while it explores than when it takes the best action: where waiting is likely at
+        every decision, one that explores still starts a job soon, and one that does not never does.
+
+        Args:
+            excess: by which share the greedy policy was beyond its limits at the most; 0 within them.
+        """
+        highest: float = self.config.learner_config_dict["own"]["limit_share"]
+        factor = 1.0 - min(excess, LARGEST_STEP) if excess > 0 else RECOVERY
+        self.aim = min(self.aim * factor, highest)
 
     def _weigh(self) -> None:
         """Tell learners the multipliers."""
@@ -100,7 +112,7 @@ class Cocorl(PPO):
         """RLlib's, and the controllers'."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         controls = {name: one.model_dump(mode="json") for name, one in self.controls.items()}
-        return state | {CONTROLS: controls, PAID: self.paid}
+        return state | {CONTROLS: controls, PAID: self.paid, AIM: self.aim}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
@@ -109,6 +121,7 @@ class Cocorl(PPO):
             found = state[CONTROLS].items()
             self.controls = {name: Control.model_validate(values) for name, values in found}
             self.paid = {name: list(costs) for name, costs in state[PAID].items()}
+            self.aim = state.get(AIM, self.aim)
             self._weigh()
 
 
@@ -117,51 +130,6 @@ def column(constraint: str, figure: str) -> str:
     return f"{constraint}_{figure}"
 
 
-def weigh(learner: CocorlLearner, multipliers: Sequence[float]) -> None:
+def weigh(learner: PlayedLearner, multipliers: Sequence[float]) -> None:
     """Set what a unit of each cost is worth to a learner."""
     learner.multipliers = np.array(multipliers, np.float32)
-
-
-class CocorlLearner(TimedPPOLearner):
-    """PPO's losses with what decisions cost in the advantages, and the errors of cost critics.
-
-    Attributes:
-        multipliers: (cost,) what a unit of each is worth.
-    """
-
-    def build(self) -> None:
-        """Build what learns; no cost is worth anything yet."""
-        super().build()
-        self.multipliers = np.zeros(len(self.config.learner_config_dict["constraints"]), np.float32)
-
-    def judged(
-        self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
-    ) -> dict[str, NDArray[Any]]:
-        """The same, and what costs should have been."""
-        found = super().judged(played, obs, after, timing)
-        module = self.module[DEFAULT_MODULE_ID].unwrapped()
-        gained = found[Postprocessing.ADVANTAGES]
-        lam = self.config.learner_config_dict["own"]["cost_lambda"]
-        for which, multiplier in enumerate(self.multipliers):
-            compute = partial(module.compute_costs, which=which)
-            paid = np.ascontiguousarray(played.costs[:, which])
-            beyond, targets = self.seen_and_expected(played, compute, obs, after, paid, timing, lam)
-            found[COST_TARGETS.format(which)] = targets
-            gained = gained - multiplier * standardised(beyond)
-        return found | {Postprocessing.ADVANTAGES: gained / (1.0 + self.multipliers.sum())}
-
-    def compute_loss_for_module(
-        self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
-    ) -> Tensor:
-        """The loss of a minibatch, reported."""
-        loss = super().compute_loss_for_module(
-            module_id=module_id, config=config, batch=batch, fwd_out=fwd_out
-        )
-        module = self.module[module_id].unwrapped()
-        errors = [
-            (module.compute_costs(batch, which) - batch[COST_TARGETS.format(which)]).square().mean()
-            for which in range(len(module.cost_critics))
-        ]
-        wrong = torch.stack(errors).sum()
-        self.metrics.log_value((module_id, "cost_loss"), wrong.detach(), window=1)
-        return loss + config.vf_loss_coeff * wrong

@@ -45,6 +45,9 @@ OWN_ENGINES: Mapping[str, str] = {"priority_search": "search", "reinforce": "rei
 """Algorithms that are not RLlib's, and what runs them."""
 REMEMBERING = ("ppo", "cocorl")
 """Algorithms that learn policies with a memory."""
+REPLICAS, FRAGMENT = 8, 64
+"""Environments that play the same episodes, and decisions of each in a batch, where nothing else is asked
+for."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
 
@@ -106,6 +109,9 @@ class TrainConfig(Frozen):
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})
+        if sampling.replicas is None and self.algo in REMEMBERING:
+            even = sampling.batched and sampling.envs_per_runner % REPLICAS == 0
+            sampling = sampling.model_copy(update={"replicas": REPLICAS if even else 1})
         return self.model_copy(
             update={
                 "validation": validation,
@@ -122,6 +128,20 @@ class TrainConfig(Frozen):
             raise TypeError(f"{self.algo} is none of RLlib's")
         found: Ppo | Appo | Dqn | Bc = getattr(self, SECTIONS[self.algo][0])
         return found
+
+    @property
+    def ppo_like(self) -> Ppo:
+        """The settings of ppo, or of cocorl."""
+        own = self.own
+        if not isinstance(own, Ppo):
+            raise TypeError(f"{self.algo} is no PPO")
+        return own
+
+    @property
+    def ppo_fragment(self) -> int:
+        """Decisions per environment in a batch of PPO."""
+        sampled, given = self.sampling.fragment, self.ppo_like.fragment
+        return given or (FRAGMENT if sampled % FRAGMENT == 0 else sampled)
 
     @property
     def plays(self) -> bool:
@@ -157,10 +177,10 @@ class TrainConfig(Frozen):
         return sampling.envs_per_runner * sampling.fragment * max(1, sampling.runners or 0)
 
     @property
-    def between_moves(self) -> int:
-        """Decisions of all runners together between moves of cocorl's multipliers."""
+    def decisions_per_batch(self) -> int:
+        """Decisions of all runners together in a batch of PPO, after which multipliers move."""
         sampling = self.sampling
-        return sampling.envs_per_runner * self.cocorl.fragment * max(1, sampling.runners or 0)
+        return sampling.envs_per_runner * self.ppo_fragment * max(1, sampling.runners or 0)
 
     @property
     def engine(self) -> str:
@@ -189,6 +209,7 @@ class TrainConfig(Frozen):
         if self.algo == "reinforce":
             self._check_reinforce()
         self._check_memory()
+        self._check_replicas()
         if self.algo in ("ppo", "cocorl"):
             self._check_ppo()
         if self.algo == "dqn":
@@ -228,6 +249,22 @@ class TrainConfig(Frozen):
                 raise SettingError(
                     name, "means nothing to reinforce, which learns in its own process", "leave it out"
                 )
+
+    def _check_replicas(self) -> None:
+        sampling = self.sampling
+        if (sampling.replicas or 1) == 1:
+            return
+        if self.algo not in REMEMBERING or not sampling.batched:
+            which = f"algo={self.algo}" if sampling.batched else "sampling.batched=false"
+            raise SettingError(
+                "sampling.replicas", f"value {sampling.replicas}: not supported by {which}", "leave it out"
+            )
+        if sampling.envs_per_runner % (sampling.replicas or 1):
+            raise SettingError(
+                "sampling.replicas",
+                f"value {sampling.replicas} does not divide envs_per_runner {sampling.envs_per_runner}",
+                "set a number that does",
+            )
 
     def _check_rare(self) -> None:
         if self.network.kind == "priority":
@@ -298,30 +335,27 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "sampling.batched", "value false does not go with network.lstm", "leave one of them out"
             )
-        own = self.own
-        assert isinstance(own, Ppo)
-        handed_over = own.fragment if isinstance(own, Cocorl) else self.sampling.fragment
-        if together > min(handed_over, own.minibatch):
+        own = self.ppo_like
+        if together > min(self.ppo_fragment, own.minibatch):
             raise SettingError(
                 "network.lstm_steps",
-                f"value {together} is more than the decisions of a fragment, {handed_over}, or of a "
+                f"value {together} is more than the decisions of a fragment, {self.ppo_fragment}, or of a "
                 f"minibatch, {own.minibatch}",
                 "set less",
             )
 
     def _check_ppo(self) -> None:
-        own, at_once, what = self.own, self.decisions_per_iteration, "an iteration's"
-        assert isinstance(own, Ppo)
-        if isinstance(own, Cocorl):
-            at_once, what = self.between_moves, "cocorl.fragment's"
-            if self.sampling.fragment % own.fragment:
-                raise SettingError(
-                    "sampling.fragment",
-                    f"value {self.sampling.fragment} is no multiple of cocorl.fragment {own.fragment}",
-                    "set one of them so that an iteration is whole batches",
-                )
+        own, sampling, at_once = self.ppo_like, self.sampling, self.decisions_per_batch
+        if sampling.fragment % self.ppo_fragment:
+            raise SettingError(
+                "sampling.fragment",
+                f"value {sampling.fragment} is no multiple of {self.algo}.fragment {own.fragment}",
+                "set one of them so that an iteration is whole batches",
+            )
         if own.minibatch > at_once:
-            raise ValueError(f"{self.algo}.minibatch {own.minibatch} is more than {what} {at_once} decisions")
+            raise ValueError(
+                f"{self.algo}.minibatch {own.minibatch} is more than the {at_once} decisions of a batch"
+            )
 
     def _check_dqn(self) -> None:
         self._check_buffer("dqn", self.dqn.every, self.dqn.buffer)

@@ -19,6 +19,24 @@ FAR = 5.0
 """Spreads from the mean at which what is coming is cut off."""
 
 
+UNIT, LARGEST = 0.01, 18.5
+"""Of returns of about 1: values are linear far below `UNIT` and logarithmic above; e^18.5 of them are the
+most that is expected of a state."""
+
+
+def squash(values: Tensor) -> Tensor:
+    """Symmetric logarithm [Hafner et al. 2023]: some states are worth a hundred times the others.
+
+    A critic that learns these values with a squared error looks at little but the largest of them.
+    """
+    return values.sign() * (values.abs() / UNIT).log1p()
+
+
+def unsquash(values: Tensor) -> Tensor:
+    """The inverse of `squash`."""
+    return values.sign() * UNIT * values.abs().clamp(max=LARGEST).expm1()
+
+
 class Seen(NamedTuple):
     """What a critic sees of states, whatever it has learned.
 
@@ -44,6 +62,7 @@ class Critic(nn.Module):
         layout: of what it sees.
         hidden: units per layer.
         coming: mean and spread of each entry of the `coming` block, where there is one.
+        outputs: what is expected: of rewards, and of costs.
     """
 
     mean: Tensor
@@ -54,8 +73,10 @@ class Critic(nn.Module):
         layout: Layout,
         hidden: Sequence[int],
         coming: tuple[Sequence[float], Sequence[float]] = ((), ()),
+        outputs: int = 1,
     ) -> None:
         super().__init__()
+        self.outputs = outputs
         self.blocks = Blocks(layout)
         # What is coming differs little and says much: in units of what it differs by, it is learned at once.
         block = layout.block("coming") if coming[0] else None
@@ -64,12 +85,12 @@ class Critic(nn.Module):
             self.register_buffer(name, torch.tensor(told), persistent=False)
         jobs = layout.block("jobs")
         features = jobs.shape[1] if jobs is not None else 0
-        self.net = mlp([context_size(layout, privileged=True) + features, *hidden, 1], last_gain=0.1)
+        self.net = mlp([context_size(layout, privileged=True) + features, *hidden, outputs], last_gain=0.1)
         self.encoder, self.of_job = None, None
         if jobs is not None:
             width = max(1, hidden[0] // 2)
             self.encoder = JobEncoder(layout, width, privileged=True)
-            self.of_job = mlp([width, width, 1], last_gain=0.1)
+            self.of_job = mlp([width, width, outputs], last_gain=0.1)
 
     @staticmethod
     def _place(layout: Layout, block: Block) -> int:
@@ -77,9 +98,10 @@ class Critic(nn.Module):
         before = [each for each in context_blocks(layout, privileged=True) if each.offset < block.offset]
         return sum(each.size for each in before)
 
-    def begin_with(self, value: float) -> None:
-        """Expect about this everywhere, before anything is learned."""
-        nn.init.constant_(self.last(self.net).bias, value)
+    @torch.no_grad()
+    def begin_with(self, *values: float) -> None:
+        """Expect about this everywhere, of each output, before anything is learned."""
+        self.last(self.net).bias.copy_(torch.tensor(values))
 
     @torch.no_grad()
     def rescale(self, factor: float, offset: float) -> None:
@@ -111,14 +133,14 @@ class Critic(nn.Module):
         return Seen(seen, env, jobs)
 
     def judge(self, seen: Seen) -> Tensor:
-        """(batch,) values of what was seen."""
-        value = self.net(seen.around).squeeze(-1)
-        if self.encoder is None or self.of_job is None:
-            return value
-        around = self.encoder.of_state(seen.around).index_select(0, seen.env)
-        each = self.of_job(self.encoder(seen.jobs, around)).squeeze(-1)
-        return value + SMALL * torch.zeros_like(value).index_add(0, seen.env, each)
+        """(batch,) values of what was seen; of several outputs (batch, output)."""
+        value: Tensor = self.net(seen.around)
+        if self.encoder is not None and self.of_job is not None:
+            around = self.encoder.of_state(seen.around).index_select(0, seen.env)
+            each = self.of_job(self.encoder(seen.jobs, around))
+            value = value + SMALL * torch.zeros_like(value).index_add(0, seen.env, each)
+        return value.squeeze(-1) if self.outputs == 1 else value
 
     def forward(self, vector: Tensor) -> Tensor:
-        """(batch,) values."""
+        """(batch,) values; of several outputs (batch, output)."""
         return self.judge(self.look(vector))

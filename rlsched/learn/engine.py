@@ -35,6 +35,9 @@ class Engine(Protocol):
     def iterate(self) -> Progress:
         """One iteration."""
 
+    def validated(self, excess: float) -> None:
+        """The policy was validated: by which share it is beyond its limits at the most, 0 within them."""
+
     def policy(self) -> TrainedPolicy:
         """The policy that would be kept now."""
 

@@ -16,7 +16,6 @@ import ray
 from ray.exceptions import ActorDiedError, RayError
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.appo import APPO
-from ray.rllib.algorithms.ppo import PPO
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rlsched.learn.cocorl import Cocorl
@@ -205,10 +204,6 @@ class Guarded(Algorithm):
         if self.guard is not None:
             self.guard.stop()
         super().cleanup()
-
-
-class GuardedPPO(Guarded, PPO):
-    """PPO whose remote runners are looked after."""
 
 
 class GuardedCocorl(Guarded, Cocorl):

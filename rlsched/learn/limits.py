@@ -12,21 +12,21 @@ from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.run import Display, train
 from rlsched.learn.selection import limited_name
 from rlsched.offline.behavior import check_trained
-from rlsched.scenario import Scenario
+from rlsched.scenario import Limit, Scenario
 from rlsched.settings import validate
 
 UNCONSTRAINED = "unconstrained"
 """Folder, in that of a run, of the run that shows what is paid."""
 
 
-def with_limits(scenario: Scenario, limits: Mapping[str, float | None]) -> Scenario:
+def with_limits(scenario: Scenario, limits: Mapping[str, Limit | None]) -> Scenario:
     """The same with these limits, and its others.
 
     Raises:
         BadInputError: a cost is not counted there.
     """
     values = scenario.model_dump(mode="json")
-    values["objective"]["costs"] |= limits
+    values["objective"]["costs"] |= dict(limits)
     return validate(Scenario, values, "--limit")
 
 

@@ -25,7 +25,7 @@ from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
-from rlsched.learn.critic import Critic
+from rlsched.learn.critic import Critic, squash, unsquash
 from rlsched.learn.networks import build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
@@ -108,27 +108,37 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         """(batch,) values."""
         return self.critic(self._split(batch)[0])
 
+    def expected(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1) what is expected from here on, of rewards alone."""
+        return self.compute_values(batch).unsqueeze(1)
+
 
 class ConstrainedModule(MaskedModule):
-    """The same with a critic for each cost that has a limit.
+    """The same with a critic that also expects each cost that has a limit, on a logarithmic scale (`squash`).
 
-    `model_config` also holds `mean_costs`, what each critic had better expect at first.
+    `model_config` also holds `mean_costs`, what the critic had better expect of each at first.
     """
 
     def setup(self) -> None:
         """Build the networks."""
         super().setup()
         hidden = Network.model_validate(self.model_config["network"]).critic_hidden
-        self.cost_critics = nn.ModuleList()
-        for mean in self.model_config["mean_costs"]:
-            critic = Critic(self.layout, hidden, self.model_config["coming"])
-            critic.begin_with(mean)
-            self.cost_critics.append(critic)
+        means = torch.tensor([self.model_config["mean_return"], *self.model_config["mean_costs"]])
+        self.critic = Critic(self.layout, hidden, self.model_config["coming"], len(means))
+        self.critic.begin_with(*squash(means).tolist())
 
-    def compute_costs(self, batch: dict[str, Any], which: int) -> Tensor:
-        """(batch,) what one of the critics expects to be paid from here on."""
-        found: Tensor = self.cost_critics[which](self._split(batch)[0])
-        return found
+    def squashed(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1 + cost) what is expected of rewards and of costs, as the critic learns it."""
+        found: Tensor = self.critic(self._split(batch)[0])
+        return found.unsqueeze(1) if found.dim() == 1 else found
+
+    def expected(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1 + cost) the same in units of rewards and costs."""
+        return unsquash(self.squashed(batch))
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+        """(batch,) values."""
+        return self.expected(batch)[:, 0]
 
 
 class ClonedModule(MaskedModule):

@@ -10,6 +10,7 @@ import torch
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
+from rlsched.evaluate.costs import check_heuristic
 from rlsched.files import checksum
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder, Standing
@@ -18,7 +19,7 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.selection import Validation
 from rlsched.offline.check import check_for
 from rlsched.offline.manifest import MANIFEST, read_manifest
-from rlsched.scenario import Episode, Scenario, files, rooted
+from rlsched.scenario import Episode, RelativeLimit, Scenario, files, rooted
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
 
@@ -204,17 +205,21 @@ def check_limits(scenario: Scenario, config: TrainConfig) -> None:
     Raises:
         BadInputError: it has none, or would not.
     """
-    if config.algo != "cocorl":
+    limits = scenario.objective.limits
+    for name, limit in limits.items():
+        if isinstance(limit, RelativeLimit):
+            check_heuristic(name, limit)
+    if config.algo not in ("ppo", "cocorl"):
         return
-    if not scenario.objective.limits:
+    if config.algo == "cocorl" and not limits:
         raise BadInputError(
             "objective.costs",
             "has no cost with a limit, which cocorl keeps",
             "add --limit NAME=AMOUNT, as in --limit delayed_jobs=7000; 'rlsched objectives' lists costs",
         )
-    if not config.sampling.batched:
+    if limits and not config.sampling.batched:
         raise BadInputError(
             "sampling.batched",
-            "value false: that runner tells no costs, which cocorl keeps low",
+            f"value false: that runner reports no costs, which {config.algo} keeps within limits",
             "leave it out",
         )

@@ -14,7 +14,7 @@ of the pipeline, and again to shuffle it; here it is copied once, and minibatche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,11 +31,13 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
+from rlsched.learn.baseline import replica_baseline, standardised, standardised_by_episode
+from rlsched.learn.critic import squash
 from rlsched.learn.gae import advantages
 from rlsched.learn.learner import LeanLearner
 from rlsched.learn.memory import Memory
 from rlsched.learn.minibatches import Minibatches, Sequences
-from rlsched.learn.sampling import COSTS
+from rlsched.learn.sampling import COSTS, SHARED
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -57,6 +59,7 @@ class Transitions:
         lengths: (sequence,) rows that follow each other and are learned from together; none where nothing
             is remembered.
         states: name -> (sequence, unit) what was remembered before the first of them.
+        shared: (row,) the same number where replicas play the same episode; empty without replicas.
     """
 
     obs: NDArray[np.float32]
@@ -69,6 +72,7 @@ class Transitions:
     terminated: NDArray[np.bool_]
     lengths: NDArray[np.int64]
     states: dict[str, NDArray[np.float32]]
+    shared: NDArray[np.int64]
 
     @classmethod
     def of(cls, episodes: Sequence[SingleAgentEpisode], memory: Memory, together: int = 0) -> Transitions:
@@ -99,6 +103,7 @@ class Transitions:
                 [np.diff(first, append=length) for first, length in zip(starts, lengths, strict=True)]
             ),
             states={name: np.concatenate([of[name] for of in before]) for name in before[0]},
+            shared=np.concatenate([shared_of(episode) for episode in episodes]),
         )
 
     def following(self, of_rows: NDArray[Any], of_ends: NDArray[Any]) -> NDArray[Any]:
@@ -119,6 +124,14 @@ def remembered(episode: SingleAgentEpisode, before: NDArray[np.int64]) -> dict[s
         return {}
     kept = episode.extra_model_outputs[Columns.STATE_OUT]  # looks back to before the first, also once cut
     return {name: values[before + kept.lookback - 1] for name, values in kept.data.items()}
+
+
+def shared_of(episode: SingleAgentEpisode) -> NDArray[np.int64]:
+    """(row,) the number that replicas of an episode share; empty without replicas."""
+    if SHARED not in episode.extra_model_outputs:
+        return np.zeros(0, np.int64)
+    found: NDArray[np.int64] = episode.get_extra_model_outputs(SHARED)
+    return found
 
 
 def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
@@ -156,10 +169,18 @@ class Timing:
         return cls(last, ticks)
 
 
-def standardised(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The same with a mean of 0 and a spread of 1."""
-    found: NDArray[np.float32] = (values - values.mean()) / (values.std() + 1e-8)
-    return found
+def beyond_replicas(advantages: NDArray[np.float32], played: Transitions) -> NDArray[np.float32]:
+    """(row,) advantages beyond those that other replicas had at the same time."""
+    if not len(played.shared):
+        return advantages
+    return advantages - replica_baseline(advantages, played.shared, played.obs[:, -1], played.ends)
+
+
+def evened(advantages: NDArray[np.float32], played: Transitions) -> NDArray[np.float32]:
+    """(row,) standardised advantages, with replicas in every episode."""
+    if not len(played.shared):
+        return standardised(advantages)
+    return standardised_by_episode(advantages, played.shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,44 +192,63 @@ class Losses:
         value: squared error.
         entropy: of the policy; without a gradient where it has no weight.
         total: their weighted sum.
+        kl: of the old policy from the new one, approximately [Schulman 2020].
+        clipped: share of rows whose ratio of probabilities is beyond the clip.
     """
 
     policy: Tensor
     value: Tensor
     entropy: Tensor
     total: Tensor
+    kl: Tensor
+    clipped: Tensor
 
     @classmethod
     def of(
-        cls, logits: Tensor, values: Tensor, batch: Mapping[str, Tensor], config: PPOConfig, entropy: float
+        cls, logits: Tensor, value: Tensor, batch: Mapping[str, Tensor], config: PPOConfig, entropy: float
     ) -> Losses:
         """Those of rows [Schulman et al. 2017, eq. 9].
 
         Args:
             logits: (row, action), masked.
-            values: (row,) of the critic.
+            value: squared error of the critic.
             batch: columns of the rows.
             config: with `clip_param` and `vf_loss_coeff`.
             entropy: its weight.
         """
         every = logits.log_softmax(dim=1)
-        policy = surrogate(every, batch, config.clip_param)
-        value = (values - batch[Postprocessing.VALUE_TARGETS]).square().mean()
-        with torch.set_grad_enabled(entropy != 0.0 and torch.is_grad_enabled()):
+        difference = log_ratio(every, batch)
+        policy = surrogate(difference, batch, config.clip_param)
+        with torch.set_grad_enabled(bool(entropy != 0.0) and torch.is_grad_enabled()):
             uncertainty = -(every.exp() * every).sum(dim=1).mean()
-        return cls(policy, value, uncertainty, policy + config.vf_loss_coeff * value - entropy * uncertainty)
+        total = policy + config.vf_loss_coeff * value - entropy * uncertainty
+        with torch.no_grad():
+            ratio = difference.exp()
+            kl = (ratio - 1.0 - difference).mean()
+            clipped = ((ratio - 1.0).abs() > config.clip_param).float().mean()
+        return cls(policy, value, uncertainty, total, kl, clipped)
 
 
-def surrogate(every: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
-    """The clipped surrogate, to be made small; a mean over rows [Schulman et al. 2017, eq. 7].
+def log_ratio(every: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+    """(row,) log of what actions are now as likely as, over when they were chosen.
 
     Args:
         every: (row, action) log probabilities.
         batch: columns of the rows.
-        clip: how far from 1 a ratio of probabilities counts.
     """
     logp = every.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
-    ratio, gained = (logp - batch[Columns.ACTION_LOGP]).exp(), batch[Postprocessing.ADVANTAGES]
+    return logp - batch[Columns.ACTION_LOGP]
+
+
+def surrogate(difference: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
+    """The clipped surrogate, to be made small; a mean over rows [Schulman et al. 2017, eq. 7].
+
+    Args:
+        difference: (row,) log ratios of probabilities.
+        batch: columns of the rows.
+        clip: how far from 1 a ratio counts.
+    """
+    ratio, gained = difference.exp(), batch[Postprocessing.ADVANTAGES]
     return -torch.min(ratio * gained, ratio.clamp(1 - clip, 1 + clip) * gained).mean()
 
 
@@ -225,14 +265,19 @@ class PlayedLearner(LeanLearner):
 
     Attributes:
         foreseen: the share of the variance of what the last batch came to that its critic had expected.
+        noise_left: the share of the variance of its advantages that replicas do not explain.
+        multipliers: (cost,) what a unit of each cost with a limit is worth.
     """
 
     foreseen = 0.0
+    noise_left = 1.0
 
     def build(self) -> None:
-        """Build what learns."""
+        """Build what learns; no cost is worth anything yet."""
         super().build()
         self.memory = Memory()
+        constraints = self.config.learner_config_dict.get("constraints", ())
+        self.multipliers = np.zeros(len(constraints), np.float32)
 
     def _create_iterator_if_necessary(
         self,
@@ -275,48 +320,93 @@ class PlayedLearner(LeanLearner):
             after: (piece, size) likewise.
             timing: of the transitions.
         """
-        compute = self.module[DEFAULT_MODULE_ID].unwrapped().compute_values
+        values, following = self.expected(played, obs, after)
         lam = lambda_of(self.config.learner_config_dict)
-        found, targets = self.seen_and_expected(played, compute, obs, after, played.rewards, timing, lam)
+        gamma = self.config.learner_config_dict["gamma"]
+        found = self.beyond_expected(
+            played, played.rewards, values[:, 0], following[:, 0], timing.share(lam), timing, gamma
+        )
+        targets = found + values[:, 0]
         self.foreseen = float(1.0 - found.var() / targets.var())
-        return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: standardised(found)}
+        gained = beyond_replicas(found, played)
+        self.noise_left = float(gained.var() / found.var())
+        gained = evened(gained, played)
+        if played.costs.shape[1]:
+            gained, targets = self.within_limits(played, gained, targets, values, following, timing)
+        return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
 
-    @torch.no_grad()
-    def seen_and_expected(
+    def within_limits(
         self,
         played: Transitions,
-        compute: Callable[[dict[str, Any]], Tensor],
-        obs: Tensor,
-        after: Tensor,
-        earned: NDArray[np.float32],
+        gained: NDArray[np.float32],
+        targets: NDArray[np.float32],
+        values: NDArray[np.float32],
+        following: NDArray[np.float32],
         timing: Timing,
-        lam: float,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(row,) advantages, and what a critic should have said.
+        """Advantages less those of costs, times their multipliers; and what all values should have been.
+
+        Both are in spreads of their own, so that a multiplier of 1 weighs them alike whatever their units.
 
         Args:
             played: the transitions.
-            compute: a batch -> (row,) values of the critic.
-            obs: (row, size) theirs, on the learner's device.
-            after: (piece, size) likewise.
-            earned: (row,) that the values are sums of.
+            gained: (row,) advantages of rewards.
+            targets: (row,) of rewards.
+            values: (row, 1 + cost) that the critic expected.
+            following: (piece, 1 + cost) likewise, after each.
             timing: of the transitions.
-            lam: weight per tick of what was seen against what the critic expects.
         """
+        told = self.config.learner_config_dict
+        given = told["own"]["cost_lambda"]
+        lambdas = timing.share(lambda_of(told) if given is None else given)
+        gamma = told["gamma"]
+        every = [targets]
+        for which, multiplier in enumerate(self.multipliers, 1):
+            costs = np.ascontiguousarray(played.costs[:, which - 1])
+            beyond = self.beyond_expected(
+                played, costs, values[:, which], following[:, which], lambdas, timing, gamma
+            )
+            every.append(beyond + values[:, which])
+            gained = gained - multiplier * evened(beyond_replicas(beyond, played), played)
+        return gained / (1.0 + self.multipliers.sum()), np.stack(every, axis=1)
+
+    @torch.no_grad()
+    def expected(
+        self, played: Transitions, obs: Tensor, after: Tensor
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(row, 1 + cost) what the critic expects before transitions, (piece, 1 + cost) after the last."""
+        compute = self.module[DEFAULT_MODULE_ID].unwrapped().expected
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
         each = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
-        values = torch.cat(each).cpu().numpy()
         following = compute({Columns.OBS: after}).cpu().numpy()
         following[played.terminated] = 0.0
-        found = advantages(
-            values,
-            played.following(values, following),
-            earned,
-            timing.last,
-            timing.share(self.config.learner_config_dict["gamma"]),
-            timing.share(lam),
+        return torch.cat(each).cpu().numpy(), following
+
+    def beyond_expected(
+        self,
+        played: Transitions,
+        earned: NDArray[np.float32],
+        values: NDArray[np.float32],
+        following: NDArray[np.float32],
+        lambdas: NDArray[np.float32],
+        timing: Timing,
+        gamma: float,
+    ) -> NDArray[np.float32]:
+        """(row,) advantages.
+
+        Args:
+            played: the transitions.
+            earned: (row,) that the values are sums of.
+            values: (row,) that the critic expected.
+            following: (piece,) likewise, after each.
+            lambdas: (row,) weight of what was seen against what the critic expects.
+            timing: of the transitions.
+            gamma: discount per tick.
+        """
+        values, discounts = np.ascontiguousarray(values), timing.share(gamma)
+        return advantages(
+            values, played.following(values, following), earned, timing.last, discounts, lambdas
         )
-        return found, found + values
 
 
 class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
@@ -327,15 +417,23 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
     ) -> Tensor:
         """The loss of a minibatch, reported."""
         entropy = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
-        values = self.module[module_id].unwrapped().compute_values(batch)
-        losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], values, batch, config, entropy)
+        values = self.module[module_id].unwrapped().squashed(batch)
         targets = batch[Postprocessing.VALUE_TARGETS]
-        unexplained = (targets - values.detach()).var(correction=0) / targets.var(correction=0)
+        targets = squash(targets.unsqueeze(1) if targets.dim() == 1 else targets)
+        errors = (values - targets).square().mean(dim=0)
+        losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], errors[0], batch, config, entropy)
         told = {
             POLICY_LOSS_KEY: losses.policy,
             VF_LOSS_KEY: losses.value,
-            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: 1.0 - unexplained,
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: self.foreseen,
             ENTROPY_KEY: losses.entropy,
+            "approximate_kl": losses.kl,
+            "clip_fraction": losses.clipped,
+            "noise_left": self.noise_left,
+            "cost_loss": errors[1:].sum(),
         }
-        self.metrics.log_dict({name: value.detach() for name, value in told.items()}, key=module_id, window=1)
-        return losses.total
+        figures = {
+            name: value.detach() if isinstance(value, Tensor) else value for name, value in told.items()
+        }
+        self.metrics.log_dict(figures, key=module_id, window=1)
+        return losses.total + config.vf_loss_coeff * errors[1:].sum()

@@ -45,7 +45,7 @@ from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
 from rlsched.learn.learner import follow
 from rlsched.learn.minibatches import Minibatches
-from rlsched.learn.ppo import PlayedLearner, surrogate
+from rlsched.learn.ppo import PlayedLearner, log_ratio, surrogate
 from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
@@ -312,7 +312,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         every = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
         expected = (every.detach().exp() * fwd_out[WORTHS]).sum(2)
         critics = self._errors(expected, batch[Postprocessing.VALUE_TARGETS])
-        actor = surrogate(every, batch, self.config.learner_config_dict["own"]["clip"])
+        actor = surrogate(log_ratio(every, batch), batch, self.config.learner_config_dict["own"]["clip"])
         legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
         told = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
         self._tell(module_id, told | {"vf_explained_var": torch.tensor(self.foreseen)})

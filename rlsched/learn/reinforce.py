@@ -210,6 +210,9 @@ class ReinforceEngine:
             entropy += float(unsure.detach().sum())
         return entropy / len(actions)
 
+    def validated(self, excess: float) -> None:
+        """It knows no limits."""
+
     def policy(self) -> TrainedPolicy:
         """The average of what was learned."""
         about = {"algo": self.config.algo, "seed": self.config.seed}

@@ -13,6 +13,7 @@ from ray.exceptions import RayTaskError
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.algorithms import build_config, reports_of
 from rlsched.learn.appo import LearnerDiedError
+from rlsched.learn.cocorl import Cocorl
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
@@ -103,6 +104,11 @@ class RllibEngine:
             row["episode_return_mean"] /= self.returns.scale
         row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(int(result["num_env_steps_sampled_lifetime"]), row)
+
+    def validated(self, excess: float) -> None:
+        """Training that keeps limits aims lower where validation is beyond them."""
+        if isinstance(self.algorithm, Cocorl):
+            self.algorithm.aim_lower(excess)
 
     def learned(self) -> dict[str, torch.Tensor]:
         """The policy network's weights as the learner has them now, on the CPU."""

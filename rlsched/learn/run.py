@@ -135,11 +135,11 @@ def train(
         run.validation.best_heuristic,
         before=folder.first(f"validation_{run.validation.metric}"),
         plays=planned.config.plays,
-        limits=planned.scenario.objective.limits,
+        limits=run.validation.limits,
         unmoved=tuple(
             name
             for name in planned.scenario.objective.limits
-            if planned.config.algo == "cocorl" and folder.first(f"{name}_multiplier") is None
+            if planned.config.algo in ("ppo", "cocorl") and folder.first(f"{name}_multiplier") is None
         ),
     )
 
@@ -263,6 +263,7 @@ class Run:
         # One that a killed run kept after its last checkpoint is found again.
         again = score == best and standing.iteration == self.best_iteration
         better = score < best or again or not self.config.plays
+        self.engine.validated(score.excess)
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,

@@ -33,12 +33,15 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.drawing import draw
 from rlsched.learn.memory import HELD, Memory
 from rlsched.learn.policy import one_thread
-from rlsched.learn.sampling import COSTS, LIMITED, TrainingVectorEnv, log_domain_metrics, log_limited
+from rlsched.learn.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv, log_domain_metrics, log_limited
 
 Observations = NDArray[np.float32]
 """(env, size) vector, mask and clock of every environment."""
 
 RUNNER_STREAM = 0x72756E  # of the draws of actions
+
+WORKER_SHIFT = 48
+"""Bits below the number of a runner, in the number of an episode that replicas share."""
 
 
 @dataclass(eq=False)
@@ -67,6 +70,18 @@ class Ongoing:
         envs = len(obs)
         now = np.full(envs, time.perf_counter())
         return cls(obs, [_new_id() for _ in obs], np.zeros(envs, np.int64), np.zeros(envs), now, states)
+
+    def copy(self, source: IntArray) -> None:
+        """Every environment goes on from where another is.
+
+        Args:
+            source: (env,) whose episode each takes over.
+        """
+        self.ids = [id_ if k == source[k] else _new_id() for k, id_ in enumerate(self.ids)]
+        self.obs = self.obs[source]
+        for of_all in (self.steps, self.returns, self.began):
+            of_all[:] = of_all[source]
+        self.states = tree.map_structure(lambda state: state[source], self.states)
 
 
 @dataclass(frozen=True)
@@ -245,6 +260,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             seed = [self._seed, *self.salt] if self.ongoing is None else None
             obs = self._reset(seed=seed)
             self.ongoing = Ongoing.start(obs, self._initial_states())
+        elif clusters.replicas > 1:
+            self.ongoing.copy(clusters.synchronise())
         ongoing = self.ongoing
         length = -(-num_timesteps // self.num_envs)
         fragment = Fragment(ongoing.obs, ongoing.states, length, self.memory)
@@ -259,6 +276,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 actions, columns = (
                     self._choose_anything() if random_actions else self._choose(ongoing, explore, decisions)
                 )
+                if clusters.replicas > 1:
+                    columns[SHARED] = clusters.shared + ((self.worker_index or 0) << WORKER_SHIFT)
                 following, rewards, terminated, truncated, info = clusters.step(actions)
                 obs = np.asarray(following)
                 if COSTS in info:

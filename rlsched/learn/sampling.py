@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
+from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
+from rlsched.evaluate.costs import allowed, episode_cost
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
@@ -18,14 +20,48 @@ ENV_NAME = "rlsched-vector"
 COSTS = "costs"
 """Of transitions: (cost,) each, those with a limit."""
 
+SHARED = "shared"
+"""Of transitions: the same number where replicas play the same episode."""
+
 LIMITED = "limited"
 """What episodes that ended in an iteration came to: cost -> every one of them."""
 
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
 
+class EpisodeStream:
+    """The episodes that a group of replicas plays, one after the other.
+
+    Args:
+        feed: of training episodes.
+        rng: draws them.
+        share: of its jobs that the first episode has, so that groups are not all in the same phase.
+    """
+
+    def __init__(self, feed: EpisodeFeed, rng: np.random.Generator, share: float) -> None:
+        self.feed, self.rng, self.share = feed, rng, share
+        self.drawn: dict[int, Episode] = {}
+        self.count = 0
+
+    def episode(self, number: int) -> Episode:
+        """The one with that number, from 0; none that was forgotten."""
+        while self.count <= number:
+            episode = self.feed.training(self.rng)
+            if self.count == 0 and self.share < 1.0:
+                episode = self.feed.shortened(episode, self.share)
+            self.drawn[self.count] = episode
+            self.count += 1
+        return self.drawn[number]
+
+    def forget(self, before: int) -> None:
+        """No replica plays those before that number any more."""
+        self.drawn = {number: episode for number, episode in self.drawn.items() if number >= before}
+
+
 class TrainingVectorEnv(SchedulingVectorEnv):
     """Environments as learners like them: their own streams of episodes, and rewards of a sensible size.
+
+    Environments stand in groups of `replicas`, which play the same episodes (see `rlsched.learn.baseline`).
 
     No other runner, seed or part of a resumed run has these streams.
 
@@ -45,7 +81,13 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         scales: Mapping[str, float] = context.get("cost_scales", {})
         self.terms = [TERMS.index(name) for name in scales]
         self.cost_scales = np.array(list(scales.values()), np.float32)
+        self.limits: Mapping[str, float] = context.get("limits", {})
         self.stream = tuple(context["stream"])
+        self.replicas = int(context.get("replicas", 1))
+        self.group = np.arange(envs) // self.replicas
+        self.streams: list[EpisodeStream] = []
+        self.number = np.zeros(envs, np.int64)  # of the episode in its stream that each plays
+        self.choice = np.random.default_rng(self.stream)
 
     def reset(
         self,
@@ -58,10 +100,45 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         The seed is what tells runners apart: RLlib's context knows their number, but makes a plain dict of
         itself on the way to a vectorised environment.
         """
-        if seed is not None:
-            told = seed if isinstance(seed, Sequence) else (seed,)
-            seed = np.random.SeedSequence((*self.stream, *told)).generate_state(self.num_envs).tolist()
-        return super().reset(seed=seed, options=options)
+        if seed is not None or not self.streams:
+            told = seed if isinstance(seed, Sequence) else (0 if seed is None else seed,)
+            groups = int(self.group[-1]) + 1
+            drawn = np.random.SeedSequence((*self.stream, *told)).generate_state(groups + 1).tolist()
+            self.choice = np.random.default_rng(drawn.pop())
+            self.streams = [
+                EpisodeStream(self.feed, np.random.default_rng(own), (group + 1) / groups)
+                for group, own in enumerate(drawn)
+            ]
+            self.number[:] = -1
+        return super().reset(options=options)
+
+    def _next_episode(self, k: int) -> Episode:
+        stream, self.number[k] = self.streams[self.group[k]], self.number[k] + 1
+        episode = stream.episode(int(self.number[k]))
+        stream.forget(int(self.number[self.group == self.group[k]].min()))
+        return episode
+
+    @property
+    def shared(self) -> IntArray:
+        """(env,) the same number where replicas play the same episode."""
+        return (self.group << 32) + self.number
+
+    def synchronise(self) -> IntArray:
+        """All replicas of a group go on from the state of one of them, chosen at random.
+
+        Each state is one that the policy came to, so what is sampled stays on-policy; and what replicas do
+        from here on differs by their actions alone [Schulman et al. 2015, "vine"].
+
+        Returns:
+            (env,) whose state each has taken over.
+        """
+        chosen = self.choice.integers(self.replicas, size=int(self.group[-1]) + 1)
+        source = (self.group * self.replicas + chosen[self.group]).astype(np.int64)
+        self.simulator.copy(source)
+        self.episodes = [self.episodes[k] for k in source]
+        for of_all in (self.number, self._clock, self._ended):
+            of_all[:] = of_all[source]
+        return source
 
     def step(
         self, actions: IntArray
@@ -75,15 +152,19 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         if self.terms:
             info[COSTS] = (-self.simulator.terms[:, self.terms] * self.cost_scales).astype(np.float32)
             if "metrics" in info:
-                info[LIMITED] = {
-                    env: self._limited(env, info["metrics"][env])
-                    for env in np.flatnonzero(info["_metrics"]).tolist()
-                }
+                info[LIMITED] = {env: self._limited(env) for env in np.flatnonzero(info["_metrics"]).tolist()}
         return obs, reward * self.reward_scale, terminated, truncated, info
 
-    def _limited(self, env: int, metrics: Mapping[str, float]) -> dict[str, float]:
-        objective, jobs = self.scenario.objective, len(self.episodes[env].jobs)
-        return {name: objective.limited(metrics[f"cost.{name}"], jobs) for name in objective.limits}
+    def _limited(self, env: int) -> dict[str, float]:
+        """Cost with a limit -> the usual limit, and by how much the episode cost more than its own."""
+        objective, played = self.scenario.objective, self.simulator.played(env, self.episodes[env].jobs)
+        most = allowed(self.scenario, self.feed.units, [self.episodes[env]])
+        return {
+            name: usual
+            + objective.limited(episode_cost(name, played), len(played.jobs))
+            - float(most[name][0])
+            for name, usual in self.limits.items()
+        }
 
 
 class DomainMetrics(RLlibCallback):

@@ -12,11 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.evaluate.costs import allowed, paid
 from rlsched.jobs import FloatArray
+from rlsched.scenario import RelativeLimit
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16
+REFERENCES = 64
+"""Episodes that limits are worked out on which are relative to a heuristic."""
 LEAST_SPREAD = 1e-4  # of what is coming
 STREAM = 0x7363616C65  # of the episodes that are played for it
 
@@ -27,9 +31,10 @@ class Constraint:
 
     Attributes:
         name: of the cost.
-        limit: mean of an episode, or of each of its jobs (`Objective.limits_per`), in the cost's own unit.
-        unit: what a controller is told costs in: that mean before anything is learned, or the limit where
-            that is more; 1 where both are 0.
+        limit: mean of an episode, or of each of its jobs (`Objective.limits_per`), in the cost's own unit;
+            of some training episodes where it is relative to a heuristic.
+        unit: what a controller is told costs in: the limit where it is relative to a heuristic; else what
+            first come, first served costs, or the limit where that is more; 1 where both are 0.
         scale: that the costs of transitions are to be multiplied by in training.
         mean: what a decision goes on to cost, so scaled.
     """
@@ -79,7 +84,10 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     constraints = []
     for name, limit in objective.limits.items():
         scale, mean = played.size_of(played.costs[name]) or (1.0, 0.0)
-        constraints.append(Constraint(name, limit, max(played.usual[name], limit) or 1.0, scale, mean))
+        most = played.allowed[name]
+        # What first come, first served costs is far more than a heuristic's multiple.
+        unit = most if isinstance(limit, RelativeLimit) else max(played.usual[name], most)
+        constraints.append(Constraint(name, most, unit or 1.0, scale, mean))
     known = Returns(constraints=tuple(constraints))
     found = None if objective.baseline else played.size_of(played.rewards)
     return known if found is None else replace(known, scale=found[0], mean=found[1], coming=played.coming)
@@ -96,6 +104,7 @@ class Sample:
         playing: (step, episode) whether there was one.
         coming: as in `Returns`.
         usual: those with a limit -> mean over episodes of what is compared with it.
+        allowed: likewise -> mean over episodes of the limit, as an amount.
     """
 
     rewards: FloatArray
@@ -104,6 +113,7 @@ class Sample:
     playing: NDArray[np.bool_]
     coming: tuple[tuple[float, ...], tuple[float, ...]]
     usual: dict[str, float]
+    allowed: dict[str, float]
 
     @classmethod
     def of(cls, feed: EpisodeFeed, rng: np.random.Generator) -> Sample:
@@ -129,16 +139,12 @@ class Sample:
             for name, term in terms.items():
                 costs[name].append(-sim.terms[:, term])
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
-        usual = {
-            name: float(
-                np.mean(
-                    [
-                        objective.limited(sim.metrics(env, episode.jobs)[f"cost.{name}"], len(episode.jobs))
-                        for env, episode in enumerate(episodes)
-                    ]
-                )
-            )
-            for name in terms
+        runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
+        usual = {name: float(paid(objective, name, runs).mean()) for name in terms}
+        more = [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms else []
+        most = {
+            name: float(each.mean())
+            for name, each in allowed(feed.scenario, feed.units, [*episodes, *more]).items()
         }
         shown = np.concatenate(coming) if coming else np.zeros((1, 0))
         return cls(
@@ -148,6 +154,7 @@ class Sample:
             np.array(playing),
             (tuple(shown.mean(0).tolist()), tuple((shown.std(0) + LEAST_SPREAD).tolist())),
             usual,
+            most,
         )
 
     def size_of(self, earned: FloatArray) -> tuple[float, float] | None:

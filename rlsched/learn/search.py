@@ -239,6 +239,9 @@ class SearchEngine:
         paid, self.prices = charged(self.prices, own, reference, parts, self.config.search.pid)
         return paid
 
+    def validated(self, excess: float) -> None:
+        """Prices of what hoards follow what candidates do in training."""
+
     def policy(self) -> TrainedPolicy:
         """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""
         about = {"algo": self.config.algo, "seed": self.config.seed}

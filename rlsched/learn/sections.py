@@ -74,26 +74,6 @@ class Network(Frozen):
     lstm_steps: int = Field(32, ge=1, description="decisions in a row that it learns from")
 
 
-class Ppo(Frozen):
-    """Proximal policy optimisation from live rollouts [Schulman et al. 2017]."""
-
-    gae_lambda: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="weight of what was seen against what the critic expects, per tick; left out: as "
-        "objective.gamma",
-    )
-    clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(3e-4, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    entropy: float = Field(0.0, ge=0)
-    value_weight: float = Field(0.5, ge=0)
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(2, ge=1)
-    minibatch: int = Field(2048, ge=1, description="decisions")
-
-
 class Pid(Frozen):
     """A controller of what breaking a limit costs, one for each [Stooke et al. 2020].
 
@@ -110,19 +90,52 @@ class Pid(Frozen):
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
 
 
-class Cocorl(Ppo):
-    """PPO within limits of objective.costs, each with critic and multiplier [Venkataswamy 2023, 6]."""
+class Ppo(Frozen):
+    """Proximal policy optimisation [Schulman et al. 2017], within the limits of objective.costs."""
 
-    fragment: int = Field(128, ge=1, description="decisions per environment between moves of multipliers")
-    learning_rate: float = Field(1e-3, gt=0)
-    cost_lambda: float = Field(
-        0.98,
-        ge=0,
-        le=1,
-        description="weight of what was paid against what the cost critics expect, per tick; with that of "
-        "rewards hardly anything is learned of queues, which are long for many reasons",
+    fragment: int | None = Field(
+        None,
+        ge=1,
+        description="decisions per environment and batch; left out: 64, or sampling.fragment where that is "
+        "no multiple of it",
     )
-    pid: Pid = Pid()
+    gae_lambda: float | None = Field(
+        None, ge=0, le=1, description="of advantages, per tick; left out: as objective.gamma"
+    )
+    clip: float = Field(0.2, gt=0)
+    learning_rate: float = Field(3e-4, gt=0)
+    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
+    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the last step")
+    value_weight: float = Field(0.5, ge=0)
+    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
+    epochs: int = Field(2, ge=1)
+    minibatch: int = Field(1024, ge=1, description="decisions")
+    cost_lambda: float | None = Field(
+        None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
+    )
+    pid: Pid = Field(
+        Pid(kp=5.0, ki=0.5, kd=0.0, error_smoothing=0.8), description="of the multipliers of limits"
+    )
+    limit_share: float = Field(
+        0.85,
+        gt=0,
+        le=1,
+        description="of a limit that training aims at, at most; less where validation breaks it",
+    )
+
+
+class Cocorl(Ppo):
+    """The same where limits are what matters: a cost without a limit is refused [Venkataswamy 2023, 6]."""
+
+    fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
+    learning_rate: float = Field(1e-3, gt=0)
+    minibatch: int = Field(2048, ge=1, description="decisions")
+    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
+    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the last step")
+    cost_lambda: float | None = Field(0.98, ge=0, le=1, description="of the advantages of costs, per tick")
+    pid: Pid = Field(Pid(), description="of the multipliers of limits")
+    limit_share: float = Field(1.0, gt=0, le=1, description="of a limit that training aims at, at most")
 
 
 class Appo(Frozen):
@@ -348,6 +361,12 @@ class Sampling(Frozen):
     """Who plays, and how much per iteration."""
 
     envs_per_runner: int = Field(64, ge=1)
+    replicas: int | None = Field(
+        None,
+        ge=1,
+        description="environments that play the same episodes, a baseline for each other; left out: 8 where "
+        "that divides envs_per_runner and algo is ppo or cocorl, else 1",
+    )
     runners: int | None = Field(
         None,
         ge=0,

@@ -11,6 +11,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
+from rlsched.evaluate.costs import allowed, paid, play_heuristic
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
@@ -18,8 +19,6 @@ from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics
-from rlsched.sim.orders import play_order
-from rlsched.sim.replay import replay
 from rlsched.sim.simulator import Playable, effective_prices
 
 MARGIN = 0.95
@@ -56,6 +55,7 @@ class Validation:
         best: (episode,) the metric under the best of these heuristics in each episode.
         sjf: metric -> (episode,) under greedy sjf, which hoarding is held against.
         parts: (episode,) which part of a mixture it is of.
+        allowed: cost with a limit -> (episode,) that limit, as an amount.
     """
 
     scenario: Scenario
@@ -66,6 +66,7 @@ class Validation:
     best: FloatArray
     sjf: Mapping[str, FloatArray]
     parts: IntArray
+    allowed: Mapping[str, FloatArray]
 
     @classmethod
     def of(
@@ -83,7 +84,7 @@ class Validation:
         """
         scenario = scenario.public
         reached = {
-            known: measured(scenario, units, played_by(known, scenario, units, episodes))
+            known: measured(scenario, units, play_heuristic(known, scenario, units, episodes))
             for known in references.heuristics(scenario)
         }
         heuristics = {name: _means(values) for name, values in reached.items()}
@@ -102,7 +103,13 @@ class Validation:
             best.reduce([values[metric] for values in reached.values()]),
             reached[references.greedy_sjf(scenario)],
             np.zeros(len(episodes), np.int64) if parts is None else parts,
+            allowed(scenario, units, episodes),
         )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Cost with a limit -> mean over the episodes of that limit, as an amount."""
+        return {name: float(each.mean()) for name, each in self.allowed.items()}
 
     @property
     def best_heuristic(self) -> tuple[Contender, float]:
@@ -148,7 +155,7 @@ class Validation:
     def _costs_more(self, metrics: Mapping[str, float]) -> float:
         """By which share of a limit it is broken, at the most; of 0, by which share of what orders cost."""
         found = 0.0
-        for name, limit in self.scenario.objective.limits.items():
+        for name, limit in self.limits.items():
             column = limited_name(name)
             unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
             found = max(found, (metrics[column] - limit) / unit)
@@ -196,32 +203,18 @@ def limited_name(cost: str) -> str:
 
 def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
     """Metric -> (episode,) under greedy sjf, which hoarding is held against; with a horizon under `now`."""
-    return measured(scenario, units, played_by(references.greedy_sjf(scenario), scenario, units, episodes))
+    return measured(
+        scenario, units, play_heuristic(references.greedy_sjf(scenario), scenario, units, episodes)
+    )
 
 
 def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
     """Metric -> (episode,) values."""
     tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
+    results = [job_metrics(one, units, tick_s, prices) for one in played]
+    found = {name: np.array([result[name] for result in results]) for name in results[0]}
     objective = scenario.objective
-    results = [
-        job_metrics(one, units, tick_s, prices)
-        | {
-            limited_name(name): objective.limited(-one.totals[name], len(one.jobs))
-            for name in objective.limits
-        }
-        for one in played
-    ]
-    return {name: np.array([result[name] for result in results]) for name in results[0]}
-
-
-def played_by(
-    heuristic: Contender, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
-) -> list[Played]:
-    """Episodes under a heuristic, one of `references.heuristics`."""
-    order, rule = heuristic
-    if scenario.decision.horizon is None:
-        return [Played.of_starts(e.jobs, replay(e.jobs, units, order, rule)) for e in episodes]
-    return play_order(scenario, units, episodes, order, rule, range(len(episodes)))
+    return found | {limited_name(name): paid(objective, name, played) for name in objective.limits}
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:

@@ -9,33 +9,25 @@ from typing import Any
 
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.rare import Phases
-from rlsched.learn.sections import Ppo
 
 NORM_RATE = 1e-2
 """Of the mean square of MARWIL's advantages, per minibatch."""
 
 
 def ppo(config: TrainConfig, before: int) -> dict[str, Any]:
-    """PPO."""
-    own = config.own
-    assert isinstance(own, Ppo)
+    """PPO, and cocorl."""
+    own = config.ppo_like
     return {
         "clip_param": own.clip,
-        "entropy_coeff": own.entropy,
+        "entropy_coeff": [[0, own.entropy], [config.steps or 1, own.final_entropy]],
         "vf_loss_coeff": own.value_weight,
         "vf_clip_param": float("inf"),
         "use_kl_loss": False,
         "grad_clip": own.gradient_clip,
         "num_epochs": own.epochs,
         "minibatch_size": own.minibatch,
-        "train_batch_size_per_learner": config.decisions_per_iteration // max(1, config.learners),
+        "train_batch_size_per_learner": config.decisions_per_batch // max(1, config.learners),
     }
-
-
-def cocorl(config: TrainConfig, before: int) -> dict[str, Any]:
-    """PPO between moves of its multipliers."""
-    rows = config.between_moves // max(1, config.learners)
-    return ppo(config, before) | {"train_batch_size_per_learner": rows}
 
 
 def appo(config: TrainConfig, before: int) -> dict[str, Any]:

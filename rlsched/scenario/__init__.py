@@ -19,7 +19,9 @@ from rlsched.scenario.objective import (
     EVENT_TERMS,
     OBJECTIVE_PRESETS,
     CostTerm,
+    Limit,
     Objective,
+    RelativeLimit,
     Term,
 )
 from rlsched.scenario.power import Battery, Power, PowerColumns
@@ -55,6 +57,7 @@ __all__ = [
     "Estimates",
     "ExactEstimates",
     "GaussianEstimates",
+    "Limit",
     "LublinWorkload",
     "MaoWorkload",
     "MixtureWorkload",
@@ -66,6 +69,7 @@ __all__ = [
     "PoissonWorkload",
     "Power",
     "PowerColumns",
+    "RelativeLimit",
     "Resource",
     "Scenario",
     "SwfWorkload",

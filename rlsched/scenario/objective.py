@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from rlsched.settings import Frozen, SettingError
 
@@ -36,6 +38,8 @@ Term = Literal[
     "job_starvation",
 ]
 CostTerm = Literal[
+    "wait_time",
+    "makespan",
     "delayed_jobs",
     "qos_violation",
     "waiting_value",
@@ -47,7 +51,54 @@ CostTerm = Literal[
     "carbon",
     "job_starvation",
 ]
-Limit = Annotated[float, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class RelativeLimit:
+    """A limit as a multiple of what a heuristic costs on the same episodes; written as in 1.6:sjf.
+
+    Attributes:
+        times: how many times that.
+        heuristic: a priority rule with greedy backfilling; with a horizon placed now.
+    """
+
+    times: float
+    heuristic: str
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{self.times:g}:{self.heuristic}"
+
+
+def read_limit(value: object) -> float | RelativeLimit:
+    """A limit as it is written: a number, or as in 1.6:sjf.
+
+    Raises:
+        SettingError: it is neither.
+    """
+    if isinstance(value, RelativeLimit):
+        return value
+    amount, heuristic = value, ""
+    if isinstance(value, str):
+        amount, _, heuristic = value.partition(":")
+    try:
+        number = float(amount)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(value, bool) or not 0 <= number < inf or (isinstance(value, str) and value.endswith(":")):
+        raise SettingError(
+            "", f"value {value!r} is no limit", "give a number from 0 on, or a multiple as in 1.6:sjf"
+        )
+    return RelativeLimit(number, heuristic) if heuristic else number
+
+
+def _plain(limit: float | RelativeLimit) -> float | str:
+    return str(limit) if isinstance(limit, RelativeLimit) else limit
+
+
+Limit = Annotated[
+    float | RelativeLimit, PlainValidator(read_limit), PlainSerializer(_plain, return_type=float | str)
+]
 EVENT_TERMS = frozenset(get_args(Term)[:7])
 """Terms that are counted without a horizon, too."""
 ENERGY_TERMS = frozenset({"energy", "brown_energy", "carbon", "curtailment"})
@@ -75,7 +126,10 @@ class Objective(Frozen):
     reward: dict[Term, float] = Field(
         {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
     )
-    costs: dict[CostTerm, Limit | None] = Field({}, description="cost -> its limit; null: none yet")
+    costs: dict[CostTerm, Limit | None] = Field(
+        {},
+        description="cost -> its limit, or as in 1.6:sjf a multiple of a heuristic's cost; null: none",
+    )
     limits_per: Literal["episode", "job"] = Field(
         "episode", description="what limits are of: a whole episode, or each of its submitted jobs"
     )
@@ -88,7 +142,7 @@ class Objective(Frozen):
     starvation_s: int = Field(86_400, ge=1, description="a job that waits longer counts for job_starvation")
 
     @property
-    def limits(self) -> dict[str, float]:
+    def limits(self) -> dict[str, Limit]:
         """Cost -> its limit, of those that have one."""
         return {name: limit for name, limit in self.costs.items() if limit is not None}
 

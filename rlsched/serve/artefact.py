@@ -125,7 +125,7 @@ def card(policy: TrainedPolicy, folder: Path) -> str:
     trained = about.get("trained_window", decision.window)
     seen = "" if trained == decision.window else f" (the first {trained} in training and validation)"
     reward = ", ".join(f"{name} x {weight:g}" for name, weight in objective.reward.items())
-    limits = ", ".join(f"{name} <= {limit:g}" for name, limit in objective.limits.items()) or "none"
+    limits = ", ".join(f"{name} <= {limit}" for name, limit in objective.limits.items()) or "none"
     reached = about.get("validation") or {}
     figures = "\n".join(f"| {name} | {value:.6g} |" for name, value in sorted(reached.items()))
     learned = f"{about.get('algo', 'unknown')}, seed {about.get('seed', 'unknown')}"

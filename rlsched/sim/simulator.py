@@ -20,7 +20,7 @@ from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture
 from rlsched.sim.rules import TERMS, Plant, Rules
-from rlsched.sim.state import allocate, load, load_lots, load_power, starts
+from rlsched.sim.state import PER_ENV, allocate, load, load_lots, load_power, starts
 from rlsched.sim.transition import step_all
 from rlsched.sim.view import ABSENT, LANES, View
 
@@ -172,6 +172,28 @@ class VectorSimulator:
             raise ValueError(
                 f"action {actions[problem]} of environment {problem} is illegal: choose one its mask allows"
             )
+
+    def copy(self, source: IntArray) -> None:
+        """Every environment goes on from the state of another: its episode, its clock, its last transition.
+
+        Args:
+            source: (env,) whose state each takes over; its own stays as it is.
+        """
+        picture = self._view.picture
+        of_all = [array for name, array in self.state._asdict().items() if name in PER_ENV]
+        of_all += [*self.outcome, self._view.vector, self._view.shown, self._view.num_shown]
+        if len(picture.cells):
+            of_all += [
+                picture.cells,
+                picture.used,
+                picture.on,
+                picture.slots,
+                picture.lengths,
+                picture.backlog,
+            ]
+        changed = np.flatnonzero(source != np.arange(self.num_envs))
+        for array in of_all:
+            array[changed] = array[source[changed]]
 
     def starts(self, env: int) -> IntArray:
         """(jobs,) start tick of every job of the episode, -1 not started."""

@@ -143,6 +143,10 @@ class State(NamedTuple):
     carbon: FloatArray  # (env, tick) gCO2 per kWh of the grid
 
 
+PER_ENV = tuple(name for name in State._fields if name not in ("most", "resources", "horizon"))
+"""Fields of `State` with an entry for every environment."""
+
+
 def allocate(
     num_envs: int,
     max_jobs: int,

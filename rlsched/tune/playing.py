@@ -8,6 +8,7 @@ import numpy as np
 
 from rlsched.evaluate.compare import Contestant
 from rlsched.evaluate.contestants import contestants, entries, rules_of
+from rlsched.evaluate.costs import allowed, paid
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
@@ -41,13 +42,16 @@ def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[
     Arguments as of `contest`; the excess is as in `learn.selection`, but for hoarding.
     """
     session, playing = contest(scenario, policy, episodes, seed)
-    played = session.run(playing).result.episodes
+    comparison = session.run(playing)
+    played = comparison.result.episodes
     names = {name for one in played for name in one.metrics}
     values = {name: np.array([one.metrics.get(name, np.nan) for one in played]) for name in sorted(names)}
-    excess, objective = 0.0, scenario.objective
-    jobs = [len(episode.jobs) for episode in session.episodes]
-    for name, limit in objective.limits.items():
-        paid = np.mean([objective.limited(*one) for one in zip(values[f"cost.{name}"], jobs, strict=True)])
-        excess = max(excess, (float(paid) - limit) / (limit or 1.0))
+    excess = 0.0
+    if scenario.objective.limits:
+        (runs,) = comparison.runs.values()
+        for name, limit in allowed(session.scenario, session.units, session.episodes).items():
+            most = float(limit.mean())
+            cost = float(paid(session.scenario.objective, name, runs).mean())
+            excess = max(excess, (cost - most) / (most or 1.0))
     found = {name: float(np.nanmean(each)) for name, each in values.items() if np.isfinite(each).any()}
     return found, excess

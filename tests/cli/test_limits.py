@@ -19,6 +19,7 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.plan import plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.sections import Network
+from rlsched.scenario import RelativeLimit
 from rlsched.sim.layout import Layout
 
 from .conftest import Run
@@ -39,6 +40,7 @@ def test_amounts_and_shares() -> None:
     plain = scenario.load("green-10")
     limited = with_limits(plain, {"delayed_jobs": None, "suspension": 3.0})
     assert parse_limits(["delayed_jobs=7000"], plain) == {"delayed_jobs": 7000.0}
+    assert parse_limits(["delayed_jobs=1.6:sjf"], plain) == {"delayed_jobs": RelativeLimit(1.6, "sjf")}
     assert parse_limits(["delayed_jobs=0", "rejected=auto:0.5"], plain) == {
         "delayed_jobs": 0.0,
         "rejected": Share(0.5),
@@ -54,7 +56,10 @@ def test_amounts_and_shares() -> None:
     ("texts", "line"),
     [
         (["delayd_jobs=1"], "--limit: unknown cost 'delayd_jobs'; did you mean 'delayed_jobs'?"),
-        (["delayed_jobs"], "--limit: 'delayed_jobs' names no amount; write delayed_jobs=AMOUNT or"),
+        (
+            ["delayed_jobs"],
+            "--limit: 'delayed_jobs' names no amount; write delayed_jobs=AMOUNT, ",
+        ),
         (["auto:0.5"], "--limit: 'auto:0.5' names no cost, and the scenario has none; write"),
         (["delayed_jobs=x"], "--limit: 'delayed_jobs=x': 'x' is no amount"),
         (["delayed_jobs=-1"], "--limit: 'delayed_jobs=-1': '-1' is no amount"),
@@ -63,6 +68,7 @@ def test_amounts_and_shares() -> None:
             ["delayed_jobs=auto:80%"],
             "--limit: 'delayed_jobs=auto:80%': '80%' is no share; write it as in auto:0.8",
         ),
+        (["delayed_jobs=auto:1:sjf"], "--limit: 'delayed_jobs=auto:1:sjf': 'auto:1:sjf' is no amount"),
         (["delayed_jobs=auto"], "--limit: 'delayed_jobs=auto': 'auto' is no amount"),
         (["delayed_jobs=1", "delayed_jobs=2"], "--limit: 'delayed_jobs=2' is for what has a limit already"),
     ],
@@ -82,8 +88,8 @@ def test_costs_that_are_not_counted_there_are_refused() -> None:
     ("words", "line"),
     [
         (
-            ["train", "--scenario", "green-10", "--limit", "delayed_jobs=7000"],
-            "error: --limit: is not kept by ppo; add --algo cocorl",
+            ["train", "--algo", "dqn", "--scenario", "green-10", "--limit", "delayed_jobs=7000"],
+            "error: --limit: is not kept by dqn; use --algo ppo",
         ),
         (
             [*TRAIN, "--limit", "delayed_jobs=7000", "--unconstrained", "runs/some"],

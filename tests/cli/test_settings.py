@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_defaults_are_what_is_taken_where_nothing_is_said(capsys: pytest.Capture
     config = TrainConfig()
     for row in listed(capsys, "ppo"):
         name = str(row["key"]).removeprefix("ppo.")
-        assert row["default"] == shown(getattr(config.ppo, name))
+        assert row["default"] == shown(attrgetter(name)(config.ppo))
         assert row["part"] == "training"
     (row,) = listed(capsys, "network.kind")
     assert (row["default"], row["choices"]) == ("job_scorer", ["job_scorer", "mlp", "cnn", "priority"])

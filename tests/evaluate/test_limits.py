@@ -7,10 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from rlsched import scenario
+from rlsched.errors import BadInputError
 from rlsched.evaluate.limits import Keeping, keeping
 from rlsched.jobs import JobTable
 from rlsched.report.words import cost_of, within
-from rlsched.scenario import Objective
+from rlsched.scenario import Objective, Scenario
 from rlsched.sim.metrics import Played
 
 
@@ -21,16 +23,47 @@ def paid(jobs: int, cost: float) -> Played:
     return dataclasses.replace(run, totals={**run.totals, "delayed_jobs": -cost, "energy": -7.0})
 
 
+def simulated(objective: Objective) -> Scenario:
+    """With a horizon, where these costs are counted."""
+    return scenario.load("green-10").model_copy(update={"objective": objective})
+
+
+@dataclasses.dataclass(frozen=True)
+class Jobs:
+    """An episode of which only the jobs matter."""
+
+    jobs: JobTable
+    power: None = None
+
+
+def test_a_relative_limit_is_a_multiple_of_what_the_heuristic_costs_on_each_episode() -> None:
+    """On one unit sjf starts the jobs of 2, 4 and 6 ticks at 0, 2 and 6: they wait for 8 ticks in all."""
+    jobs = JobTable.build(submit=[0, 0, 0], runtime=[6, 4, 2], demand=[1, 1, 1])
+    limit = {"wait_time": "1.5:sjf", "makespan": "1:sjf"}
+    whole = scenario.load("lublin-256", ["cluster.resources.0.units=1", f"objective.costs={limit}"])
+    runs = [
+        Played.of_starts(jobs, np.array([0, 6, 10])),  # 16 ticks
+        Played.of_starts(jobs, np.array([6, 2, 0])),  # 8
+    ]
+    waits, spans = keeping("it", whole, [1], [Jobs(jobs), Jobs(jobs)], runs)
+    assert (waits.limit, waits.paid, waits.kept) == (12.0, 12.0, True)
+    assert (waits.low, waits.high) == (8.0, 16.0)
+    assert (spans.limit, spans.paid, spans.low, spans.high) == (12.0, 12.0, 12.0, 12.0)
+    unknown = scenario.load("lublin-256", ["objective.costs={wait_time: '2:best'}"])
+    with pytest.raises(BadInputError, match=r"objective.costs.wait_time: value '2:best': no heuristic"):
+        keeping("it", unknown, [1], [Jobs(jobs)], runs[:1])
+
+
 @pytest.mark.parametrize(("per", "mean"), [("episode", 30.0), ("job", 5.0)])
 def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
     runs = [paid(10, 40.0), paid(2, 20.0), paid(10, 30.0), paid(10, 30.0)]  # of a job 4, 10, 3, 3
     costs = {"delayed_jobs": 25.0, "energy": None}
-    (found,) = keeping("it", Objective(costs=costs, limits_per=per), runs)
+    (found,) = keeping("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, runs)
     assert found.paid == pytest.approx(mean)
     assert found.low < found.paid < found.high
     assert (found.policy, found.cost, found.per, found.limit) == ("it", "delayed_jobs", per, 25.0)
     assert found.kept == (per == "job")
-    assert keeping("it", Objective(), runs) == []
+    assert keeping("it", simulated(Objective()), [8], runs, runs) == []
 
 
 @pytest.mark.parametrize(

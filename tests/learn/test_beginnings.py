@@ -8,6 +8,7 @@ import torch
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.evaluate.costs import play_heuristic
 from rlsched.evaluate.play import play
 from rlsched.evaluate.references import HEURISTICS
 from rlsched.jobs import JobTable
@@ -26,7 +27,7 @@ from rlsched.learn.networks import JobScorer, build_policy
 from rlsched.learn.plan import layout_of
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
-from rlsched.learn.selection import Validation, measured, played_by
+from rlsched.learn.selection import Validation, measured
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
@@ -51,7 +52,7 @@ def test_an_untrained_policy_is_an_order_that_hoards_nothing(kind: str, rule: st
     came_to = found.run(policy)  # two short episodes of every part: somewhat beyond the limits in one
     assert came_to["hoarding"] < 0.25
     greedy = [
-        measured(found.scenario, feed.units, played_by(known, found.scenario, feed.units, episodes))
+        measured(found.scenario, feed.units, play_heuristic(known, found.scenario, feed.units, episodes))
         for known in HEURISTICS
         if known.backfill == "greedy"
     ]

@@ -16,12 +16,12 @@ from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.algorithms import build_config, reports_of
-from rlsched.learn.cocorl import COST_TARGETS, CocorlLearner, weigh
+from rlsched.learn.cocorl import weigh
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.memory import Memory
 from rlsched.learn.pid import Control, control
 from rlsched.learn.plan import check_limits
-from rlsched.learn.ppo import Transitions
+from rlsched.learn.ppo import TimedPPOLearner, Transitions
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import COSTS, LIMITED, log_limited
@@ -40,7 +40,7 @@ GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}
 OWN = (
     *("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64"),
-    *(*TINY, "sampling.fragment=64"),
+    *(*TINY, "sampling.fragment=64", "sampling.replicas=1"),
 )
 
 
@@ -104,10 +104,10 @@ def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
             assert 3 < sum(added) / sum(held) < 30
 
 
-def test_who_keeps_no_limits_pays_for_no_costs(limited: Scenario) -> None:
+def test_an_algorithm_without_limits_gets_no_costs(limited: Scenario) -> None:
     returns = expected_returns(EpisodeFeed(limited), 0)
     assert returns.constraints
-    config = build_config(limited, make_config({}, "test", TINY), 2, returns=returns)
+    config = build_config(limited, make_config({}, "test", [*TINY, "algo=dqn"]), 2, returns=returns)
     runner = BatchedEnvRunner(config=config)
     (piece, *_) = runner.sample(num_timesteps=8 * 32, random_actions=False)
     assert COSTS not in piece.extra_model_outputs
@@ -156,13 +156,15 @@ def test_cost_critics_are_told_what_was_paid(setting: Setting) -> None:
         for episode in setting.episodes:
             states = np.stack(episode.get_observations())
             with torch.no_grad():
-                values = setting.module.compute_costs({Columns.OBS: torch.from_numpy(states)}, which).numpy()
+                every = setting.module.expected({Columns.OBS: torch.from_numpy(states)}).numpy()
+            values = every[:, 1 + which]
             ticks = np.diff(states[:, -1]).astype(int).tolist()
             paid = episode.get_extra_model_outputs(COSTS)[:, which].tolist()
             chunk = Chunk(values.tolist(), paid, ticks, bool(episode.is_terminated))
             gained = reference(chunk, powers(GAMMA, ticks), powers(LAMBDA, ticks))
             expected += (np.array(gained) + values[:-1]).tolist()
-        np.testing.assert_allclose(batch[COST_TARGETS.format(which)].numpy(), expected, rtol=1e-3, atol=1e-3)
+        targets = batch[Postprocessing.VALUE_TARGETS].numpy()[:, 1 + which]
+        np.testing.assert_allclose(targets, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_advantages_are_weighed_by_multipliers(setting: Setting) -> None:
@@ -172,8 +174,8 @@ def test_advantages_are_weighed_by_multipliers(setting: Setting) -> None:
     for which in range(len(LIMITS)):
         obs = plain[Columns.OBS]
         with torch.no_grad():
-            values = setting.module.compute_costs({Columns.OBS: obs}, which).numpy()
-        found = plain[COST_TARGETS.format(which)].numpy() - values
+            values = setting.module.expected({Columns.OBS: obs}).numpy()[:, 1 + which]
+        found = plain[Postprocessing.VALUE_TARGETS].numpy()[:, 1 + which] - values
         beyond.append((found - found.mean()) / found.std())
     assert gained.mean() == pytest.approx(0.0, abs=1e-5)
     assert gained.std() == pytest.approx(1.0, abs=1e-4)
@@ -222,7 +224,7 @@ def test_multipliers_follow_costs_and_go_on(
 
     monkeypatch.setattr("rlsched.learn.runner.log_limited", listen)
     config = make_config({}, "test", [*OWN, "sampling.fragment=128"]).settled(limited)
-    assert config.decisions_per_iteration == 2 * config.between_moves
+    assert config.decisions_per_iteration == 2 * config.decisions_per_batch
     feed = EpisodeFeed(limited)
     engine = RllibEngine(config, feed, 0)
     try:
@@ -266,7 +268,7 @@ def test_multipliers_follow_costs_and_go_on(
         algorithm = again.algorithm
         assert algorithm.controls == before
         assert algorithm.paid == {name: costs[-8:] for name, costs in told.items()}
-        learner: CocorlLearner = algorithm.learner_group._learner
+        learner: TimedPPOLearner = algorithm.learner_group._learner
         expected = [before[name].multiplier for name in LIMITS]
         np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
         moves = {name: len(one.smoothed) for name, one in before.items()}

@@ -35,7 +35,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
     [
         (
             "ppo.minibatsh=1",
-            "--set: ppo.minibatsh: unknown key; did you mean 'minibatch'? use one of clip, entropy, epochs,",
+            "--set: ppo.minibatsh: unknown key; did you mean 'minibatch'? use one of clip, cost_lambda, ",
         ),
         (
             "sampling.envs=1",
@@ -51,8 +51,8 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
             "network.hidden.0=0",
             "--set: network.hidden.0: value 0; Input should be greater than or equal to 1",
         ),
-        ("network.critic_hidden=[8, -1]", "--set: network.critic_hidden.1: value -1"),
         ("network.sharpness=0", "--set: network.sharpness: value 0"),
+        ("network.critic_hidden=[8, -1]", "--set: network.critic_hidden.1: value -1"),
         ("ppo.gae_lambda=1.1", "--set: ppo.gae_lambda: value 1.1"),
         ("validation.metric=bsld", "--set: validation.metric: value 'bsld'; "),
         ("validation.episodes=0", "--set: validation.episodes: value 0"),
@@ -74,11 +74,11 @@ def test_the_known_metrics_are_said() -> None:
         (["sampling.envs_per_runner=4", "sampling.fragment=8", "sampling.runners=3"], 96),
     ],
 )
-def test_a_minibatch_is_no_more_than_an_iteration_holds(overrides: list[str], batch: int) -> None:
+def test_a_minibatch_is_no_more_than_a_batch_holds(overrides: list[str], batch: int) -> None:
     config = make_config({}, "t", [*overrides, f"ppo.minibatch={batch}"])
     assert config.ppo.minibatch == batch
     line = refused(*overrides, f"ppo.minibatch={batch + 1}")
-    assert f"ppo.minibatch {batch + 1} is more than an iteration's {batch} decisions" in line
+    assert f"ppo.minibatch {batch + 1} is more than the {batch} decisions of a batch" in line
 
 
 def test_a_training_that_does_not_fit_together_is_no_scenario() -> None:

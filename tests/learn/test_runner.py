@@ -38,7 +38,8 @@ def brief() -> Scenario:
 
 def config_of(simulated: Scenario, *settings: str) -> Any:
     units = len(simulated.cluster.resources)
-    return build_config(simulated, make_config({}, "test", [*TINY, *settings]), units)
+    alone = "sampling.replicas=1"  # see test_replicas for others
+    return build_config(simulated, make_config({}, "test", [*TINY, alone, *settings]), units)
 
 
 def runner_of(simulated: Scenario, *settings: str) -> BatchedEnvRunner:

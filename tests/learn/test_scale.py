@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,13 @@ def test_the_unit_of_an_objective_does_not_matter() -> None:
 
 def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
     assert expected_returns(EpisodeFeed(small), 0) == UNKNOWN
+    limited = EpisodeFeed(
+        scenario.load("lublin-256", ["episode.jobs=64", "objective.costs.wait_time=1.5:sjf"])
+    )
+    found = expected_returns(limited, 0)
+    assert replace(found, constraints=()) == UNKNOWN
+    (one,) = found.constraints
+    assert one.unit == one.limit, "what first come, first served costs is many times that of sjf"
     feed = feed_of("lublin-256", "episode.jobs=64", "objective.baseline=[]")
     assert expected_returns(feed, 0).scale < 1.0
 
@@ -102,7 +110,7 @@ def test_critics_begin_with_the_mean_return(small: Scenario) -> None:
     runner = SingleAgentEnvRunner(config=config)
     obs = torch.from_numpy(runner.env.reset(seed=0)[0])
     values = runner.module.unwrapped().compute_values({Columns.OBS: obs})
-    assert values.detach().numpy() == pytest.approx(-0.7, abs=0.4)
+    assert ((values < -0.3) & (values > -1.6)).all(), "on a logarithmic scale"
 
 
 def test_what_is_coming_is_told_as_it_was_seen() -> None:

@@ -18,7 +18,7 @@ from rlsched.jobs import JobTable
 from rlsched.learn.config import make_config
 from rlsched.learn.plan import validation_of, whole
 from rlsched.learn.selection import MARGIN, Score, Validation, beyond
-from rlsched.scenario import Scenario
+from rlsched.scenario import RelativeLimit, Scenario
 from rlsched.sim.layout import Layout, job_features
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
@@ -38,7 +38,7 @@ REFERENCE = {"relative": 1.0, "hoarding": 0.0, **HEURISTIC}
 def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validation:
     area = {**HEURISTIC, "bounded_slowdown": 9.0, "utilization": 0.4}
     heuristics = {GREEDY_SJF: HEURISTIC, Contender("area", "easy"): area}
-    return Validation(scenario, [256], [], metric, heuristics, np.array([9.0]), {}, np.array([0]))
+    return Validation(scenario, [256], [], metric, heuristics, np.array([9.0]), {}, np.array([0]), {})
 
 
 def hoarded(parts: Sequence[int] = (0,), **own: Sequence[float]) -> float:
@@ -144,6 +144,22 @@ def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None
     assert first["hoarding"] == pytest.approx(max(wait, span, 0.0))
 
 
+def test_a_limit_may_be_a_multiple_of_what_a_heuristic_costs_there(small: Scenario) -> None:
+    costs = {
+        "objective": small.objective.model_copy(update={"costs": {"wait_time": RelativeLimit(1.5, "sjf")}})
+    }
+    feed, rng = EpisodeFeed(small.model_copy(update=costs)), np.random.default_rng(0)
+    episodes = [feed.training(rng) for _ in range(3)]
+    chosen = Validation.of(feed.scenario, feed.units, episodes, "bounded_slowdown")
+    limit = chosen.limits["wait_time"]
+    waits = [replayed(one.jobs, GREEDY_SJF, feed.units)["wait"] * len(one.jobs) for one in episodes]
+    assert limit == pytest.approx(1.5 * np.mean(waits))
+    first = chosen.run(First())
+    excess = first["limited.wait_time"] / limit - 1
+    assert excess > 0
+    assert chosen.score({**first, "hoarding": 0.0}) == Score(pytest.approx(excess), first["relative"])
+
+
 class Always(Forgetful):
     """Plays a queue order: at every decision the job it would start first."""
 
@@ -208,7 +224,10 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
         name: {**HEURISTIC, "limited.delayed_jobs": 50.0, "limited.energy": energy}
         for name, energy in ((Contender("sjf", "now"), 40.0), (Contender("qos", "now"), 80.0))
     }
-    chosen = Validation(limited, [10], [], "job_value_ratio", heuristics, np.array([0.5]), {}, np.array([0]))
+    allowed = {"delayed_jobs": np.array([100.0]), "energy": np.array([0.0])}
+    chosen = Validation(
+        limited, [10], [], "job_value_ratio", heuristics, np.array([0.5]), {}, np.array([0]), allowed
+    )
 
     def score(value: float, delayed: float, energy: float) -> Score:
         costs = {"limited.delayed_jobs": delayed, "limited.energy": energy}

@@ -12,8 +12,9 @@ from rlsched.scenario import Scenario
 from .conftest import TINY
 
 
-def first_jobs(scenario: Scenario, seed: int, iteration: int, worker: int) -> list[bytes]:
-    config = build_config(scenario, make_config({"seed": seed}, "test", TINY), 1, iteration)
+def first_jobs(scenario: Scenario, seed: int, iteration: int, worker: int, replicas: int = 1) -> list[bytes]:
+    settings = [*TINY, f"sampling.replicas={replicas}"]
+    config = build_config(scenario, make_config({"seed": seed}, "test", settings), 1, iteration)
     runner = SingleAgentEnvRunner(config=config, worker_index=worker)
     runner.sample(num_timesteps=1)
     return [episode.jobs.submit.tobytes() for episode in runner.env.unwrapped.episodes]
@@ -25,3 +26,10 @@ def test_seeds_runners_and_resumed_runs_share_no_episode(small: Scenario) -> Non
     drawn = [jobs for each in settings for jobs in first_jobs(small, *each)]
     assert len(set(drawn)) == len(drawn) == 8 * len(settings)
     assert first_jobs(small, 0, 30, 0) == drawn[32:40]
+
+
+@pytest.mark.filterwarnings("ignore:.*already in registry")
+def test_nor_do_groups_of_replicas(small: Scenario) -> None:
+    settings = [(0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 30, 0)]
+    drawn = [jobs for each in settings for jobs in first_jobs(small, *each, replicas=4)]
+    assert len(set(drawn)) == len(drawn) / 4 == 2 * len(settings)

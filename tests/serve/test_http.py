@@ -190,7 +190,16 @@ def test_columns_are_decided_about_together_with_states(service: Service, hpc: P
     ]
     alone = [service.ask("/v1/decisions:batch", {"states": [one]}).json for one in states]
     together = service.ask_together([("/v1/decisions:batch", body) for body in bodies])
-    assert [reply.json for reply in together] == alone
+    assert rounded([reply.json for reply in together]) == rounded(alone)
+
+
+def rounded(value: Any) -> Any:
+    """Scores to four digits: of several states together they are summed in another order."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def test_of_many_states_of_a_cluster_at_once_the_last_are_shown(service: Service, hpc: Path) -> None:

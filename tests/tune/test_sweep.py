@@ -92,8 +92,8 @@ def changed(sweep: dict[str, Any], **more: Any) -> dict[str, Any]:
         ),
         ({"base": {"scenario": "green-11"}}, "unknown scenario 'green-11'"),
         (
-            {"space": {"ppo.minibatch": {"values": [64, 4096]}, "sampling.fragment": {"values": [8, 512]}}},
-            r"ppo.minibatch=64, sampling.fragment=8|ppo.minibatch=4096, sampling.fragment=8",
+            {"space": {"ppo.minibatch": {"values": [64, 4096]}, "ppo.fragment": {"values": [8, 32]}}},
+            r"ppo.fragment=8, ppo.minibatch=4096: --set: ppo.minibatch 4096 is more than the 64 decisions",
         ),
     ],
 )
@@ -108,9 +108,9 @@ def test_one_line_before_anything_starts(
 
 def test_values_that_need_each_other_are_no_mistake(tiny: dict[str, Any], tmp_path: Path) -> None:
     """A minibatch of 4,096 is too many for the base, and not for the point that it stands in."""
-    space = {"ppo.minibatch": {"values": [4096]}, "sampling.fragment": {"values": [512]}}
+    space = {"ppo.minibatch": {"values": [4096]}, "sampling.envs_per_runner": {"values": [64]}}
     sweep = read_sweep(write(tmp_path / "sweep.yaml", changed(tiny, space=space)))
-    assert sweep.points() == [{"ppo.minibatch": 4096, "sampling.fragment": 512}]
+    assert sweep.points() == [{"ppo.minibatch": 4096, "sampling.envs_per_runner": 64}]
 
 
 def test_a_policy_that_cannot_play_is_refused(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""What episodes cost, and what they may cost: amounts, or multiples of a heuristic's cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate import references
+from rlsched.evaluate.statistics import Contender
+from rlsched.jobs import FloatArray
+from rlsched.scenario import Objective, RelativeLimit, Scenario
+from rlsched.sim.metrics import Played
+from rlsched.sim.orders import play_order
+from rlsched.sim.priorities import PRIORITIES
+from rlsched.sim.replay import replay
+from rlsched.sim.simulator import Playable
+
+
+def play_heuristic(
+    heuristic: Contender, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
+) -> list[Played]:
+    """Episodes under a heuristic, one of `references.heuristics`."""
+    order, rule = heuristic
+    if scenario.decision.horizon is None:
+        return [Played.of_starts(e.jobs, replay(e.jobs, units, order, rule)) for e in episodes]
+    return play_order(scenario, units, episodes, order, rule, range(len(episodes)))
+
+
+def episode_cost(name: str, played: Played) -> float:
+    """What an episode cost in all, not discounted, in the unit of the term.
+
+    Without a horizon it follows from the starts; a job that has not started has waited up to the last event
+    that is known.
+    """
+    if name in played.totals:
+        return -played.totals[name]
+    jobs, start = played.jobs, played.start
+    last = int(max(jobs.submit.max(), played.end.max()))
+    if name == "wait_time":
+        return float((np.where(played.started, start, last) - jobs.submit).sum())
+    if name == "makespan":
+        return float(last - jobs.submit.min())
+    raise KeyError(name)
+
+
+def paid(objective: Objective, name: str, runs: Sequence[Played]) -> FloatArray:
+    """(episode,) what is compared with the limit of a cost."""
+    return np.array([objective.limited(episode_cost(name, run), len(run.jobs)) for run in runs])
+
+
+def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
+    """Cost with a limit -> (episode,) that limit, as an amount.
+
+    Raises:
+        BadInputError: a limit is relative to a heuristic that is not known.
+    """
+    objective = scenario.objective
+    found: dict[str, FloatArray] = {}
+    known: dict[str, list[Played]] = {}
+    rule = references.greedy_sjf(scenario).backfill
+    for name, limit in objective.limits.items():
+        if not isinstance(limit, RelativeLimit):
+            found[name] = np.full(len(episodes), float(limit))
+            continue
+        check_heuristic(name, limit)
+        if limit.heuristic not in known:
+            heuristic = Contender(limit.heuristic, rule)
+            known[limit.heuristic] = play_heuristic(heuristic, scenario, units, episodes)
+        found[name] = limit.times * paid(objective, name, known[limit.heuristic])
+    return found
+
+
+def check_heuristic(cost: str, limit: RelativeLimit) -> None:
+    """Refuse a limit that is relative to an unknown heuristic.
+
+    Raises:
+        BadInputError: it is.
+    """
+    if limit.heuristic not in PRIORITIES:
+        raise BadInputError(
+            f"objective.costs.{cost}",
+            f"value {str(limit)!r}: no heuristic {limit.heuristic!r}",
+            f"use one of {', '.join(sorted(PRIORITIES))}",
+        )
