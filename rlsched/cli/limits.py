@@ -69,15 +69,18 @@ def _limit(text: str, amount: str) -> Limit | Share:
     word, colon, share = amount.partition(":")
     if word == AUTO and share.endswith("%"):
         raise BadInputError("--limit", f"{text!r}: {share!r} is no share", "write it as in auto:0.8")
+    refused = BadInputError(
+        "--limit", f"{text!r}: {amount!r} is no amount", "give a number from 0 on, 1.6:sjf, or auto:SHARE"
+    )
     try:
-        found = read_limit(share if word == AUTO and colon else amount)
+        limit = read_limit(share if word == AUTO and colon else amount)
     except SettingError:
-        found = -1.0
-    if found == -1.0 or (word == AUTO and not isinstance(found, float)):
-        raise BadInputError(
-            "--limit", f"{text!r}: {amount!r} is no amount", "give a number from 0 on, 1.6:sjf, or auto:SHARE"
-        )
-    return Share(found) if word == AUTO and isinstance(found, float) else found
+        raise refused from None
+    if word != AUTO:
+        return limit
+    if not isinstance(limit, float):
+        raise refused
+    return Share(limit)
 
 
 def settle(

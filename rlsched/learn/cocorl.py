@@ -56,6 +56,7 @@ class Cocorl(PPO):
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
         self.aim: float = told["own"]["limit_share"]
+        self.is_complete = True  # whether the state that was restored is of this version
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
@@ -89,7 +90,7 @@ class Cocorl(PPO):
                 (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure)), value, reduce="mean", window=1
             )
 
-    def aim_lower(self, excess: float) -> None:
+    def adjust_aim(self, excess: float) -> None:
         """Aim at a smaller share of limits where the greedy policy breaks them, else at a larger one.
 
         A policy costs less while it explores than when it takes the best action: where waiting is likely at
@@ -117,11 +118,12 @@ class Cocorl(PPO):
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         super().set_state(state)
-        if CONTROLS in state:
+        self.is_complete = AIM in state
+        if self.is_complete:
             found = state[CONTROLS].items()
             self.controls = {name: Control.model_validate(values) for name, values in found}
             self.paid = {name: list(costs) for name, costs in state[PAID].items()}
-            self.aim = state.get(AIM, self.aim)
+            self.aim = state[AIM]
             self._weigh()
 
 

@@ -322,9 +322,8 @@ class PlayedLearner(LeanLearner):
         """
         values, following = self.expected(played, obs, after)
         lam = lambda_of(self.config.learner_config_dict)
-        gamma = self.config.learner_config_dict["gamma"]
         found = self.beyond_expected(
-            played, played.rewards, values[:, 0], following[:, 0], timing.share(lam), timing, gamma
+            played, played.rewards, values[:, 0], following[:, 0], timing.share(lam), timing
         )
         targets = found + values[:, 0]
         self.foreseen = float(1.0 - found.var() / targets.var())
@@ -356,15 +355,14 @@ class PlayedLearner(LeanLearner):
             following: (piece, 1 + cost) likewise, after each.
             timing: of the transitions.
         """
-        told = self.config.learner_config_dict
-        given = told["own"]["cost_lambda"]
-        lambdas = timing.share(lambda_of(told) if given is None else given)
-        gamma = told["gamma"]
+        settings = self.config.learner_config_dict
+        given = settings["own"]["cost_lambda"]
+        lambdas = timing.share(lambda_of(settings) if given is None else given)
         every = [targets]
         for which, multiplier in enumerate(self.multipliers, 1):
             costs = np.ascontiguousarray(played.costs[:, which - 1])
             beyond = self.beyond_expected(
-                played, costs, values[:, which], following[:, which], lambdas, timing, gamma
+                played, costs, values[:, which], following[:, which], lambdas, timing
             )
             every.append(beyond + values[:, which])
             gained = gained - multiplier * evened(beyond_replicas(beyond, played), played)
@@ -390,7 +388,6 @@ class PlayedLearner(LeanLearner):
         following: NDArray[np.float32],
         lambdas: NDArray[np.float32],
         timing: Timing,
-        gamma: float,
     ) -> NDArray[np.float32]:
         """(row,) advantages.
 
@@ -401,9 +398,9 @@ class PlayedLearner(LeanLearner):
             following: (piece,) likewise, after each.
             lambdas: (row,) weight of what was seen against what the critic expects.
             timing: of the transitions.
-            gamma: discount per tick.
         """
-        values, discounts = np.ascontiguousarray(values), timing.share(gamma)
+        values = np.ascontiguousarray(values)
+        discounts = timing.share(self.config.learner_config_dict["gamma"])
         return advantages(
             values, played.following(values, following), earned, timing.last, discounts, lambdas
         )

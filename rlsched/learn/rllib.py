@@ -11,6 +11,7 @@ import torch
 from ray.exceptions import RayTaskError
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
 from rlsched.learn.algorithms import build_config, reports_of
 from rlsched.learn.appo import LearnerDiedError
 from rlsched.learn.cocorl import Cocorl
@@ -108,7 +109,7 @@ class RllibEngine:
     def validated(self, excess: float) -> None:
         """Training that keeps limits aims lower where validation is beyond them."""
         if isinstance(self.algorithm, Cocorl):
-            self.algorithm.aim_lower(excess)
+            self.algorithm.adjust_aim(excess)
 
     def learned(self) -> dict[str, torch.Tensor]:
         """The policy network's weights as the learner has them now, on the CPU."""
@@ -131,8 +132,18 @@ class RllibEngine:
         self.algorithm.save_to_path(str(folder.resolve()))
 
     def restore(self, folder: Path, kept: TrainedPolicy) -> None:
-        """Go on from what was saved."""
+        """Go on from what was saved.
+
+        Raises:
+            BadInputError: it was saved by a version whose critic had another scale.
+        """
         self.algorithm.restore_from_path(str(folder.resolve()))
+        if isinstance(self.algorithm, Cocorl) and not self.algorithm.is_complete:
+            raise BadInputError(
+                str(folder),
+                "is of an older version, whose critic learned returns on another scale",
+                "begin another run; with --set warm_start.teacher=RUN it begins with this one's policy",
+            )
         self.net.load_state_dict(kept.net.state_dict())
 
     def stop(self) -> None:

@@ -263,7 +263,8 @@ class Run:
         # One that a killed run kept after its last checkpoint is found again.
         again = score == best and standing.iteration == self.best_iteration
         better = score < best or again or not self.config.plays
-        self.engine.validated(score.excess)
+        if standing.iteration:
+            self.engine.validated(score.excess)
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,

@@ -79,8 +79,8 @@ class Ongoing:
         """
         self.ids = [id_ if k == source[k] else _new_id() for k, id_ in enumerate(self.ids)]
         self.obs = self.obs[source]
-        for of_all in (self.steps, self.returns, self.began):
-            of_all[:] = of_all[source]
+        for column in (self.steps, self.returns, self.began):
+            column[:] = column[source]
         self.states = tree.map_structure(lambda state: state[source], self.states)
 
 

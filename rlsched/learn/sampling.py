@@ -136,8 +136,8 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         source = (self.group * self.replicas + chosen[self.group]).astype(np.int64)
         self.simulator.copy(source)
         self.episodes = [self.episodes[k] for k in source]
-        for of_all in (self.number, self._clock, self._ended):
-            of_all[:] = of_all[source]
+        for column in (self.number, self._clock, self._ended):
+            column[:] = column[source]
         return source
 
     def step(

@@ -33,7 +33,7 @@ class Constraint:
         name: of the cost.
         limit: mean of an episode, or of each of its jobs (`Objective.limits_per`), in the cost's own unit;
             of some training episodes where it is relative to a heuristic.
-        unit: what a controller is told costs in: the limit where it is relative to a heuristic; else what
+        unit: of the costs that a controller sees: the limit where it is relative to a heuristic; else what
             first come, first served costs, or the limit where that is more; 1 where both are 0.
         scale: that the costs of transitions are to be multiplied by in training.
         mean: what a decision goes on to cost, so scaled.

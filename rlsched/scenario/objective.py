@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
@@ -81,11 +82,11 @@ def read_limit(value: object) -> float | RelativeLimit:
     amount, heuristic = value, ""
     if isinstance(value, str):
         amount, _, heuristic = value.partition(":")
-    try:
-        number = float(amount)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = -1.0
-    if isinstance(value, bool) or not 0 <= number < inf or (isinstance(value, str) and value.endswith(":")):
+    number = nan
+    if isinstance(amount, int | float | str) and not isinstance(amount, bool):
+        with suppress(ValueError):
+            number = float(amount)
+    if not 0 <= number < inf or (isinstance(value, str) and value.endswith(":")):
         raise SettingError(
             "", f"value {value!r} is no limit", "give a number from 0 on, or a multiple as in 1.6:sjf"
         )

@@ -180,10 +180,10 @@ class VectorSimulator:
             source: (env,) whose state each takes over; its own stays as it is.
         """
         picture = self._view.picture
-        of_all = [array for name, array in self.state._asdict().items() if name in PER_ENV]
-        of_all += [*self.outcome, self._view.vector, self._view.shown, self._view.num_shown]
+        arrays = [array for name, array in self.state._asdict().items() if name in PER_ENV]
+        arrays += [*self.outcome, self._view.vector, self._view.shown, self._view.num_shown]
         if len(picture.cells):
-            of_all += [
+            arrays += [
                 picture.cells,
                 picture.used,
                 picture.on,
@@ -192,7 +192,7 @@ class VectorSimulator:
                 picture.backlog,
             ]
         changed = np.flatnonzero(source != np.arange(self.num_envs))
-        for array in of_all:
+        for array in arrays:
             array[changed] = array[source[changed]]
 
     def starts(self, env: int) -> IntArray:

@@ -86,8 +86,8 @@ def test_replicas_go_on_from_one_state_as_that_would(simulated: Scenario) -> Non
         np.testing.assert_array_equal(mask, mask[source])
         actions = legal(mask, rng)[source]
         obs, reward, terminated, truncated, _ = envs.step(actions)
-        for of_all in (obs, reward, terminated, truncated, envs.shared):
-            np.testing.assert_array_equal(np.asarray(of_all), np.asarray(of_all)[source])
+        for column in (obs, reward, terminated, truncated, envs.shared):
+            np.testing.assert_array_equal(np.asarray(column), np.asarray(column)[source])
         if (terminated | truncated).any():
             envs.reset(options={"reset_mask": terminated | truncated})
     assert [one.jobs.submit.tobytes() for one in envs.episodes] == [
@@ -118,12 +118,14 @@ def test_pieces_say_which_episode_they_share(simulated: Scenario) -> None:
             shared = piece.get_extra_model_outputs(SHARED)
             assert (shared == shared[0]).all()
             first.setdefault(int(shared[0]), set()).add(piece.get_observations(0).tobytes())
-        begun = [len(states) for states in first.values()]
-        assert min(begun) == 1, "replicas begin a fragment, and every episode, in one state"
+        counts = [len(states) for states in first.values()]
+        assert min(counts) == 1, "all replicas begin a fragment in one state"
 
 
-def test_a_runner_counts_every_episode_once(simulated: Scenario) -> None:
-    """Returns and lengths are those of whole episodes, whichever replica has brought them here."""
+def test_a_runner_reports_every_episode_that_ends(
+    simulated: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once each; pieces that end have ids of their own, though replicas take over each other's state."""
     runner = runner_of(simulated, "sampling.fragment=64", "ppo.fragment=64")
     reported: list[int] = []
     finish: Any = runner._finish
@@ -132,7 +134,7 @@ def test_a_runner_counts_every_episode_once(simulated: Scenario) -> None:
         reported.append(int(ongoing.steps[env]))
         finish(ongoing, env, metrics, limited)
 
-    runner._finish = listen  # type: ignore[method-assign]
+    monkeypatch.setattr(runner, "_finish", listen)
     ids: list[str] = []
     for _ in range(6):
         ids += [piece.id_ for piece in runner.sample(num_timesteps=8 * 64) if piece.is_done]
