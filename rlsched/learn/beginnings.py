@@ -87,11 +87,16 @@ class Beginning(NamedTuple):
     """The settings of the network that it is told by."""
 
     prior: Mapping[str, float]
-    waiting: float
+    waiting: float | None
     deferring: Mapping[str, float] | None
 
     def over(self, network: Network) -> Beginning:
-        """The same with what the settings of a network give of it."""
+        """The same with what the settings of a network give of it.
+
+        A job scorer without a prior begins with random weights, and its no-op with a level of its own.
+        """
+        if network.kind == "job_scorer" and network.prior == {}:
+            return Beginning({}, network.waiting, network.deferring)
         given = {name: getattr(network, name) for name in self._fields}
         return self._replace(**{name: value for name, value in given.items() if value is not None})
 
@@ -112,15 +117,24 @@ def beginning(network: Network, blocks: frozenset[str], *, horizon: bool) -> Beg
     return Beginning(HORIZON_PRIOR, WAITING, deferring)
 
 
-def begun(network: Network, scenario: Scenario) -> Network:
+def begun(network: Network, scenario: Scenario, *, at_random: bool = False) -> Network:
     """The network with what is best to begin with in a scenario, where that was left out.
 
     Units are kept for a certain job only where it may be committed to: where only what fits is chosen, and
     the first requests count as exact, nothing would ever be started. Where waiting is always legal a few are
     kept for no one yet.
+
+    Args:
+        network: with what was given.
+        scenario: that is simulated.
+        at_random: what learns needs no order to begin with where there is no horizon.
     """
     if network.kind not in ("job_scorer", "priority"):
         return network
+    if at_random and network.kind == "job_scorer" and scenario.decision.horizon is None:
+        given = (network.prior, network.waiting, network.deferring)
+        if given == (None, None, None):
+            return network.model_copy(update={"prior": {}})
     rewarded = {term for term, weight in scenario.objective.reward.items() if weight != 0}
     decision, blocks = scenario.decision, frozenset(scenario.observation.blocks)
     found = beginning(network, blocks, horizon=decision.horizon is not None)

@@ -27,12 +27,6 @@ CONTROLS = "controls"
 PAID = "paid"
 """Likewise: cost -> what the newest episodes came to."""
 
-AIM = "aim"
-"""Likewise: the share of limits that training aims at."""
-
-LARGEST_STEP, RECOVERY = 0.3, 1.05
-"""Of that share: the most that it falls after a validation, and the factor by which it rises again."""
-
 FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
 """Of each constraint, for the record; costs and errors in the cost's own unit."""
 
@@ -44,7 +38,12 @@ class Cocorl(PPO):
     cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
 
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
+
+    Attributes:
+        done: share of the run that is over, by which rates and the temperature fall.
     """
+
+    done = 0.0
 
     def setup(self, config: Any) -> None:
         """Build as RLlib does; nothing has cost anything yet."""
@@ -56,10 +55,10 @@ class Cocorl(PPO):
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
         self.aim: float = told["own"]["limit_share"]
-        self.is_complete = True  # whether the state that was restored is of this version
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
+        self.learner_group.foreach_learner(partial(advance, done=self.done))
         before = {constraint.name: len(self._ended(constraint)) for constraint in self.constraints}
         super().training_step()
         for constraint in self.constraints:
@@ -90,19 +89,6 @@ class Cocorl(PPO):
                 (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure)), value, reduce="mean", window=1
             )
 
-    def adjust_aim(self, excess: float) -> None:
-        """Aim at a smaller share of limits where the greedy policy breaks them, else at a larger one.
-
-        A policy costs less while it explores than when it takes the best action: where waiting is likely at
-        every decision, one that explores still starts a job soon, and one that does not never does.
-
-        Args:
-            excess: by which share the greedy policy was beyond its limits at the most; 0 within them.
-        """
-        highest: float = self.config.learner_config_dict["own"]["limit_share"]
-        factor = 1.0 - min(excess, LARGEST_STEP) if excess > 0 else RECOVERY
-        self.aim = min(self.aim * factor, highest)
-
     def _weigh(self) -> None:
         """Tell learners the multipliers."""
         known = [self.controls.get(constraint.name) for constraint in self.constraints]
@@ -113,23 +99,25 @@ class Cocorl(PPO):
         """RLlib's, and the controllers'."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         controls = {name: one.model_dump(mode="json") for name, one in self.controls.items()}
-        return state | {CONTROLS: controls, PAID: self.paid, AIM: self.aim}
+        return state | {CONTROLS: controls, PAID: self.paid}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         super().set_state(state)
-        self.is_complete = AIM in state
-        if self.is_complete:
-            found = state[CONTROLS].items()
-            self.controls = {name: Control.model_validate(values) for name, values in found}
-            self.paid = {name: list(costs) for name, costs in state[PAID].items()}
-            self.aim = state[AIM]
-            self._weigh()
+        found = state[CONTROLS].items()
+        self.controls = {name: Control.model_validate(values) for name, values in found}
+        self.paid = {name: list(costs) for name, costs in state[PAID].items()}
+        self._weigh()
 
 
 def column(constraint: str, figure: str) -> str:
     """Where a figure of a constraint stands in the record."""
     return f"{constraint}_{figure}"
+
+
+def advance(learner: Any, done: float) -> None:
+    """Tell a learner which share of the run is over."""
+    learner.advance(done)
 
 
 def weigh(learner: PlayedLearner, multipliers: Sequence[float]) -> None:

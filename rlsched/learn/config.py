@@ -105,7 +105,7 @@ class TrainConfig(Frozen):
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
         if self.search.start is None:  # which brings its own
-            network = begun(network, scenario)
+            network = begun(network, scenario, at_random=self.algo in REMEMBERING)
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})

@@ -24,17 +24,51 @@ UNIT, LARGEST = 0.01, 18.5
 most that is expected of a state."""
 
 
-def squash(values: Tensor) -> Tensor:
-    """Symmetric logarithm [Hafner et al. 2023]: some states are worth a hundred times the others.
+BINS, FARTHEST = 41, 10.0
+"""Of the distribution that a critic learns, and how far they reach on the logarithmic scale."""
 
-    A critic that learns these values with a squared error looks at little but the largest of them.
-    """
+FIRST_SPREAD = 0.5
+"""On that scale, of what is expected at first."""
+
+LEAST_LIKELY = -8.0
+"""Log odds of bins at first: what is ruled out takes long to be learned."""
+
+
+def squash(values: Tensor) -> Tensor:
+    """Symmetric logarithm [Hafner et al. 2023]: some states are worth a hundred times the others."""
     return values.sign() * (values.abs() / UNIT).log1p()
 
 
 def unsquash(values: Tensor) -> Tensor:
     """The inverse of `squash`."""
     return values.sign() * UNIT * values.abs().clamp(max=LARGEST).expm1()
+
+
+def centres() -> Tensor:
+    """(bin,) values that stand for the bins of a distribution, evenly spaced on the logarithmic scale."""
+    return unsquash(torch.linspace(-FARTHEST, FARTHEST, BINS))
+
+
+def two_hot(values: Tensor, at: Tensor) -> Tensor:
+    """(..., bin) chances of the two bins next to each value, whose mean is the value [Hafner et al. 2023].
+
+    Args:
+        values: (...)
+        at: (bin,) rising.
+    """
+    values = values.clamp(float(at[0]), float(at[-1]))
+    upper = torch.searchsorted(at, values, right=True).clamp(1, len(at) - 1)
+    low, high = at[upper - 1], at[upper]
+    share = (values - low) / (high - low)
+    found = values.new_zeros((*values.shape, len(at)))
+    found.scatter_(-1, (upper - 1).unsqueeze(-1), (1.0 - share).unsqueeze(-1))
+    return found.scatter_(-1, upper.unsqueeze(-1), share.unsqueeze(-1))
+
+
+def around(values: Tensor, at: Tensor) -> Tensor:
+    """(value, bin) logits of bins that expect about these values (value,), before anything is learned."""
+    away = squash(at) - squash(values).unsqueeze(1)
+    return (-0.5 * (away / FIRST_SPREAD).square()).clamp(min=LEAST_LIKELY)
 
 
 class Seen(NamedTuple):
@@ -137,8 +171,12 @@ class Critic(nn.Module):
         value: Tensor = self.net(seen.around)
         if self.encoder is not None and self.of_job is not None:
             around = self.encoder.of_state(seen.around).index_select(0, seen.env)
-            each = self.of_job(self.encoder(seen.jobs, around))
-            value = value + SMALL * torch.zeros_like(value).index_add(0, seen.env, each)
+            each = self.of_job[:-1](self.encoder(seen.jobs, around))
+            # The last layer is linear: what it makes of a sum is the sum of what it makes of each.
+            last, pool = self.last(self.of_job), each.new_zeros((len(value), each.shape[1]))
+            jobs = torch.bincount(seen.env, minlength=len(value)).unsqueeze(1)
+            summed = pool.index_add(0, seen.env, each) @ last.weight.T + jobs * last.bias
+            value = value + SMALL * summed
         return value.squeeze(-1) if self.outputs == 1 else value
 
     def forward(self, vector: Tensor) -> Tensor:

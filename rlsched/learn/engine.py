@@ -32,11 +32,8 @@ class Engine(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Names of the figures that every iteration gives."""
 
-    def iterate(self) -> Progress:
-        """One iteration."""
-
-    def validated(self, excess: float) -> None:
-        """The policy was validated: by which share it is beyond its limits at the most, 0 within them."""
+    def iterate(self, done: float = 0.0) -> Progress:
+        """One iteration, when this share of the run is over."""
 
     def policy(self) -> TrainedPolicy:
         """The policy that would be kept now."""

@@ -25,7 +25,8 @@ from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
-from rlsched.learn.critic import Critic, squash, unsquash
+from rlsched.learn.blocks import ILLEGAL
+from rlsched.learn.critic import BINS, Critic, around, centres
 from rlsched.learn.networks import build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
@@ -114,27 +115,46 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
 
 
 class ConstrainedModule(MaskedModule):
-    """The same with a critic that also expects each cost that has a limit, on a logarithmic scale (`squash`).
+    """The same with a critic that also expects each cost that has a limit, and a temperature.
+
+    The critic learns distributions over bins. Their mean is unbiased where few states are worth a hundred
+    times the others. A squared error would look at little but those, and on a logarithmic scale it would
+    leave them out.
 
     `model_config` also holds `mean_costs`, what the critic had better expect of each at first.
+
+    Attributes:
+        centres: (bin,) returns that the bins stand for.
+        temperature: that logits are divided by in play and in learning; the best action is the same with any.
     """
+
+    centres: Tensor
+    temperature: Tensor
 
     def setup(self) -> None:
         """Build the networks."""
         super().setup()
         hidden = Network.model_validate(self.model_config["network"]).critic_hidden
         means = torch.tensor([self.model_config["mean_return"], *self.model_config["mean_costs"]])
-        self.critic = Critic(self.layout, hidden, self.model_config["coming"], len(means))
-        self.critic.begin_with(*squash(means).tolist())
+        self.register_buffer("centres", centres(), persistent=False)
+        self.critic = Critic(self.layout, hidden, self.model_config["coming"], len(means) * BINS)
+        self.critic.begin_with(*around(means, self.centres).flatten().tolist())
+        self.register_buffer("temperature", torch.ones(()))
 
-    def squashed(self, batch: dict[str, Any]) -> Tensor:
-        """(batch, 1 + cost) what is expected of rewards and of costs, as the critic learns it."""
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        found = super()._forward(batch, **kwargs)
+        logits = found[Columns.ACTION_DIST_INPUTS] / self.temperature
+        # Illegal ones stay finite: their product with a probability of 0 is to be 0.
+        return found | {Columns.ACTION_DIST_INPUTS: logits.clamp(min=ILLEGAL)}
+
+    def distributions(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1 + cost, bin) logits of what rewards, and costs, come to."""
         found: Tensor = self.critic(self._split(batch)[0])
-        return found.unsqueeze(1) if found.dim() == 1 else found
+        return found.view(len(found), -1, BINS)
 
     def expected(self, batch: dict[str, Any]) -> Tensor:
-        """(batch, 1 + cost) the same in units of rewards and costs."""
-        return unsquash(self.squashed(batch))
+        """(batch, 1 + cost) the means of these."""
+        return self.distributions(batch).softmax(dim=-1) @ self.centres
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
         """(batch,) values."""

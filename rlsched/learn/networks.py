@@ -157,21 +157,23 @@ class JobHeads(nn.Module):
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
         self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
 
-    def of_all(self, scores: Tensor, encoded: Encoded, waiting: float = 0.0, gain: float = 1.0) -> Tensor:
+    def of_all(
+        self, scores: Tensor, encoded: Encoded, waiting: float | None = None, gain: float = 1.0
+    ) -> Tensor:
         """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
-
-        Other actions compete with the best job, whatever the level of the scores: what is told of them is by
-        how much they are better.
 
         Args:
             scores: (n,) of the jobs that may be chosen.
             encoded: these, and the states around them.
-            waiting: that other actions are better by at first.
+            waiting: that other actions are better by than the best job at first, whatever the level of the
+                scores; None: they have a level of their own, so that what is started depends on the job.
             gain: what the heads of other actions are multiplied by.
         """
         jobs = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
-        best = jobs.max(dim=1, keepdim=True).values
-        level = best.where(best > ILLEGAL / 2, 0.0) + waiting  # where there is no job, they compete alone
+        level = torch.zeros_like(jobs[:, :1])
+        if waiting is not None:
+            best = jobs.max(dim=1, keepdim=True).values
+            level = best.where(best > ILLEGAL / 2, 0.0) + waiting  # where there is no job, they compete alone
         others = [torch.add(level, head(encoded.around), alpha=gain) for head in self.others]
         return torch.cat([jobs, *others], dim=1)
 
@@ -181,7 +183,7 @@ class JobJudge(JobHeads):
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(batch, actions), `ILLEGAL` where a job may not be chosen."""
-        return self.of_all(self.body(encoded.hidden).squeeze(-1), encoded)
+        return self.of_all(self.body(encoded.hidden).squeeze(-1), encoded, waiting=0.0)
 
 
 class JobScorer(JobHeads, EncodedPolicy):
@@ -203,7 +205,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         prior: job feature, or its product with one of the history (`order_features`) -> initial weight.
         sharpness: logits per unit of the linear score.
         gain: logits per unit of the network's score.
-        waiting: initial logits of the no-op, and of suspending a job, over the best job.
+        waiting: initial logits of the no-op, and of suspending a job, over the best job; None: their level
+            does not depend on the jobs.
         deferring: of `deferring_features` -> initial weight to the no-op's logits, times `sharpness`; None:
             there is no such path.
         attention: weighted means of the queue that are seen beside the plain one.
@@ -216,7 +219,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         prior: Mapping[str, float],
         sharpness: float,
         gain: float,
-        waiting: float,
+        waiting: float | None,
         deferring: Mapping[str, float] | None = None,
         attention: int = 0,
     ) -> None:
@@ -344,7 +347,7 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
             if name not in known:
                 raise BadInputError(f"network.{setting}.{name}", "no such feature", f"use {_some_of(known)}")
     if network.kind == "priority":
-        return PriorityNet(layout, network.priority_units, prior, waiting, deferring or {})
+        return PriorityNet(layout, network.priority_units, prior, waiting or 0.0, deferring or {})
     return JobScorer(
         layout,
         network.hidden,

@@ -32,12 +32,15 @@ from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
 from rlsched.learn.baseline import replica_baseline, standardised, standardised_by_episode
-from rlsched.learn.critic import squash
+from rlsched.learn.critic import two_hot
 from rlsched.learn.gae import advantages
 from rlsched.learn.learner import LeanLearner
 from rlsched.learn.memory import Memory
 from rlsched.learn.minibatches import Minibatches, Sequences
 from rlsched.learn.sampling import COSTS, SHARED
+
+COOLED = 0.5
+"""Share of a run after which the temperature falls no more."""
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -169,18 +172,17 @@ class Timing:
         return cls(last, ticks)
 
 
-def beyond_replicas(advantages: NDArray[np.float32], played: Transitions) -> NDArray[np.float32]:
-    """(row,) advantages beyond those that other replicas had at the same time."""
-    if not len(played.shared):
-        return advantages
-    return advantages - replica_baseline(advantages, played.shared, played.obs[:, -1], played.ends)
+def gained_by(advantages: NDArray[np.float32], played: Transitions) -> tuple[NDArray[np.float32], float]:
+    """Standardised advantages, with replicas beyond those that others had at the same time.
 
-
-def evened(advantages: NDArray[np.float32], played: Transitions) -> NDArray[np.float32]:
-    """(row,) standardised advantages, with replicas in every episode."""
+    Returns:
+        (row,) and the share of their variance that replicas do not explain.
+    """
     if not len(played.shared):
-        return standardised(advantages)
-    return standardised_by_episode(advantages, played.shared)
+        return standardised(advantages), 1.0
+    even = standardised_by_episode(advantages, played.shared)
+    left = even - replica_baseline(even, played.shared, played.obs[:, -1], played.ends)
+    return standardised_by_episode(left, played.shared), float(left.var() / (even.var() + 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +191,7 @@ class Losses:
 
     Attributes:
         policy: the clipped surrogate, to be made small.
-        value: squared error.
+        value: of the critic.
         entropy: of the policy; without a gradient where it has no weight.
         total: their weighted sum.
         kl: of the old policy from the new one, approximately [Schulman 2020].
@@ -211,7 +213,7 @@ class Losses:
 
         Args:
             logits: (row, action), masked.
-            value: squared error of the critic.
+            value: loss of the critic.
             batch: columns of the rows.
             config: with `clip_param` and `vf_loss_coeff`.
             entropy: its weight.
@@ -327,9 +329,7 @@ class PlayedLearner(LeanLearner):
         )
         targets = found + values[:, 0]
         self.foreseen = float(1.0 - found.var() / targets.var())
-        gained = beyond_replicas(found, played)
-        self.noise_left = float(gained.var() / found.var())
-        gained = evened(gained, played)
+        gained, self.noise_left = gained_by(found, played)
         if played.costs.shape[1]:
             gained, targets = self.within_limits(played, gained, targets, values, following, timing)
         return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
@@ -365,7 +365,7 @@ class PlayedLearner(LeanLearner):
                 played, costs, values[:, which], following[:, which], lambdas, timing
             )
             every.append(beyond + values[:, which])
-            gained = gained - multiplier * evened(beyond_replicas(beyond, played), played)
+            gained = gained - multiplier * gained_by(beyond, played)[0]
         return gained / (1.0 + self.multipliers.sum()), np.stack(every, axis=1)
 
     @torch.no_grad()
@@ -407,17 +407,59 @@ class PlayedLearner(LeanLearner):
 
 
 class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
-    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term."""
+    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
+
+    Attributes:
+        done: share of the run that is over, by which rates fall.
+    """
+
+    done = 0.0
+
+    def configure_optimizers_for_module(self, module_id: str, config: Any) -> None:
+        """The usual Adam, with a rate of its own for the policy."""
+        super().configure_optimizers_for_module(module_id, config)
+        policy = {id(of) for of in self.module[module_id].unwrapped().policy.parameters()}
+        for _, optimizer in self.get_optimizers_for_module(module_id):
+            (group,) = optimizer.param_groups
+            rest = [of for of in group["params"] if id(of) not in policy]
+            group["params"] = [of for of in group["params"] if id(of) in policy]
+            optimizer.add_param_group({"params": rest})
+
+    def advance(self, done: float) -> None:
+        """Learn on at the rates of this share of the run.
+
+        A colder policy changes more by the same change of its weights, so its rate falls with the square root
+        of the temperature.
+        """
+        self.done = done
+        rate = self.schedule("learning_rate")
+        cold = float(self.module[DEFAULT_MODULE_ID].unwrapped().temperature) ** 0.5
+        for optimizer in self._named_optimizers.values():
+            policy, critic = optimizer.param_groups
+            policy["lr"], critic["lr"] = cold * rate, rate
+
+    def schedule(self, name: str) -> float:
+        """What a setting has fallen to, linearly."""
+        own = self.config.learner_config_dict["own"]
+        first, last = own[name], own[f"final_{name}"]
+        return float(first + (last - first) * self.done)
+
+    def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
+        """Let the next decisions be drawn at a lower temperature."""
+        super().after_gradient_based_update(timesteps=timesteps)
+        final = self.config.learner_config_dict["own"]["final_temperature"]
+        cooled = min(1.0, self.done / COOLED)
+        self.module[DEFAULT_MODULE_ID].unwrapped().temperature.fill_(final**cooled)
 
     def compute_loss_for_module(
         self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
         """The loss of a minibatch, reported."""
-        entropy = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
-        values = self.module[module_id].unwrapped().squashed(batch)
+        entropy = self.schedule("entropy")
+        module = self.module[module_id].unwrapped()
         targets = batch[Postprocessing.VALUE_TARGETS]
-        targets = squash(targets.unsqueeze(1) if targets.dim() == 1 else targets)
-        errors = (values - targets).square().mean(dim=0)
+        targets = two_hot(targets.unsqueeze(1) if targets.dim() == 1 else targets, module.centres)
+        errors = -(targets * module.distributions(batch).log_softmax(dim=-1)).sum(dim=-1).mean(dim=0)
         losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], errors[0], batch, config, entropy)
         told = {
             POLICY_LOSS_KEY: losses.policy,

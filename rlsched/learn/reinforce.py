@@ -111,7 +111,7 @@ class ReinforceEngine:
         self.iteration, self.steps = iteration, 0
         self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
 
-    def iterate(self) -> Progress:
+    def iterate(self, done: float = 0.0) -> Progress:
         """Play some episodes, and take a step.
 
         Raises:
@@ -209,9 +209,6 @@ class ReinforceEngine:
             loss.backward()  # type: ignore[no-untyped-call]
             entropy += float(unsure.detach().sum())
         return entropy / len(actions)
-
-    def validated(self, excess: float) -> None:
-        """It knows no limits."""
 
     def policy(self) -> TrainedPolicy:
         """The average of what was learned."""

@@ -83,12 +83,14 @@ class RllibEngine:
         """Names of the figures that every iteration gives."""
         return ("episode_return_mean", *REPORTED, *self.reports)
 
-    def iterate(self) -> Progress:
+    def iterate(self, done: float = 0.0) -> Progress:
         """One iteration of RLlib's.
 
         Raises:
             LearnerDiedError: what learns has died; why is in its notes.
         """
+        if isinstance(self.algorithm, Cocorl):
+            self.algorithm.done = done
         try:
             result = self.algorithm.train()
         except RayTaskError as error:
@@ -105,11 +107,6 @@ class RllibEngine:
             row["episode_return_mean"] /= self.returns.scale
         row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(int(result["num_env_steps_sampled_lifetime"]), row)
-
-    def validated(self, excess: float) -> None:
-        """Training that keeps limits aims lower where validation is beyond them."""
-        if isinstance(self.algorithm, Cocorl):
-            self.algorithm.adjust_aim(excess)
 
     def learned(self) -> dict[str, torch.Tensor]:
         """The policy network's weights as the learner has them now, on the CPU."""
@@ -135,15 +132,16 @@ class RllibEngine:
         """Go on from what was saved.
 
         Raises:
-            BadInputError: it was saved by a version whose critic had another scale.
+            BadInputError: it was saved by a version with other networks.
         """
-        self.algorithm.restore_from_path(str(folder.resolve()))
-        if isinstance(self.algorithm, Cocorl) and not self.algorithm.is_complete:
+        try:
+            self.algorithm.restore_from_path(str(folder.resolve()))
+        except (KeyError, RuntimeError):
             raise BadInputError(
                 str(folder),
-                "is of an older version, whose critic learned returns on another scale",
+                "is of an older version, whose critic was another",
                 "begin another run; with --set warm_start.teacher=RUN it begins with this one's policy",
-            )
+            ) from None
         self.net.load_state_dict(kept.net.state_dict())
 
     def stop(self) -> None:

@@ -211,7 +211,7 @@ class Run:
             began, before = time.monotonic(), self.standing.steps
             what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
             with watchdog(self.config.stalled_minutes, what):
-                progress = self.engine.iterate()
+                progress = self.engine.iterate(self.done)
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -231,6 +231,14 @@ class Run:
             if due:
                 self.checkpoint()
             display.update(row, self.standing)
+
+    @property
+    def done(self) -> float:
+        """Share of the run that is over, by decisions or by time."""
+        found = self.standing.steps / (self.config.steps or 1)
+        if self.config.minutes is not None:
+            found = max(found, self.standing.seconds / (60 * self.config.minutes))
+        return min(found, 1.0)
 
     def reason_to_stop(self, interrupted: Interrupted) -> Reason | None:
         """Why the run should end now, if it should."""
@@ -263,8 +271,6 @@ class Run:
         # One that a killed run kept after its last checkpoint is found again.
         again = score == best and standing.iteration == self.best_iteration
         better = score < best or again or not self.config.plays
-        if standing.iteration:
-            self.engine.validated(score.excess)
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,

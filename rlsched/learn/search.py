@@ -176,7 +176,7 @@ class SearchEngine:
         spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
         return spread
 
-    def iterate(self) -> Progress:
+    def iterate(self, done: float = 0.0) -> Progress:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
@@ -238,9 +238,6 @@ class SearchEngine:
         reference = by_sjf(self.scenario, units, episodes)
         paid, self.prices = charged(self.prices, own, reference, parts, self.config.search.pid)
         return paid
-
-    def validated(self, excess: float) -> None:
-        """Prices of what hoards follow what candidates do in training."""
 
     def policy(self) -> TrainedPolicy:
         """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""

@@ -31,7 +31,8 @@ class Network(Frozen):
         None,
         description="initial weights from job features straight to the score (job_scorer, priority), learned "
         "further; where the history is observed also from products, as {requested: -1, "
-        "share_0*used_requests: 0.3}; null: short and small jobs first, with other weights where "
+        "share_0*used_requests: 0.3}; {}: random weights; null: random weights for ppo without a horizon, "
+        "else short and small jobs first, with other weights where "
         "the history is observed and units are kept, with a horizon what fills it "
         "(rlsched/learn/beginnings.py)",
     )
@@ -103,10 +104,13 @@ class Ppo(Frozen):
         None, ge=0, le=1, description="of advantages, per tick; left out: as objective.gamma"
     )
     clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(3e-4, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
-    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the last step")
+    learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
+    final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the end")
+    entropy: float = Field(0.01, ge=0, description="weight of the entropy bonus")
+    final_entropy: float = Field(5e-4, ge=0, description="reached linearly at the end")
+    final_temperature: float = Field(
+        0.05, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
+    )
     value_weight: float = Field(0.5, ge=0)
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
     epochs: int = Field(2, ge=1)
@@ -115,13 +119,14 @@ class Ppo(Frozen):
         None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
     )
     pid: Pid = Field(
-        Pid(kp=5.0, ki=0.5, kd=0.0, error_smoothing=0.8), description="of the multipliers of limits"
+        Pid(kp=2.0, ki=0.2, kd=0.0, error_smoothing=0.8, integral_limit=3.0),
+        description="of the multipliers of limits",
     )
     limit_share: float = Field(
         0.85,
         gt=0,
         le=1,
-        description="of a limit that training aims at, at most; less where validation breaks it",
+        description="of a limit that training aims at: the best action waits longer than exploring does",
     )
 
 
@@ -132,10 +137,13 @@ class Cocorl(Ppo):
     learning_rate: float = Field(1e-3, gt=0)
     minibatch: int = Field(2048, ge=1, description="decisions")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
-    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the last step")
+    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the end")
+    final_temperature: float = Field(
+        1.0, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
+    )
     cost_lambda: float | None = Field(0.98, ge=0, le=1, description="of the advantages of costs, per tick")
     pid: Pid = Field(Pid(), description="of the multipliers of limits")
-    limit_share: float = Field(1.0, gt=0, le=1, description="of a limit that training aims at, at most")
+    limit_share: float = Field(1.0, gt=0, le=1, description="of a limit that training aims at")
 
 
 class Appo(Frozen):

@@ -19,7 +19,7 @@ def ppo(config: TrainConfig, before: int) -> dict[str, Any]:
     own = config.ppo_like
     return {
         "clip_param": own.clip,
-        "entropy_coeff": [[0, own.entropy], [config.steps or 1, own.final_entropy]],
+        "entropy_coeff": own.entropy,
         "vf_loss_coeff": own.value_weight,
         "vf_clip_param": float("inf"),
         "use_kl_loss": False,

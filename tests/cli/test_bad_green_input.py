@@ -169,7 +169,7 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
             HPC,
             ["decision.horizon=48"],
             [
-                "decision.action_rule: value 'commit' does not go with a horizon",
+                "decision.action_rule: value 'hold' does not go with a horizon",
                 "set decision.action_rule=fit",
             ],
         ),

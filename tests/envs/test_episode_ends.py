@@ -43,7 +43,10 @@ def test_the_step_after_an_end_begins_the_next_episode_whatever_the_action(model
 def test_an_episode_without_a_decision_ends_with_its_first_step(
     model: Scenario, jobs: int, flat: bool
 ) -> None:
-    env = SchedulingEnv(model, flat=flat, on_illegal="raise")
+    commit = model.model_copy(
+        update={"decision": model.decision.model_copy(update={"action_rule": "commit"})}
+    )
+    env = SchedulingEnv(commit, flat=flat, on_illegal="raise")
     obs, _ = env.reset(seed=0, options={"episodes": [Episode(one_job(jobs), -1, 1.0)]})
     assert env.observation_space.contains(obs)
     assert env.action_masks().tolist() == [False] * 12 + [True]

@@ -63,7 +63,7 @@ def test_an_untrained_policy_is_an_order_that_hoards_nothing(kind: str, rule: st
 
 
 def test_units_are_kept_as_far_ahead_however_sharp_the_order_is() -> None:
-    chosen = scenario.load("lublin-sizes")
+    chosen = scenario.load("lublin-sizes", ["decision.action_rule=commit"])
     assert begun(Network(), chosen).waiting == -20.0
     assert begun(Network(sharpness=120.0), chosen).waiting == -40.0
     found = begun(Network(kind="priority", sharpness=120.0), chosen)
@@ -135,7 +135,7 @@ def test_both_kinds_begin_with_the_same_decisions(rule: str) -> None:
     ("name", "settings", "kind", "prior"),
     [
         ("lublin-256", [], "job_scorer", QUEUE_PRIOR),
-        ("lublin-sizes", [], "priority", HISTORY_PRIOR),
+        ("lublin-sizes", ["decision.action_rule=commit"], "priority", HISTORY_PRIOR),
         ("lublin-sizes", FIT, "job_scorer", QUEUE_PRIOR),
         ("lublin-sizes", ["decision.action_rule=hold"], "job_scorer", HOLDING_PRIOR),
         ("lublin-256", ["decision.action_rule=hold"], "job_scorer", QUEUE_PRIOR),
@@ -178,11 +178,39 @@ def test_others_begin_with_nothing(kind: str) -> None:
     assert begun(network, scenario.load("deeprm")) == network
 
 
+@pytest.mark.parametrize("algo", ["ppo", "cocorl"])
+def test_ppo_begins_with_random_weights_where_there_is_no_horizon(algo: str) -> None:
+    chosen = scenario.load("lublin-sizes")
+    found = make_config({}, "test", [f"algo={algo}"]).settled(chosen).network
+    assert (found.prior, found.waiting, found.deferring) == ({}, None, None)
+    given = make_config({}, "test", [f"algo={algo}", "network.prior={requested: -1}"]).settled(chosen).network
+    assert given.prior == {"requested": -1.0}
+    assert given.waiting is not None
+    planned = make_config({}, "test", [f"algo={algo}"]).settled(scenario.load("green-10")).network
+    assert planned.prior == HORIZON_PRIOR
+
+
+def test_waiting_with_random_weights_has_a_level_of_its_own() -> None:
+    """Scores of jobs move all jobs against waiting, and not waiting with them."""
+    chosen = scenario.load("lublin-256", ["episode.jobs=64"])
+    torch.manual_seed(0)
+    net = build_policy(layout_of(EpisodeFeed(chosen)), Network(prior={}))
+    assert isinstance(net, JobScorer)
+    vectors, mask = met(chosen, steps=50, seed=0)
+    with torch.no_grad():
+        before = net(vectors, mask)
+        net.body[-1].bias += 2.0
+        after = net(vectors, mask)
+    jobs = mask[:, :-1] > 0.5
+    torch.testing.assert_close((after - before)[:, :-1][jobs], torch.full_like(after[:, :-1][jobs], 12.0))
+    torch.testing.assert_close(after[:, -1], before[:, -1])
+
+
 def test_a_settled_training_says_what_it_begins_with() -> None:
     """So that a policy that is kept means the same whatever later versions begin with; but for a search that
     begins with what another found."""
     chosen = scenario.load("lublin-sizes")
-    config = make_config({}, "test", []).settled(chosen)
+    config = make_config({}, "test", ["algo=appo"]).settled(chosen)
     assert config.network == begun(Network(), chosen)
     assert config.settled(chosen) == config
     search = make_config({}, "test", ["algo=priority_search", "search.start=runs/found"]).settled(chosen)

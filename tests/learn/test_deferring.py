@@ -73,7 +73,9 @@ def test_the_history_speaks_for_waiting() -> None:
     """By default for keeping units where requests were exact, and for using them where users ask for more."""
     layout = accounted()
     torch.manual_seed(0)
-    net = build_policy(layout, begun(Network(), scenario.load("lublin-sizes")))
+    net = build_policy(
+        layout, begun(Network(), scenario.load("lublin-sizes", ["decision.action_rule=commit"]))
+    )
     assert isinstance(net, JobScorer)
     nn.init.zeros_(net.others[-1][-1].weight)  # the network itself says nothing yet
     vectors, mask, used = used_in_part(layout)
@@ -143,7 +145,10 @@ def test_what_is_given_for_waiting_is_not_mixed_with_what_is_found() -> None:
 def test_waiting_of_a_search_hangs_on_the_history_and_the_best_job() -> None:
     """Where all requests were exact it is ahead of what is not short, where half is used behind all."""
     layout = accounted()
-    net = build_policy(layout, begun(Network(kind="priority"), scenario.load("lublin-sizes")))
+    net = build_policy(
+        layout,
+        begun(Network(kind="priority"), scenario.load("lublin-sizes", ["decision.action_rule=commit"])),
+    )
     vectors, mask, used = used_in_part(layout)
     net.blocks(vectors, "jobs")[..., layout.job_features.index("requested")] = 0.5
     with torch.no_grad():

@@ -70,9 +70,9 @@ def test_the_unit_of_an_objective_does_not_matter() -> None:
 
 
 def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
-    assert expected_returns(EpisodeFeed(small), 0) == UNKNOWN
+    assert expected_returns(feed_of("lublin-256", "episode.jobs=64", "objective.costs={}"), 0) == UNKNOWN
     limited = EpisodeFeed(
-        scenario.load("lublin-256", ["episode.jobs=64", "objective.costs.wait_time=1.5:sjf"])
+        scenario.load("lublin-256", ["episode.jobs=64", "objective.costs={wait_time: '1.5:sjf'}"])
     )
     found = expected_returns(limited, 0)
     assert replace(found, constraints=()) == UNKNOWN

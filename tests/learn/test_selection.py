@@ -125,6 +125,7 @@ class First(Forgetful):
 
 
 def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None:
+    small = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": {}})})
     feed, rng = EpisodeFeed(small), np.random.default_rng(0)
     episodes = [feed.training(rng) for _ in range(3)]
     chosen = Validation.of(small, feed.units, episodes, "bounded_slowdown")
