@@ -25,13 +25,13 @@ most that is expected of a state."""
 
 
 BINS, FARTHEST = 41, 10.0
-"""Of the distribution that a critic learns, and how far they reach on the logarithmic scale."""
+"""Number of bins of a critic's distribution, and the last one's place on the logarithmic scale."""
 
-FIRST_SPREAD = 0.5
-"""On that scale, of what is expected at first."""
+INITIAL_SPREAD = 0.5
+"""Standard deviation of the initial distribution on the logarithmic scale."""
 
-LEAST_LIKELY = -8.0
-"""Log odds of bins at first: what is ruled out takes long to be learned."""
+LOWEST_LOGIT = -8.0
+"""Lowest initial logit of a bin: one that starts almost impossible takes long to be learned."""
 
 
 def squash(values: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def centres() -> Tensor:
 
 
 def two_hot(values: Tensor, at: Tensor) -> Tensor:
-    """(..., bin) chances of the two bins next to each value, whose mean is the value [Hafner et al. 2023].
+    """(..., bin) weights of the two bins next to each value; their mean is the value [Hafner et al. 2023].
 
     Args:
         values: (...)
@@ -65,10 +65,10 @@ def two_hot(values: Tensor, at: Tensor) -> Tensor:
     return found.scatter_(-1, upper.unsqueeze(-1), share.unsqueeze(-1))
 
 
-def around(values: Tensor, at: Tensor) -> Tensor:
-    """(value, bin) logits of bins that expect about these values (value,), before anything is learned."""
-    away = squash(at) - squash(values).unsqueeze(1)
-    return (-0.5 * (away / FIRST_SPREAD).square()).clamp(min=LEAST_LIKELY)
+def initial_logits(values: Tensor, at: Tensor) -> Tensor:
+    """(value, bin) logits of distributions around these values (value,), for the first bias of a critic."""
+    distance = squash(at) - squash(values).unsqueeze(1)
+    return (-0.5 * (distance / INITIAL_SPREAD).square()).clamp(min=LOWEST_LOGIT)
 
 
 class Seen(NamedTuple):

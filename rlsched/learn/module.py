@@ -26,7 +26,7 @@ from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
 
 from rlsched.learn.blocks import ILLEGAL
-from rlsched.learn.critic import BINS, Critic, around, centres
+from rlsched.learn.critic import BINS, Critic, centres, initial_logits
 from rlsched.learn.networks import build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
@@ -125,7 +125,7 @@ class ConstrainedModule(MaskedModule):
 
     Attributes:
         centres: (bin,) returns that the bins stand for.
-        temperature: that logits are divided by in play and in learning; the best action is the same with any.
+        temperature: that logits are divided by in rollouts and updates; the greedy action does not change.
     """
 
     centres: Tensor
@@ -138,7 +138,7 @@ class ConstrainedModule(MaskedModule):
         means = torch.tensor([self.model_config["mean_return"], *self.model_config["mean_costs"]])
         self.register_buffer("centres", centres(), persistent=False)
         self.critic = Critic(self.layout, hidden, self.model_config["coming"], len(means) * BINS)
-        self.critic.begin_with(*around(means, self.centres).flatten().tolist())
+        self.critic.begin_with(*initial_logits(means, self.centres).flatten().tolist())
         self.register_buffer("temperature", torch.ones(()))
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class ConstrainedModule(MaskedModule):
         return found | {Columns.ACTION_DIST_INPUTS: logits.clamp(min=ILLEGAL)}
 
     def distributions(self, batch: dict[str, Any]) -> Tensor:
-        """(batch, 1 + cost, bin) logits of what rewards, and costs, come to."""
+        """(batch, 1 + cost, bin) logits of the distributions of returns, of rewards and of each cost."""
         found: Tensor = self.critic(self._split(batch)[0])
         return found.view(len(found), -1, BINS)
 

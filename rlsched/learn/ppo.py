@@ -39,8 +39,8 @@ from rlsched.learn.memory import Memory
 from rlsched.learn.minibatches import Minibatches, Sequences
 from rlsched.learn.sampling import COSTS, SHARED
 
-COOLED = 0.5
-"""Share of a run after which the temperature falls no more."""
+ANNEALED = 0.5
+"""Share of a run after which the temperature stays at its final value."""
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
@@ -172,17 +172,23 @@ class Timing:
         return cls(last, ticks)
 
 
-def gained_by(advantages: NDArray[np.float32], played: Transitions) -> tuple[NDArray[np.float32], float]:
-    """Standardised advantages, with replicas beyond those that others had at the same time.
+def replica_advantages(
+    advantages: NDArray[np.float32], played: Transitions
+) -> tuple[NDArray[np.float32], float]:
+    """Standardised advantages; with replicas, less the replica baseline.
+
+    They are standardised by episode before the baseline too: an outlier of one replica would otherwise be the
+    baseline of the others.
 
     Returns:
-        (row,) and the share of their variance that replicas do not explain.
+        (row,) advantages, and the share of their variance that the baseline leaves.
     """
     if not len(played.shared):
         return standardised(advantages), 1.0
-    even = standardised_by_episode(advantages, played.shared)
-    left = even - replica_baseline(even, played.shared, played.obs[:, -1], played.ends)
-    return standardised_by_episode(left, played.shared), float(left.var() / (even.var() + 1e-12))
+    scaled = standardised_by_episode(advantages, played.shared)
+    residual = scaled - replica_baseline(scaled, played.shared, played.obs[:, -1], played.ends)
+    variance = float(residual.var() / (scaled.var() + 1e-12))
+    return standardised_by_episode(residual, played.shared), variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +197,7 @@ class Losses:
 
     Attributes:
         policy: the clipped surrogate, to be made small.
-        value: of the critic.
+        value: the critic's loss.
         entropy: of the policy; without a gradient where it has no weight.
         total: their weighted sum.
         kl: of the old policy from the new one, approximately [Schulman 2020].
@@ -213,7 +219,7 @@ class Losses:
 
         Args:
             logits: (row, action), masked.
-            value: loss of the critic.
+            value: the critic's loss.
             batch: columns of the rows.
             config: with `clip_param` and `vf_loss_coeff`.
             entropy: its weight.
@@ -329,7 +335,7 @@ class PlayedLearner(LeanLearner):
         )
         targets = found + values[:, 0]
         self.foreseen = float(1.0 - found.var() / targets.var())
-        gained, self.noise_left = gained_by(found, played)
+        gained, self.noise_left = replica_advantages(found, played)
         if played.costs.shape[1]:
             gained, targets = self.within_limits(played, gained, targets, values, following, timing)
         return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
@@ -365,7 +371,7 @@ class PlayedLearner(LeanLearner):
                 played, costs, values[:, which], following[:, which], lambdas, timing
             )
             every.append(beyond + values[:, which])
-            gained = gained - multiplier * gained_by(beyond, played)[0]
+            gained = gained - multiplier * replica_advantages(beyond, played)[0]
         return gained / (1.0 + self.multipliers.sum()), np.stack(every, axis=1)
 
     @torch.no_grad()
@@ -410,46 +416,46 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
     """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
 
     Attributes:
-        done: share of the run that is over, by which rates fall.
+        done: share of the run that is over; learning rate and entropy weight fall with it.
     """
 
     done = 0.0
 
     def configure_optimizers_for_module(self, module_id: str, config: Any) -> None:
-        """The usual Adam, with a rate of its own for the policy."""
+        """Adam with one parameter group for the policy and one for the critic."""
         super().configure_optimizers_for_module(module_id, config)
-        policy = {id(of) for of in self.module[module_id].unwrapped().policy.parameters()}
+        policy = {id(weights) for weights in self.module[module_id].unwrapped().policy.parameters()}
         for _, optimizer in self.get_optimizers_for_module(module_id):
             (group,) = optimizer.param_groups
-            rest = [of for of in group["params"] if id(of) not in policy]
-            group["params"] = [of for of in group["params"] if id(of) in policy]
-            optimizer.add_param_group({"params": rest})
+            critic = [weights for weights in group["params"] if id(weights) not in policy]
+            group["params"] = [weights for weights in group["params"] if id(weights) in policy]
+            optimizer.add_param_group({"params": critic})
 
     def advance(self, done: float) -> None:
-        """Learn on at the rates of this share of the run.
+        """Set the learning rates for this share of the run.
 
-        A colder policy changes more by the same change of its weights, so its rate falls with the square root
-        of the temperature.
+        At a lower temperature the same step of the weights changes probabilities more, so the policy's rate
+        falls with the square root of the temperature.
         """
         self.done = done
         rate = self.schedule("learning_rate")
-        cold = float(self.module[DEFAULT_MODULE_ID].unwrapped().temperature) ** 0.5
+        temperature = float(self.module[DEFAULT_MODULE_ID].unwrapped().temperature)
         for optimizer in self._named_optimizers.values():
             policy, critic = optimizer.param_groups
-            policy["lr"], critic["lr"] = cold * rate, rate
+            policy["lr"], critic["lr"] = rate * temperature**0.5, rate
 
     def schedule(self, name: str) -> float:
-        """What a setting has fallen to, linearly."""
+        """The current value of a setting that falls linearly to its final value."""
         own = self.config.learner_config_dict["own"]
         first, last = own[name], own[f"final_{name}"]
         return float(first + (last - first) * self.done)
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
-        """Let the next decisions be drawn at a lower temperature."""
+        """Set the temperature of the next batch, which runners receive with the weights."""
         super().after_gradient_based_update(timesteps=timesteps)
         final = self.config.learner_config_dict["own"]["final_temperature"]
-        cooled = min(1.0, self.done / COOLED)
-        self.module[DEFAULT_MODULE_ID].unwrapped().temperature.fill_(final**cooled)
+        share = min(1.0, self.done / ANNEALED)
+        self.module[DEFAULT_MODULE_ID].unwrapped().temperature.fill_(final**share)
 
     def compute_loss_for_module(
         self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]

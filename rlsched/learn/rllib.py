@@ -132,14 +132,16 @@ class RllibEngine:
         """Go on from what was saved.
 
         Raises:
-            BadInputError: it was saved by a version with other networks.
+            BadInputError: it was saved by an older version, whose critic had other shapes.
         """
         try:
             self.algorithm.restore_from_path(str(folder.resolve()))
-        except (KeyError, RuntimeError):
+        except RuntimeError as error:
+            if "size mismatch" not in str(error):
+                raise
             raise BadInputError(
                 str(folder),
-                "is of an older version, whose critic was another",
+                "is of an older version with another critic network",
                 "begin another run; with --set warm_start.teacher=RUN it begins with this one's policy",
             ) from None
         self.net.load_state_dict(kept.net.state_dict())

@@ -12,9 +12,10 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.evaluate.costs import allowed, episode_cost
-from rlsched.jobs import FloatArray, IntArray
+from rlsched.jobs import IntArray
+from rlsched.learn.scale import training_costs
 from rlsched.scenario import Scenario
-from rlsched.sim.rules import MAKESPAN, TERMS, UTILIZATION
+from rlsched.sim.rules import TERMS
 
 ENV_NAME = "rlsched-vector"
 COSTS = "costs"
@@ -27,22 +28,6 @@ LIMITED = "limited"
 """What episodes that ended in an iteration came to: cost -> every one of them."""
 
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
-
-
-def cost_of(terms: FloatArray, which: Sequence[int]) -> FloatArray:
-    """(env, cost) of transitions, as it is learned from.
-
-    A schedule spans the work that is done, which no policy changes, and the time that units are idle. The
-    latter is told at once, and not only when the last job ends.
-
-    Args:
-        terms: (env, term) of the transitions.
-        which: the terms that are costs.
-    """
-    found = -terms[:, which]
-    if MAKESPAN in which:
-        found[:, list(which).index(MAKESPAN)] -= terms[:, UTILIZATION]
-    return found
 
 
 class EpisodeStream:
@@ -166,7 +151,9 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         """
         obs, reward, terminated, truncated, info = super().step(actions)
         if self.terms:
-            info[COSTS] = (cost_of(self.simulator.terms, self.terms) * self.cost_scales).astype(np.float32)
+            info[COSTS] = (training_costs(self.simulator.terms, self.terms) * self.cost_scales).astype(
+                np.float32
+            )
             if "metrics" in info:
                 info[LIMITED] = {env: self._limited(env) for env in np.flatnonzero(info["_metrics"]).tolist()}
         return obs, reward * self.reward_scale, terminated, truncated, info

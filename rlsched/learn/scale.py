@@ -6,6 +6,7 @@ the critic itself needs ages to get that far from 0: on deeprm it explained 5 % 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.costs import allowed, paid
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit
-from rlsched.sim.rules import TERMS
+from rlsched.sim.rules import MAKESPAN, TERMS, UTILIZATION
 from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16
@@ -64,6 +65,23 @@ class Returns:
 
 
 UNKNOWN = Returns()
+
+
+def training_costs(terms: FloatArray, costs: Sequence[int]) -> FloatArray:
+    """(env, cost) costs of transitions as they are trained on.
+
+    The makespan is the work over the units, which no policy changes, plus idle time. So its cost is the idle
+    share of units: the same total but for a constant, reported as it arises and not only at the end.
+
+    Args:
+        terms: (env, term) of the transitions.
+        costs: indices of the terms that are costs.
+    """
+    found = -terms[:, costs]
+    for column, term in enumerate(costs):
+        if term == MAKESPAN:
+            found[:, column] -= terms[:, UTILIZATION]
+    return found
 
 
 def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
@@ -137,7 +155,7 @@ class Sample:
             playing.append(~over)
             rewards.append(sim.reward.copy())
             for name, term in terms.items():
-                costs[name].append(-sim.terms[:, term])
+                costs[name].append(training_costs(sim.terms, [term])[:, 0])
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
         usual = {name: float(paid(objective, name, runs).mean()) for name in terms}

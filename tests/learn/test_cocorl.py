@@ -277,7 +277,7 @@ def test_multipliers_follow_costs_and_go_on(
             assert moves[name] < len(algorithm.controls[name].smoothed) <= moves[name] + 2, "begun anew"
         critic = again.algorithm.learner_group._learner.module[MODULE].unwrapped().critic
         critic.net[-1] = torch.nn.Linear(critic.net[-1].in_features, 3)  # as of a version without bins
-        with pytest.raises(BadInputError, match="is of an older version, whose critic was another"):
+        with pytest.raises(BadInputError, match="is of an older version with another critic network"):
             again.restore(tmp_path / "state", policy)
     finally:
         again.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rlsched.learn.critic import around, centres, squash, two_hot, unsquash
+from rlsched.learn.critic import centres, initial_logits, squash, two_hot, unsquash
 
 
 def test_two_hot_by_hand() -> None:
@@ -32,7 +32,7 @@ def test_a_distribution_learns_the_mean_of_what_is_seldom_large() -> None:
     at = centres()
     targets = torch.zeros(100)
     targets[0] = -50.0
-    logits = torch.nn.Parameter(around(torch.tensor([-1.0]), at)[0])
+    logits = torch.nn.Parameter(initial_logits(torch.tensor([-1.0]), at)[0])
     optimizer = torch.optim.Adam([logits], lr=0.1)
     for _ in range(2000):
         loss = -(two_hot(targets, at) * logits.log_softmax(dim=0)).sum(dim=1).mean()
@@ -46,5 +46,5 @@ def test_a_distribution_learns_the_mean_of_what_is_seldom_large() -> None:
 
 def test_what_is_expected_at_first() -> None:
     means = torch.tensor([-1.0, 0.0, 3.0])
-    expected = around(means, centres()).softmax(dim=1) @ centres()
+    expected = initial_logits(means, centres()).softmax(dim=1) @ centres()
     torch.testing.assert_close(expected, means, atol=0.2, rtol=0.2)

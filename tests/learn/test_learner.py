@@ -166,6 +166,7 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(
     torch.testing.assert_close(ours[Postprocessing.ADVANTAGES], standard, atol=1e-3, rtol=1e-3)
     stock[Postprocessing.ADVANTAGES][real] = standard
     shift = torch.randn(int(real.sum()), generator=torch.Generator().manual_seed(0)) * 0.4  # some are clipped
+    shift += 0.1 * standard  # what is good has become less likely: the loss is well above 0
     found: list[dict[str, float]] = []
     for one, batch in ((setting.learner, ours), (learner, stock)):
         told: dict[str, Any] = {}
@@ -192,7 +193,7 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(
             told["vf_loss"] = error
         names = ("policy_loss", "vf_loss", "entropy")
         found.append({name: float(told[name]) for name in names} | {"total": loss.item()})
-    assert all(abs(value) > 1e-3 for value in found[0].values()), found
+    assert all(abs(value) > 1e-2 for value in found[0].values()), found
     assert found[0] == pytest.approx(found[1], rel=1e-3)
 
 

@@ -13,11 +13,21 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.evaluate.costs import episode_cost
 from rlsched.learn.algorithms import build_config
 from rlsched.learn.config import make_config
 from rlsched.learn.sampling import TrainingVectorEnv
-from rlsched.learn.scale import EPISODES, LEAST_SPREAD, STREAM, UNKNOWN, Returns, expected_returns
+from rlsched.learn.scale import (
+    EPISODES,
+    LEAST_SPREAD,
+    STREAM,
+    UNKNOWN,
+    Returns,
+    expected_returns,
+    training_costs,
+)
 from rlsched.scenario import Scenario
+from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 from .conftest import TINY
@@ -80,6 +90,24 @@ def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
     assert one.unit == one.limit, "what first come, first served costs is many times that of sjf"
     feed = feed_of("lublin-256", "episode.jobs=64", "objective.baseline=[]")
     assert expected_returns(feed, 0).scale < 1.0
+
+
+def test_the_makespan_is_trained_on_as_idle_time() -> None:
+    """Its sum over an episode is the makespan less the work of all jobs over the units."""
+    feed = feed_of("lublin-256", "episode.jobs=64", "objective.gamma=1")
+    episode = feed.training(np.random.default_rng(0))
+    sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
+    sim.load(0, episode.jobs, episode.scale, episode.power)
+    costs = [TERMS.index("makespan"), TERMS.index("wait_time")]
+    total = np.zeros((1, 2))
+    while not (sim.terminated | sim.truncated).all():
+        sim.step(sim.mask.argmax(axis=1))
+        total += training_costs(sim.terms, costs)
+    played = sim.played(0, episode.jobs)
+    work = float((episode.jobs.runtime * episode.jobs.demand[:, 0]).sum()) / feed.units[0]
+    assert work > 0
+    assert total[0, 0] == pytest.approx(episode_cost("makespan", played) - work)
+    assert total[0, 1] == pytest.approx(episode_cost("wait_time", played))
 
 
 def test_nothing_rewarded_is_nothing_scaled() -> None:
