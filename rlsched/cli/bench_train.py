@@ -77,6 +77,8 @@ class Rllib:
     """
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, *, stock: bool) -> None:
+        from ray.rllib.algorithms.ppo import PPO
+
         from rlsched.learn.algorithms import build_config
         from rlsched.learn.ppo import lambda_of
         from rlsched.learn.scale import expected_returns
@@ -91,7 +93,7 @@ class Rllib:
             built = built.learners(learner_class=built.get_default_learner_class())
             built = built.training(gamma=told["gamma"], lambda_=lambda_of(told))
         self.scale = returns.scale
-        self.algorithm = built.build_algo()
+        self.algorithm = PPO(config=built) if stock else built.build_algo()
         self.spent: dict[str, float] = {}
         runner, learners = self.algorithm.env_runner, self.algorithm.learner_group
         clusters = runner.env.unwrapped

@@ -292,7 +292,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                         over = bool(terminated[env])
                         cut = Cut(t + 1, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
                         fragment.begin_again(env, cut, obs[env])
-                        self._finish(ongoing, env, info["metrics"][env], info.get(LIMITED, {}).get(env, {}))
+                        limited = info[LIMITED][env] if LIMITED in info else {}
+                        self._finish(ongoing, env, info["metrics"][env], limited)
                         finished += 1
                 ongoing.obs = obs
                 fragment.write_states(ongoing.states)

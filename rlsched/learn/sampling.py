@@ -147,7 +147,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         """One transition of every environment, with rewards that are easy to learn from.
 
         Where there are `cost_scales`, `info["costs"]` holds the costs of these, likewise: (env, cost); and
-        where episodes have ended, `info["limited"]` what is compared with limits: env -> cost -> amount.
+        where episodes have ended, `info["limited"]` what is compared with limits: (env,) cost -> amount.
         """
         obs, reward, terminated, truncated, info = super().step(actions)
         if self.terms:
@@ -155,7 +155,10 @@ class TrainingVectorEnv(SchedulingVectorEnv):
                 np.float32
             )
             if "metrics" in info:
-                info[LIMITED] = {env: self._limited(env) for env in np.flatnonzero(info["_metrics"]).tolist()}
+                ended = info["_metrics"]
+                found = np.full(len(ended), None, object)
+                found[ended] = [self._limited(env) for env in np.flatnonzero(ended).tolist()]
+                info |= {LIMITED: found, f"_{LIMITED}": ended}
         return obs, reward * self.reward_scale, terminated, truncated, info
 
     def _limited(self, env: int) -> dict[str, float]:
