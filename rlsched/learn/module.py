@@ -75,6 +75,11 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         self.critic = Critic(self.layout, network.critic_hidden, self.model_config["coming"])
         self.critic.begin_with(self.model_config["mean_return"])
 
+    @property
+    def persistence(self) -> float:
+        """Chance that a draw in favour of the no-op holds for the next decision, too."""
+        return 0.0
+
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:
         flat = batch[Columns.OBS]
         return flat[:, : self.layout.size], flat[:, self.layout.size : -1]
@@ -146,6 +151,16 @@ class ConstrainedModule(MaskedModule):
         logits = found[Columns.ACTION_DIST_INPUTS] / self.temperature
         # Illegal ones stay finite: their product with a probability of 0 is to be 0.
         return found | {Columns.ACTION_DIST_INPUTS: logits.clamp(min=ILLEGAL)}
+
+    @property
+    def persistence(self) -> float:
+        """Grows as the temperature falls.
+
+        Drawn anew at every event, a no-op that is a little more likely than a job costs one event or two,
+        while the policy that takes the best action waits on and on. A draw that holds makes rollouts wait
+        as that policy does.
+        """
+        return 1.0 - float(self.temperature)
 
     def distributions(self, batch: dict[str, Any]) -> Tensor:
         """(batch, 1 + cost, bin) logits of the distributions of returns, of rewards and of each cost."""

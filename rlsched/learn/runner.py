@@ -55,6 +55,8 @@ class Ongoing:
         returns: (env,) rewards of them so far.
         began: (env,) when they did, in seconds of the process's clock.
         states: of a recurrent module, each (env, ...); empty for others.
+        held: (env,) random number by which the no-op is taken, where it goes on from the last decision; NaN
+            where another is drawn.
     """
 
     obs: Observations
@@ -63,13 +65,15 @@ class Ongoing:
     returns: FloatArray
     began: FloatArray
     states: dict[str, Any]
+    held: FloatArray
 
     @classmethod
     def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:
         """Everybody begins."""
         envs = len(obs)
-        now = np.full(envs, time.perf_counter())
-        return cls(obs, [_new_id() for _ in obs], np.zeros(envs, np.int64), np.zeros(envs), now, states)
+        now, none = np.full(envs, time.perf_counter()), np.full(envs, np.nan)
+        ids = [_new_id() for _ in obs]
+        return cls(obs, ids, np.zeros(envs, np.int64), np.zeros(envs), now, states, none)
 
     def copy(self, source: IntArray) -> None:
         """Every environment goes on from where another is.
@@ -81,6 +85,7 @@ class Ongoing:
         self.obs = self.obs[source]
         for column in (self.steps, self.returns, self.began):
             column[:] = column[source]
+        self.held[:] = np.nan  # replicas differ from here on
         self.states = tree.map_structure(lambda state: state[source], self.states)
 
 
@@ -331,7 +336,12 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         logits = logits.squeeze(1) if recurrent else logits
         if not explore:
             return logits.argmax(dim=1).numpy(), {}
-        actions, logp = draw(logits.numpy(), self.draws.random(len(logits)))
+        chances = self.draws.random((len(logits), 3))
+        held = np.where(np.isnan(ongoing.held), chances[:, 0], ongoing.held)
+        chances[:, 0] = held
+        actions, logp = draw(logits.numpy(), chances[:, :2])
+        waits = actions == logits.shape[1] - 1
+        ongoing.held = np.where(waits & (chances[:, 2] < self.module.persistence), held, np.nan)
         if (actions < 0).any():
             raise FloatingPointError("the policy gives no numbers any more: lower its learning rate")
         return actions, {Columns.ACTION_LOGP: logp}
@@ -340,7 +350,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         """Any legal action."""
         mask = self.clusters.simulator.mask
         logits = np.where(mask > 0, np.float32(0.0), np.float32(-np.inf))
-        return draw(logits, self.draws.random(len(mask)))[0], {}
+        return draw(logits, self.draws.random((len(mask), 2)))[0], {}
 
     def _initial_states(self) -> dict[str, Any]:
         if self.module is None or not self.module.is_stateful():
@@ -363,6 +373,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         log_limited(self.metrics, limited)
         ongoing.ids[env] = _new_id()
         ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
+        ongoing.held[env] = np.nan
         if ongoing.states:
             first = self._initial_states()
 

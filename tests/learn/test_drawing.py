@@ -1,0 +1,80 @@
+"""Draws of actions: as likely as the logits say, and a no-op that goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlsched.learn.algorithms import build_config
+from rlsched.learn.config import make_config
+from rlsched.learn.drawing import draw
+from rlsched.learn.module import ConstrainedModule
+from rlsched.learn.runner import BatchedEnvRunner, Ongoing
+from rlsched.scenario import Scenario
+
+from .conftest import TINY
+
+DRAWS = 40_000
+LOGITS = np.array([0.0, -np.inf, 1.0, -1.0, 0.5], np.float32)
+
+
+def test_actions_are_as_likely_as_the_logits_say() -> None:
+    rng = np.random.default_rng(0)
+    actions, logp = draw(np.tile(LOGITS, (DRAWS, 1)), rng.random((DRAWS, 2)))
+    expected = np.exp(LOGITS) / np.exp(LOGITS).sum()
+    shares = np.bincount(actions, minlength=5) / DRAWS
+    assert shares == pytest.approx(expected, abs=4 * np.sqrt(0.25 / DRAWS))
+    assert np.exp(logp) == pytest.approx(expected[actions], rel=1e-5)
+
+
+def test_the_first_chance_decides_on_the_last_action_alone() -> None:
+    probability = np.exp(LOGITS[-1]) / np.exp(LOGITS).sum()
+    others = np.linspace(0.0, 1.0, 101)[:-1]
+    for first, waits in ((probability - 1e-6, True), (probability + 1e-6, False)):
+        chances = np.stack([np.full(100, first), others], axis=1)
+        actions, _ = draw(np.tile(LOGITS, (100, 1)), chances)
+        assert ((actions == 4) == waits).all()
+
+
+def test_an_only_legal_action_is_taken_whatever_the_chances() -> None:
+    least = np.finfo(np.float32).min
+    for only in (0, 3, 4):
+        logits = np.full((2, 5), least, np.float32)
+        logits[:, only] = 3.0
+        actions, logp = draw(logits, np.array([[0.0, 0.0], [1.0 - 1e-12, 1.0 - 1e-12]]))
+        assert actions.tolist() == [only, only]
+        assert logp == pytest.approx(0.0)
+
+
+def test_logits_that_are_no_numbers_give_no_action() -> None:
+    actions, _ = draw(np.full((1, 3), np.nan, np.float32), np.array([[0.5, 0.5]]))
+    assert actions.tolist() == [-1]
+
+
+@pytest.mark.parametrize("persistence", [0.0, 1.0])
+def test_a_no_op_goes_on_where_its_draw_holds(
+    small: Scenario, monkeypatch: pytest.MonkeyPatch, persistence: float
+) -> None:
+    """Asked about the same state again and again, until another is as likely as before."""
+    monkeypatch.setattr(ConstrainedModule, "persistence", persistence)
+    runner = BatchedEnvRunner(
+        config=build_config(small, make_config({}, "test", [*TINY, "sampling.envs_per_runner=64"]), 1)
+    )
+    obs = runner._reset(seed=[0])
+    idle = runner.clusters.layout.num_actions - 1
+    ongoing = Ongoing.start(obs, {})
+    rounds = np.array([runner._choose(ongoing, True, 0)[0] == idle for _ in range(40)])
+    assert rounds[0].any()
+    assert not rounds[0].all()
+    ends = (rounds[:-1] & ~rounds[1:]).any()
+    assert ends == (persistence == 0.0)
+    # Replicas that take over a state draw anew.
+    ongoing.copy(np.arange(64))
+    assert np.isnan(ongoing.held).all()
+
+
+def test_draws_hold_longer_the_lower_the_temperature(small: Scenario) -> None:
+    module = BatchedEnvRunner(config=build_config(small, make_config({}, "test", TINY), 1)).module
+    assert module.persistence == 0.0
+    module.temperature.fill_(0.25)
+    assert module.persistence == 0.75
