@@ -14,41 +14,42 @@ Float32Array = NDArray[np.float32]
 
 
 @allocating
-def draw(logits: Float32Array, chances: FloatArray) -> tuple[IntArray, Float32Array]:
+def draw(
+    logits: Float32Array, chances: FloatArray, others: FloatArray | None = None
+) -> tuple[IntArray, Float32Array]:
     """An action per row, with the probabilities that the logits give.
 
     torch's way draws a random number per action, legal or not, and takes several passes.
 
     Args:
         logits: (row, action); the least float, or less, for what is illegal.
-        chances: (row, 2) uniform in [0, 1): the first decides whether the last action is taken, the second
-            which of the others is.
+        chances: (row,) uniform in [0, 1).
+        others: (row,) likewise: `chances` decide only whether the last action is taken, these which of the
+            others is.
 
     Returns:
         (row,) actions and their log probabilities. Where logits are not numbers, action -1.
     """
     rows, number = logits.shape
-    last = number - 1
     actions = np.full(rows, -1)
     logp = np.zeros(rows, np.float32)
     for i in range(rows):
         top = logits[i].max()
-        others = 0.0
-        for k in range(last):
-            others += exp(np.float64(logits[i, k]) - top)
-        weight = exp(np.float64(logits[i, last]) - top)
-        total = others + weight
-        if chances[i, 0] * total < weight:
-            actions[i] = last
-        else:
-            left = chances[i, 1] * others
-            for k in range(last):
-                weight = exp(np.float64(logits[i, k]) - top)
-                if weight > 0.0:
-                    actions[i] = k  # the last one with any weight, where rounding leaves something over
-                    left -= weight
-                    if left < 0.0:
-                        break
+        total = 0.0
+        for k in range(number):
+            total += exp(np.float64(logits[i, k]) - top)
+        left = chances[i] * total
+        if others is not None:
+            rest = total - exp(np.float64(logits[i, number - 1]) - top)
+            if left < rest:
+                left = others[i] * rest
+        for k in range(number):
+            weight = exp(np.float64(logits[i, k]) - top)
+            if weight > 0.0:
+                actions[i] = k  # the last one with any weight, where rounding leaves something over
+                left -= weight
+                if left < 0.0:
+                    break
         if actions[i] >= 0:
             logp[i] = logits[i, actions[i]] - top - log(total)
     return actions, logp

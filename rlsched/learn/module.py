@@ -75,11 +75,6 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         self.critic = Critic(self.layout, network.critic_hidden, self.model_config["coming"])
         self.critic.begin_with(self.model_config["mean_return"])
 
-    @property
-    def persistence(self) -> float:
-        """Chance that a draw in favour of the no-op holds for the next decision, too."""
-        return 0.0
-
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:
         flat = batch[Columns.OBS]
         return flat[:, : self.layout.size], flat[:, self.layout.size : -1]
@@ -154,7 +149,7 @@ class ConstrainedModule(MaskedModule):
 
     @property
     def persistence(self) -> float:
-        """Grows as the temperature falls.
+        """Chance that a draw of the no-op holds for the next decision; it grows as the temperature falls.
 
         Drawn anew at every event, a no-op that is a little more likely than a job costs one event or two,
         while the policy that takes the best action waits on and on. A draw that holds makes rollouts wait

@@ -170,7 +170,7 @@ class ReinforceEngine:
             with torch.inference_mode(), one_thread():
                 logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float()).numpy()
             actions = np.full(sim.num_envs, self.layout.num_actions - 1)
-            actions[asked] = draw(logits, rng.random((len(asked), 2)))[0]
+            actions[asked] = draw(logits, rng.random(len(asked)))[0]
             if (actions < 0).any():
                 raise FloatingPointError(LOST)
             sim.step(actions)

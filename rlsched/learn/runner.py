@@ -336,21 +336,27 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         logits = logits.squeeze(1) if recurrent else logits
         if not explore:
             return logits.argmax(dim=1).numpy(), {}
-        chances = self.draws.random((len(logits), 3))
-        held = np.where(np.isnan(ongoing.held), chances[:, 0], ongoing.held)
-        chances[:, 0] = held
-        actions, logp = draw(logits.numpy(), chances[:, :2])
-        waits = actions == logits.shape[1] - 1
-        ongoing.held = np.where(waits & (chances[:, 2] < self.module.persistence), held, np.nan)
+        actions, logp = self._draw(logits.numpy(), ongoing)
         if (actions < 0).any():
             raise FloatingPointError("the policy gives no numbers any more: lower its learning rate")
         return actions, {Columns.ACTION_LOGP: logp}
+
+    def _draw(self, logits: NDArray[np.float32], ongoing: Ongoing) -> tuple[IntArray, NDArray[np.float32]]:
+        """(env,) actions and their log probabilities; a draw of the no-op may hold (`persistence`)."""
+        chances, persistence = self.draws.random(len(logits)), getattr(self.module, "persistence", 0.0)
+        if persistence == 0.0:
+            return draw(logits, chances)
+        chances = np.where(np.isnan(ongoing.held), chances, ongoing.held)
+        actions, logp = draw(logits, chances, self.draws.random(len(logits)))
+        holds = (actions == logits.shape[1] - 1) & (self.draws.random(len(logits)) < persistence)
+        ongoing.held = np.where(holds, chances, np.nan)
+        return actions, logp
 
     def _choose_anything(self) -> tuple[IntArray, dict[str, NDArray[Any]]]:
         """Any legal action."""
         mask = self.clusters.simulator.mask
         logits = np.where(mask > 0, np.float32(0.0), np.float32(-np.inf))
-        return draw(logits, self.draws.random((len(mask), 2)))[0], {}
+        return draw(logits, self.draws.random(len(mask)))[0], {}
 
     def _initial_states(self) -> dict[str, Any]:
         if self.module is None or not self.module.is_stateful():
