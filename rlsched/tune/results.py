@@ -76,7 +76,7 @@ def rank(value: float, target: Target, excess: float) -> tuple[float, float]:
 
 
 def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outcome]]:
-    """The sweep, its objectives, and all its trials as they are, the best first.
+    """The sweep, its objectives, and all its trials as they are, the best first and equal ones by name.
 
     Raises:
         BadInputError: the folder holds no sweep, or is damaged.
@@ -92,7 +92,7 @@ def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outco
         excess = float(np.mean([run.excess for run in runs])) if runs else np.inf
         order = rank(values[0], targets[0], excess)
         found.append(Outcome(trial.path.name, point, runs, values, excess, order, trial.done))
-    return sweep, targets, sorted(found, key=lambda one: one.rank)
+    return sweep, targets, sorted(found, key=lambda one: (one.rank, one.name))
 
 
 def front(found: Sequence[Outcome], targets: Sequence[Target]) -> list[Outcome]:
