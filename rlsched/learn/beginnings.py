@@ -117,7 +117,7 @@ def beginning(network: Network, blocks: frozenset[str], *, horizon: bool) -> Beg
     return Beginning(HORIZON_PRIOR, WAITING, deferring)
 
 
-def begun(network: Network, scenario: Scenario, *, at_random: bool = False) -> Network:
+def begun(network: Network, scenario: Scenario, *, random_weights: bool = False) -> Network:
     """The network with what is best to begin with in a scenario, where that was left out.
 
     Units are kept for a certain job only where it may be committed to: where only what fits is chosen, and
@@ -127,11 +127,11 @@ def begun(network: Network, scenario: Scenario, *, at_random: bool = False) -> N
     Args:
         network: with what was given.
         scenario: that is simulated.
-        at_random: what learns needs no order to begin with where there is no horizon.
+        random_weights: start a job scorer from random weights where there is no horizon.
     """
     if network.kind not in ("job_scorer", "priority"):
         return network
-    if at_random and network.kind == "job_scorer" and scenario.decision.horizon is None:
+    if random_weights and network.kind == "job_scorer" and scenario.decision.horizon is None:
         given = (network.prior, network.waiting, network.deferring)
         if given == (None, None, None):
             return network.model_copy(update={"prior": {}})

@@ -40,10 +40,10 @@ class Cocorl(PPO):
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
 
     Attributes:
-        done: share of the run that is over, by which rates and the temperature fall.
+        run_fraction: share of the run that is over; rates and the temperature fall with it.
     """
 
-    done = 0.0
+    run_fraction = 0.0
 
     def setup(self, config: Any) -> None:
         """Build as RLlib does; nothing has cost anything yet."""
@@ -58,7 +58,7 @@ class Cocorl(PPO):
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
-        self.learner_group.foreach_learner(partial(advance, done=self.done))
+        self.learner_group.foreach_learner(partial(set_run_fraction, fraction=self.run_fraction))
         before = {constraint.name: len(self._ended(constraint)) for constraint in self.constraints}
         super().training_step()
         for constraint in self.constraints:
@@ -115,9 +115,9 @@ def column(constraint: str, figure: str) -> str:
     return f"{constraint}_{figure}"
 
 
-def advance(learner: Any, done: float) -> None:
+def set_run_fraction(learner: Any, fraction: float) -> None:
     """Tell a learner which share of the run is over."""
-    learner.advance(done)
+    learner.set_run_fraction(fraction)
 
 
 def weigh(learner: PlayedLearner, multipliers: Sequence[float]) -> None:

@@ -43,8 +43,8 @@ FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
 """Algorithms that nothing can be learned with without a dataset; `rare` may have one."""
 OWN_ENGINES: Mapping[str, str] = {"priority_search": "search", "reinforce": "reinforce"}
 """Algorithms that are not RLlib's, and what runs them."""
-REMEMBERING = ("ppo", "cocorl")
-"""Algorithms that learn policies with a memory."""
+PPO_KINDS = ("ppo", "cocorl")
+"""PPO: may learn recurrent policies, compares replicas, and starts from random weights without a horizon."""
 REPLICAS, FRAGMENT = 8, 64
 """Environments that play the same episodes, and decisions of each in a batch, where nothing else is asked
 for."""
@@ -105,11 +105,11 @@ class TrainConfig(Frozen):
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
         if self.search.start is None:  # which brings its own
-            network = begun(network, scenario, at_random=self.algo in REMEMBERING)
+            network = begun(network, scenario, random_weights=self.algo in PPO_KINDS)
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})
-        if sampling.replicas is None and self.algo in REMEMBERING:
+        if sampling.replicas is None and self.algo in PPO_KINDS:
             even = sampling.batched and sampling.envs_per_runner % REPLICAS == 0
             sampling = sampling.model_copy(update={"replicas": REPLICAS if even else 1})
         return self.model_copy(
@@ -254,7 +254,7 @@ class TrainConfig(Frozen):
         sampling = self.sampling
         if (sampling.replicas or 1) == 1:
             return
-        if self.algo not in REMEMBERING or not sampling.batched:
+        if self.algo not in PPO_KINDS or not sampling.batched:
             which = f"algo={self.algo}" if sampling.batched else "sampling.batched=false"
             raise SettingError(
                 "sampling.replicas", f"value {sampling.replicas}: not supported by {which}", "leave it out"
@@ -325,11 +325,11 @@ class TrainConfig(Frozen):
             if together != Network.model_fields["lstm_steps"].default:
                 raise SettingError("network.lstm_steps", "means nothing without network.lstm", "leave it out")
             return
-        if self.algo not in REMEMBERING:
+        if self.algo not in PPO_KINDS:
             raise SettingError(
                 "network.lstm",
                 f"is not learned by {self.algo}",
-                f"leave it out, or set algo to {' or '.join(REMEMBERING)}",
+                f"leave it out, or set algo to {' or '.join(PPO_KINDS)}",
             )
         if not self.sampling.batched:
             raise SettingError(

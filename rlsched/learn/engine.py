@@ -32,8 +32,8 @@ class Engine(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Names of the figures that every iteration gives."""
 
-    def iterate(self, done: float = 0.0) -> Progress:
-        """One iteration, when this share of the run is over."""
+    def iterate(self, run_fraction: float = 0.0) -> Progress:
+        """One iteration; `run_fraction` is the share of the run that is over."""
 
     def policy(self) -> TrainedPolicy:
         """The policy that would be kept now."""

@@ -416,10 +416,10 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
     """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
 
     Attributes:
-        done: share of the run that is over; learning rate and entropy weight fall with it.
+        run_fraction: share of the run that is over; learning rate and entropy weight fall with it.
     """
 
-    done = 0.0
+    run_fraction = 0.0
 
     def configure_optimizers_for_module(self, module_id: str, config: Any) -> None:
         """Adam with one parameter group for the policy and one for the critic."""
@@ -431,13 +431,13 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
             group["params"] = [weights for weights in group["params"] if id(weights) in policy]
             optimizer.add_param_group({"params": critic})
 
-    def advance(self, done: float) -> None:
+    def set_run_fraction(self, fraction: float) -> None:
         """Set the learning rates for this share of the run.
 
         At a lower temperature the same step of the weights changes probabilities more, so the policy's rate
         falls with the square root of the temperature.
         """
-        self.done = done
+        self.run_fraction = fraction
         rate = self.schedule("learning_rate")
         temperature = float(self.module[DEFAULT_MODULE_ID].unwrapped().temperature)
         for optimizer in self._named_optimizers.values():
@@ -448,13 +448,13 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
         """The current value of a setting that falls linearly to its final value."""
         own = self.config.learner_config_dict["own"]
         first, last = own[name], own[f"final_{name}"]
-        return float(first + (last - first) * self.done)
+        return float(first + (last - first) * self.run_fraction)
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
         """Set the temperature of the next batch, which runners receive with the weights."""
         super().after_gradient_based_update(timesteps=timesteps)
         final = self.config.learner_config_dict["own"]["final_temperature"]
-        share = min(1.0, self.done / ANNEALED)
+        share = min(1.0, self.run_fraction / ANNEALED)
         self.module[DEFAULT_MODULE_ID].unwrapped().temperature.fill_(final**share)
 
     def compute_loss_for_module(

@@ -111,7 +111,7 @@ class ReinforceEngine:
         self.iteration, self.steps = iteration, 0
         self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
 
-    def iterate(self, done: float = 0.0) -> Progress:
+    def iterate(self, run_fraction: float = 0.0) -> Progress:
         """Play some episodes, and take a step.
 
         Raises:

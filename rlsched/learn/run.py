@@ -13,7 +13,7 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.statistics import Contender
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.engine import Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.interrupts import Interrupted, interrupts
@@ -139,7 +139,7 @@ def train(
         unmoved=tuple(
             name
             for name in planned.scenario.objective.limits
-            if planned.config.algo in ("ppo", "cocorl") and folder.first(f"{name}_multiplier") is None
+            if planned.config.algo in PPO_KINDS and folder.first(f"{name}_multiplier") is None
         ),
     )
 
@@ -211,7 +211,7 @@ class Run:
             began, before = time.monotonic(), self.standing.steps
             what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
             with watchdog(self.config.stalled_minutes, what):
-                progress = self.engine.iterate(self.done)
+                progress = self.engine.iterate(self.run_fraction)
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -233,7 +233,7 @@ class Run:
             display.update(row, self.standing)
 
     @property
-    def done(self) -> float:
+    def run_fraction(self) -> float:
         """Share of the run that is over, by decisions or by time."""
         found = self.standing.steps / (self.config.steps or 1)
         if self.config.minutes is not None:

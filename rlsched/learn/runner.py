@@ -55,8 +55,7 @@ class Ongoing:
         returns: (env,) rewards of them so far.
         began: (env,) when they did, in seconds of the process's clock.
         states: of a recurrent module, each (env, ...); empty for others.
-        held: (env,) random number by which the no-op is taken, where it goes on from the last decision; NaN
-            where another is drawn.
+        noop_draws: (env,) random numbers that decide on the no-op again; NaN where a new one is drawn.
     """
 
     obs: Observations
@@ -65,7 +64,7 @@ class Ongoing:
     returns: FloatArray
     began: FloatArray
     states: dict[str, Any]
-    held: FloatArray
+    noop_draws: FloatArray
 
     @classmethod
     def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:
@@ -85,7 +84,7 @@ class Ongoing:
         self.obs = self.obs[source]
         for column in (self.steps, self.returns, self.began):
             column[:] = column[source]
-        self.held[:] = np.nan  # replicas differ from here on
+        self.noop_draws[:] = np.nan  # replicas differ from here on
         self.states = tree.map_structure(lambda state: state[source], self.states)
 
 
@@ -346,10 +345,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         chances, persistence = self.draws.random(len(logits)), getattr(self.module, "persistence", 0.0)
         if persistence == 0.0:
             return draw(logits, chances)
-        chances = np.where(np.isnan(ongoing.held), chances, ongoing.held)
+        chances = np.where(np.isnan(ongoing.noop_draws), chances, ongoing.noop_draws)
         actions, logp = draw(logits, chances, self.draws.random(len(logits)))
         holds = (actions == logits.shape[1] - 1) & (self.draws.random(len(logits)) < persistence)
-        ongoing.held = np.where(holds, chances, np.nan)
+        ongoing.noop_draws = np.where(holds, chances, np.nan)
         return actions, logp
 
     def _choose_anything(self) -> tuple[IntArray, dict[str, NDArray[Any]]]:
@@ -379,7 +378,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         log_limited(self.metrics, limited)
         ongoing.ids[env] = _new_id()
         ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
-        ongoing.held[env] = np.nan
+        ongoing.noop_draws[env] = np.nan
         if ongoing.states:
             first = self._initial_states()
 

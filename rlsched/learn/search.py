@@ -176,7 +176,7 @@ class SearchEngine:
         spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
         return spread
 
-    def iterate(self, done: float = 0.0) -> Progress:
+    def iterate(self, run_fraction: float = 0.0) -> Progress:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])

@@ -52,7 +52,7 @@ def test_an_only_legal_action_is_taken_whatever_the_chances(chance: float) -> No
 def test_a_no_op_goes_on_where_its_draw_holds(
     small: Scenario, monkeypatch: pytest.MonkeyPatch, persistence: float
 ) -> None:
-    """Asked about the same state again and again, until another is as likely as before."""
+    """In one state that never changes: with persistence 1 no environment leaves the no-op."""
     monkeypatch.setattr(ConstrainedModule, "persistence", persistence)
     runner = BatchedEnvRunner(
         config=build_config(small, make_config({}, "test", [*TINY, "sampling.envs_per_runner=64"]), 1)
@@ -67,7 +67,7 @@ def test_a_no_op_goes_on_where_its_draw_holds(
     assert ends == (persistence == 0.0)
     # Replicas that take over a state draw anew.
     ongoing.copy(np.arange(64))
-    assert np.isnan(ongoing.held).all()
+    assert np.isnan(ongoing.noop_draws).all()
 
 
 def test_draws_hold_longer_the_lower_the_temperature(small: Scenario) -> None:
