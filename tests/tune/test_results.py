@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -106,6 +107,24 @@ def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Pa
     assert table["set.workload.load"].tolist() == [0.5, 0.5, 1.0, 1.0, 1.5]
     assert table["job_value_ratio"].tolist() == [0.9, 0.91, 0.7, 0.71, 0.5]
     assert [path.name for path in folder.fronts()] == ["front-1.yaml", "front-2.yaml"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_equal_trials_are_ranked_the_same_whichever_began_first(
+    tiny: dict[str, Any], tmp_path: Path, first: int
+) -> None:
+    sweep = Sweep.model_validate({**tiny, "policy": None, "seeds": [0]})
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.create(sweep)
+    points = sweep.points()
+    for point in (points[first], points[1 - first]):
+        trial = folder.trial(point)
+        trial.begin(point)
+        trial.save_figures(0, 2.0, {"job_value_ratio": 0.5})
+        trial.finish()
+    names = [one.name for one in outcomes(folder)[2]]
+    assert names == sorted(names)
+    assert len(names) == 2
 
 
 def test_the_best_settings_are_a_training_file(tiny: dict[str, Any], tmp_path: Path) -> None:
