@@ -54,7 +54,6 @@ class Cocorl(PPO):
         self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
-        self.aim: float = told["own"]["limit_share"]
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
@@ -79,8 +78,7 @@ class Cocorl(PPO):
     def _look(self, constraint: Constraint, cost: float) -> None:
         """Move a multiplier by what the newest episodes cost on average."""
         name, unit = constraint.name, constraint.unit
-        limit = self.aim * constraint.limit
-        found = control(self.controls.get(name), cost / unit, limit / unit, self.pid)
+        found = control(self.controls.get(name), cost / unit, constraint.limit / unit, self.pid)
         self.controls[name] = found
         told = found.model_dump(include=set(FIGURES))
         told |= {figure: told[figure] * unit for figure in ("cost", "error")}
@@ -92,7 +90,7 @@ class Cocorl(PPO):
     def _weigh(self) -> None:
         """Tell learners the multipliers."""
         known = [self.controls.get(constraint.name) for constraint in self.constraints]
-        multipliers = [0.0 if one is None else one.multiplier for one in known]
+        multipliers = [self.pid.initial if one is None else one.multiplier for one in known]
         self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

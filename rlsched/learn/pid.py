@@ -10,6 +10,8 @@ Venkataswamy 2023, algorithm 7, multiplies by K_p twice, which is not meant.
 
 from __future__ import annotations
 
+from math import inf
+
 from rlsched.learn.sections import Pid
 from rlsched.settings import Frozen
 
@@ -50,12 +52,14 @@ def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Cont
     error = cost - limit
     history: tuple[float, ...] = (cost,)
     if before is None:
-        proportional, integral = error, 0.0
+        proportional, integral = error, pid.initial
     else:
         proportional = pid.error_smoothing * before.proportional + (1.0 - pid.error_smoothing) * error
         smooth = pid.cost_smoothing * before.smoothed[-1] + (1.0 - pid.cost_smoothing) * cost
         integral, history = before.integral, (*before.smoothed, smooth)[-pid.delay - 1 :]
-    integral = min(max(integral + pid.ki * error, 0.0), pid.integral_limit)
+    largest = inf if pid.largest_error is None else pid.largest_error
+    summed = min(max(error, -largest), largest)
+    integral = min(max(integral + pid.ki * summed, 0.0), pid.integral_limit)
     derivative = max(0.0, history[-1] - history[0])
     multiplier = max(0.0, pid.kp * proportional + integral + pid.kd * derivative)
     return Control(

@@ -335,9 +335,9 @@ class PlayedLearner(LeanLearner):
         )
         targets = found + values[:, 0]
         self.foreseen = float(1.0 - found.var() / targets.var())
-        gained, self.noise_left = replica_advantages(found, played)
         if played.costs.shape[1]:
-            gained, targets = self.within_limits(played, gained, targets, values, following, timing)
+            found, targets = self.within_limits(played, found, targets, values, following, timing)
+        gained, self.noise_left = replica_advantages(found, played)
         return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
 
     def within_limits(
@@ -351,7 +351,8 @@ class PlayedLearner(LeanLearner):
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Advantages less those of costs, times their multipliers; and what all values should have been.
 
-        Both are in spreads of their own, so that a multiplier of 1 weighs them alike whatever their units.
+        A multiplier means the same whatever unit a cost has (`Constraint.weight`). Costs are sums over many
+        jobs and less noisy than rewards: standardised on their own they would outweigh these many times.
 
         Args:
             played: the transitions.
@@ -371,8 +372,8 @@ class PlayedLearner(LeanLearner):
                 played, costs, values[:, which], following[:, which], lambdas, timing
             )
             every.append(beyond + values[:, which])
-            gained = gained - multiplier * replica_advantages(beyond, played)[0]
-        return gained / (1.0 + self.multipliers.sum()), np.stack(every, axis=1)
+            gained = gained - multiplier * settings["constraints"][which - 1].weight * beyond
+        return gained, np.stack(every, axis=1)
 
     @torch.no_grad()
     def expected(

@@ -38,6 +38,8 @@ class Constraint:
             first come, first served costs, or the limit where that is more; 1 where both are 0.
         scale: that the costs of transitions are to be multiplied by in training.
         mean: what a decision goes on to cost, so scaled.
+        weight: of costs, so scaled, against rewards where the multiplier is 1. Where a baseline scales
+            rewards, an episode that costs `unit` weighs as much as one with the baseline's slowdown.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Constraint:
     unit: float
     scale: float
     mean: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,11 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
         most = played.allowed[name]
         # What first come, first served costs is far more than a heuristic's multiple.
         unit = most if isinstance(limit, RelativeLimit) else max(played.usual[name], most)
-        constraints.append(Constraint(name, most, unit or 1.0, scale, mean))
+        unit = unit or 1.0
+        weight = 1.0
+        if objective.baseline:
+            weight /= scale * unit * (played.jobs if objective.limits_per == "job" else 1)
+        constraints.append(Constraint(name, most, unit, scale, mean, weight))
     known = Returns(constraints=tuple(constraints))
     found = None if objective.baseline else played.size_of(played.rewards)
     return known if found is None else replace(known, scale=found[0], mean=found[1], coming=played.coming)
@@ -121,6 +128,7 @@ class Sample:
         discounts: (step, episode) of what follows it.
         playing: (step, episode) whether there was one.
         coming: as in `Returns`.
+        jobs: mean number of an episode.
         usual: those with a limit -> mean over episodes of what is compared with it.
         allowed: likewise -> mean over episodes of the limit, as an amount.
     """
@@ -130,6 +138,7 @@ class Sample:
     discounts: FloatArray
     playing: NDArray[np.bool_]
     coming: tuple[tuple[float, ...], tuple[float, ...]]
+    jobs: float
     usual: dict[str, float]
     allowed: dict[str, float]
 
@@ -171,6 +180,7 @@ class Sample:
             np.array(discounts),
             np.array(playing),
             (tuple(shown.mean(0).tolist()), tuple((shown.std(0) + LEAST_SPREAD).tolist())),
+            float(np.mean([len(episode.jobs) for episode in episodes])),
             usual,
             most,
         )

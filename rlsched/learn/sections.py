@@ -25,8 +25,16 @@ class Network(Frozen):
         None, description="units of each resource, columns of the image (cnn); null: those of the scenario"
     )
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
-    hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
-    critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
+    hidden: tuple[Width, ...] = Field(
+        (64, 64),
+        min_length=1,
+        description="units per layer of the policy; left out: 32, 32 for ppo without a horizon, else 64, 64",
+    )
+    critic_hidden: tuple[Width, ...] = Field(
+        (128, 128),
+        min_length=1,
+        description="of the value function; left out: 64, 64 for ppo without a horizon, else 128, 128",
+    )
     prior: dict[str, float] | None = Field(
         None,
         description="initial weights from job features straight to the score (job_scorer, priority), learned "
@@ -89,6 +97,8 @@ class Pid(Frozen):
     cost_smoothing: float = Field(0.9, ge=0, lt=1, description="share of the old cost kept per move")
     delay: int = Field(15, ge=1, description="moves over which a rise is looked at")
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
+    largest_error: float | None = Field(None, gt=0, description="in that sum, up or down; null: any")
+    initial: float = Field(0.0, ge=0, description="multiplier before the first episodes have ended")
 
 
 class Ppo(Frozen):
@@ -113,20 +123,29 @@ class Ppo(Frozen):
     )
     value_weight: float = Field(0.5, ge=0)
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(2, ge=1)
+    epochs: int = Field(4, ge=1)
     minibatch: int = Field(1024, ge=1, description="decisions")
     cost_lambda: float | None = Field(
         None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
     )
     pid: Pid = Field(
-        Pid(kp=2.0, ki=0.2, kd=0.0, error_smoothing=0.8, integral_limit=3.0),
+        Pid(
+            kp=0.5,
+            ki=0.05,
+            kd=0.0,
+            error_smoothing=0.8,
+            integral_limit=5.0,
+            largest_error=0.5,
+            initial=1.0,
+        ),
         description="of the multipliers of limits",
     )
-    limit_share: float = Field(
-        0.85,
-        gt=0,
-        le=1,
-        description="of a limit that training aims at: the best action waits longer than exploring does",
+    calibration: float | None = Field(
+        0.4,
+        ge=0,
+        lt=1,
+        description="share of a run after which validations move the no-op's bias to where limits are just "
+        "kept; null: they never do",
     )
 
 
@@ -135,6 +154,7 @@ class Cocorl(Ppo):
 
     fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
     learning_rate: float = Field(1e-3, gt=0)
+    epochs: int = Field(2, ge=1)
     minibatch: int = Field(2048, ge=1, description="decisions")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
     final_entropy: float = Field(0.0, ge=0, description="reached linearly at the end")
@@ -143,7 +163,7 @@ class Cocorl(Ppo):
     )
     cost_lambda: float | None = Field(0.98, ge=0, le=1, description="of the advantages of costs, per tick")
     pid: Pid = Field(Pid(), description="of the multipliers of limits")
-    limit_share: float = Field(1.0, gt=0, le=1, description="of a limit that training aims at")
+    calibration: float | None = Field(None, ge=0, lt=1, description="as of ppo")
 
 
 class Appo(Frozen):
@@ -400,7 +420,7 @@ class Validation(Frozen):
     episodes: int | None = Field(
         None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late (not cocorl)"
     )
-    every: int = Field(5, ge=1, description="iterations")
+    every: int = Field(3, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
     metric: str | None = Field(
         None,

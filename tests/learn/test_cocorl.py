@@ -168,21 +168,32 @@ def test_cost_critics_are_told_what_was_paid(setting: Setting) -> None:
 
 
 def test_advantages_are_weighed_by_multipliers(setting: Setting) -> None:
+    """The weighted sum is standardised, not each advantage for itself."""
     plain = setting.batch(0.0, 0.0)
-    gained = plain[Postprocessing.ADVANTAGES].numpy()
-    beyond = []
-    for which in range(len(LIMITS)):
-        obs = plain[Columns.OBS]
-        with torch.no_grad():
-            values = setting.module.expected({Columns.OBS: obs}).numpy()[:, 1 + which]
-        found = plain[Postprocessing.VALUE_TARGETS].numpy()[:, 1 + which] - values
-        beyond.append((found - found.mean()) / found.std())
-    assert gained.mean() == pytest.approx(0.0, abs=1e-5)
-    assert gained.std() == pytest.approx(1.0, abs=1e-4)
-    for a, b in ((0.5, 0.0), (0.0, 2.0), (1.0, 3.0)):
-        weighed = setting.batch(a, b)[Postprocessing.ADVANTAGES].numpy()
-        expected = (gained - a * beyond[0] - b * beyond[1]) / (1 + a + b)
-        np.testing.assert_allclose(weighed, expected, atol=2e-3)
+    with torch.no_grad():
+        values = setting.module.expected({Columns.OBS: plain[Columns.OBS]}).numpy()
+    beyond = plain[Postprocessing.VALUE_TARGETS].numpy() - values
+    weights = [each.weight for each in setting.returns.constraints]
+    assert weights == [1.0, 1.0], "no baseline scales rewards: both have a size of 1"
+    for multipliers in ((0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1.0, 3.0)):
+        weighed = setting.batch(*multipliers)[Postprocessing.ADVANTAGES].numpy()
+        total = beyond[:, 0] - beyond[:, 1:] @ np.array(multipliers, np.float32)
+        np.testing.assert_allclose(weighed, (total - total.mean()) / total.std(), atol=2e-3)
+
+
+@pytest.mark.parametrize("per", ["episode", "job"])
+def test_at_a_multiplier_of_one_a_cost_at_its_unit_weighs_as_much_as_the_baseline(per: str) -> None:
+    """Summed over an episode, not discounted, as the learner weighs it."""
+    told = ["episode.jobs=32", "objective.gamma=1", f"objective.limits_per={per}"]
+    whole = EpisodeFeed(scenario.load("lublin-256", told))
+    returns = expected_returns(whole, 0)
+    for constraint in returns.constraints:
+        episode_at_unit = constraint.unit * (32 if per == "job" else 1)
+        assert constraint.weight * constraint.scale * episode_at_unit == pytest.approx(1.0)
+    episode = whole.training(np.random.default_rng(0))
+    jobs = len(episode.jobs)
+    assert jobs == 32
+    assert 1 / (episode.scale * jobs) >= 1, "rewards of an episode: slowdowns over jobs x the baseline's"
 
 
 def test_every_critic_learns(setting: Setting) -> None:

@@ -35,7 +35,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
     [
         (
             "ppo.minibatsh=1",
-            "--set: ppo.minibatsh: unknown key; did you mean 'minibatch'? use one of clip, cost_lambda, ",
+            "--set: ppo.minibatsh: unknown key; did you mean 'minibatch'? use one of calibration, clip, ",
         ),
         (
             "sampling.envs=1",
