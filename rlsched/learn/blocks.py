@@ -51,6 +51,10 @@ class EncodedPolicy(nn.Module, ABC):
     def judge(self) -> nn.Module:
         """Something new that judges all actions by what is encoded: -> (batch, actions)."""
 
+    @abstractmethod
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op, the last action, in every state."""
+
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
         return self.choose(self.encode(vector, mask), mask)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -46,6 +46,14 @@ class Engine(Protocol):
 
     def stop(self) -> None:
         """Let go of processes and files."""
+
+
+@runtime_checkable
+class CalibratedEngine(Engine, Protocol):
+    """An algorithm whose policies can be calibrated (`rlsched.learn.calibration`)."""
+
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op in every state, in what learns and in the policy."""
 
 
 def number(value: object) -> float | None:

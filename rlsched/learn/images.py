@@ -99,6 +99,11 @@ class ImagePolicy(EncodedPolicy):
         """Masked logits (batch, actions)."""
         return masked(self.head(encoded), mask)
 
+    @torch.no_grad()
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op."""
+        self.head.bias[-1] += amount
+
     def judge(self) -> nn.Module:
         """What judges all actions by what is encoded: -> (batch, actions)."""
         return nn.Linear(self.head.in_features, self.head.out_features)

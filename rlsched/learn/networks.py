@@ -78,6 +78,13 @@ class FlatPolicy(EncodedPolicy):
         """Masked logits (batch, actions)."""
         return masked(self.net[-1](encoded), mask)
 
+    @torch.no_grad()
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op."""
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias[-1] += amount
+
     def judge(self) -> nn.Module:
         """What judges all actions by what is encoded: -> (batch, actions)."""
         last = self.net[-1]
@@ -280,6 +287,15 @@ class JobScorer(JobHeads, EncodedPolicy):
             better = self.sharpness * self.deferring(reasons)
             logits = torch.cat([logits[:, :-1], logits[:, -1:] + better], dim=1)
         return masked(logits, mask)
+
+    @torch.no_grad()
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op."""
+        head = self.others[-1]
+        assert isinstance(head, nn.Sequential)
+        last = head[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias.add_(amount / self.gain)
 
     def best_job(self, logits: Tensor, encoded: Encoded) -> Tensor:
         """(batch, feature) of the job with the highest logits; zeros where none may be chosen."""

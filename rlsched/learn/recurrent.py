@@ -47,6 +47,10 @@ class RecurrentPolicy(nn.Module):
         nothing = torch.zeros(episodes, self.units, device=self.recalled.weight.device)
         return Remembered(nothing, nothing.clone())
 
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op."""
+        self.policy.shift_noop(amount)
+
     def step(self, vector: Tensor, mask: Tensor, before: Remembered) -> tuple[Tensor, Remembered]:
         """Masked logits (episode, actions) of one decision of each episode, and what is remembered then."""
         then = before

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from ray.exceptions import RayTaskError
+from torch import nn
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.algorithms import build_config, reports_of
 from rlsched.learn.appo import LearnerDiedError
+from rlsched.learn.blocks import EncodedPolicy
 from rlsched.learn.cocorl import Cocorl
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.recurrent import by_itself
+from rlsched.learn.recurrent import RecurrentPolicy, by_itself
 from rlsched.learn.sampling import REPORTED
 from rlsched.learn.scale import expected_returns
 from rlsched.learn.sections import WarmStart
@@ -124,6 +127,13 @@ class RllibEngine:
         about = {"algo": self.config.algo, "seed": self.config.seed}
         return TrainedPolicy(self.scenario.public, self.config.network, self.net, self.num_resources, about)
 
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op, in what learns and in the average."""
+        _policy(self.net).shift_noop(amount)
+        self.algorithm.learner_group.foreach_learner(partial(_shift_learner, amount=amount))
+        # RLlib takes weights without an update for those that runners have already, and would not send them.
+        self.algorithm.env_runner_group.foreach_env_runner(partial(_shift_runner, amount=amount))
+
     def save(self, folder: Path) -> None:
         """Write RLlib's state; the average is in the policy beside it."""
         self.algorithm.save_to_path(str(folder.resolve()))
@@ -149,3 +159,17 @@ class RllibEngine:
     def stop(self) -> None:
         """Let go of RLlib's processes."""
         self.algorithm.stop()
+
+
+def _shift_learner(learner: Any, amount: float) -> None:
+    _policy(learner.module[MODULE].unwrapped().policy).shift_noop(amount)
+
+
+def _shift_runner(runner: Any, amount: float) -> None:
+    if runner.module is not None:  # a local one beside remote ones has none
+        _policy(runner.module.policy).shift_noop(amount)
+
+
+def _policy(net: nn.Module) -> EncodedPolicy | RecurrentPolicy:
+    assert isinstance(net, EncodedPolicy | RecurrentPolicy)
+    return net

@@ -13,8 +13,9 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.statistics import Contender
+from rlsched.learn.calibration import calibrate
 from rlsched.learn.config import PPO_KINDS, TrainConfig
-from rlsched.learn.engine import Engine, Progress, number
+from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
@@ -258,8 +259,11 @@ class Run:
     def validate(self) -> dict[str, float]:
         """Play the validation episodes, and keep the policy if it is the best so far."""
         began = time.monotonic()
-        policy = self.engine.policy()
-        metrics = self.validation.run(policy)
+        engine = self.engine
+        if self._calibrates and isinstance(engine, CalibratedEngine):
+            metrics = self._calibrated(engine)
+        else:
+            metrics = self.validation.run(engine.policy())
         score = self.validation.score(metrics)
         standing = self.standing
         best = (
@@ -279,6 +283,29 @@ class Run:
             update |= self._best(metrics)
             self.named(metrics).save(self.folder.best)
         self.standing = standing.model_copy(update=update)
+        return metrics
+
+    @property
+    def _calibrates(self) -> bool:
+        """Whether validation moves the no-op's bias to where the limits are just kept."""
+        if self.config.algo not in PPO_KINDS or not self.validation.limits:
+            return False
+        begins = self.config.ppo_like.calibration
+        return begins is not None and self.run_fraction >= begins
+
+    def _calibrated(self, engine: CalibratedEngine) -> dict[str, float]:
+        """Move the no-op's bias to the best of those that calibration tries; the metrics with it."""
+        shifted = 0.0
+
+        def play(amount: float) -> dict[str, float]:
+            nonlocal shifted
+            engine.shift_noop(amount - shifted)
+            shifted = amount
+            return self.validation.run(engine.policy())
+
+        tried = calibrate(play)
+        amount, metrics = min(tried, key=lambda trial: self.validation.score(trial[1]))
+        engine.shift_noop(amount - shifted)
         return metrics
 
     def _best(self, metrics: Mapping[str, float]) -> dict[str, Any]:

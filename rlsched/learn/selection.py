@@ -134,27 +134,34 @@ class Validation:
 
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
-        `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`).
+        `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`). `excess`: the largest
+        share by which a limit, of hoarding or of the objective, is exceeded; negative within all of them.
         """
         played = play(self.scenario, self.units, self.episodes, policy)
         values = measured(self.scenario, self.units, played)
         least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
         relative = (values[self.metric] + least) / (self.best + least)
-        hoarding = beyond(values, self.sjf, self.parts) if judged(self.scenario) else 0.0
-        return _means(values) | {"relative": float(relative.mean()), "hoarding": hoarding}
+        means = _means(values) | {"relative": float(relative.mean())}
+        excess = [self._cost_excess(means)] if self.limits else [0.0]
+        hoarding = 0.0
+        if judged(self.scenario):
+            excess.append(hoarding_excess(values, self.sjf, self.parts))
+            hoarding = beyond(values, self.sjf, self.parts)
+        return means | {"hoarding": hoarding, "excess": max(excess)}
 
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        return Score(max(metrics["hoarding"], self._costs_more(metrics)), sign * metrics["relative"])
+        excess = max(metrics["hoarding"], self._cost_excess(metrics), 0.0)
+        return Score(excess, sign * metrics["relative"])
 
     def paid(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Cost -> what the result of `run` is compared with its limit by."""
         return {name: metrics[limited_name(name)] for name in self.scenario.objective.limits}
 
-    def _costs_more(self, metrics: Mapping[str, float]) -> float:
-        """By which share of a limit it is broken, at the most; of 0, by which share of what orders cost."""
-        found = 0.0
+    def _cost_excess(self, metrics: Mapping[str, float]) -> float:
+        """By which share of a limit it is exceeded, at the most; of 0, by which share of what orders cost."""
+        found = -inf
         for name, limit in self.limits.items():
             column = limited_name(name)
             unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
@@ -163,7 +170,15 @@ class Validation:
 
 
 def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
-    """By how much waits, spans or unfinished jobs are more than they may be, as a share of that.
+    """By how much waits, spans or unfinished jobs are more than they may be, as a share of that; at least 0.
+
+    Arguments as of `hoarding_excess`.
+    """
+    return max(hoarding_excess(own, sjf, parts), 0.0)
+
+
+def hoarding_excess(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
+    """The same, negative where waits and spans are less than they may be.
 
     Told is the part where that is most: on a mixture a policy can push jobs out of sight where it pays, and
     keep to the limits on the whole.
@@ -173,12 +188,15 @@ def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: 
         sjf: likewise, of greedy sjf.
         parts: (episode,) which part an episode is of.
     """
-    worst = 1.0
+    worst = -inf
     for part in np.unique(parts):
         mine, reference = (
             {name: each[parts == part].mean() for name, each in one.items()} for one in (own, sjf)
         )
-        worst = max(worst, *limit_shares(mine, reference).values())
+        shares = limit_shares(mine, reference)
+        if shares["unfinished"] <= 1.0:  # where all jobs are finished there is nothing to come close to
+            del shares["unfinished"]
+        worst = max(worst, *shares.values())
     return float(worst - 1.0)
 
 

@@ -1,0 +1,57 @@
+"""Calibration of a policy: the bias of its no-op at which limits are just kept in validation.
+
+Multipliers follow episodes that have ended, tens of thousands of decisions late, and policies that explored.
+How readily a policy waits decides about limits and slowdown alike, and it is one number: the bias of the
+no-op's logit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Metrics = dict[str, float]
+
+FIRST_STEP, GROWTH = 0.1, 3.0
+"""First change of the bias, in logits, and the factor by which following ones are larger."""
+
+LARGEST_STEP = 1.0
+"""Beyond that the no-op would be taken always or never, and nothing learned about it any more."""
+
+PLAYS = 4
+"""Of the validation episodes, beside that of the policy as it is."""
+
+TOLERANCE = 0.04
+"""Share of the limits that may be left unused."""
+
+
+def calibrate(play: Callable[[float], Metrics]) -> list[tuple[float, Metrics]]:
+    """Look for the largest bias that keeps the limits: in growing steps, then halfway between two biases.
+
+    Args:
+        play: amount that is added to the bias -> metrics of the policy with it. `excess` is the share by
+            which limits are exceeded, negative within them; it usually grows with the bias.
+
+    Returns:
+        All amounts that were tried, with their metrics; 0 is the first.
+    """
+    kept: float | None = None
+    broken: float | None = None
+    amount, step = 0.0, FIRST_STEP
+    tried = [(amount, play(amount))]
+    while len(tried) <= PLAYS:
+        excess = tried[-1][1]["excess"]
+        if -TOLERANCE <= excess <= 0.0:
+            break
+        if excess > 0.0:
+            broken = amount
+        else:
+            kept = amount
+        if kept is not None and broken is not None:
+            amount = (kept + broken) / 2
+        elif step > LARGEST_STEP:
+            break
+        else:
+            amount += step if broken is None else -step
+            step *= GROWTH
+        tried.append((amount, play(amount)))
+    return tried
