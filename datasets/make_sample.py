@@ -15,9 +15,9 @@ import numpy as np
 from rlsched.workloads import swf
 from rlsched.workloads.lublin import LublinModel
 
-JOBS = 6000
-PROCESSORS = 64
-LOAD = 0.95
+JOBS = 30_000
+PROCESSORS = 256
+LOAD = 1.06
 SEED = 2
 
 

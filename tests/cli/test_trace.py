@@ -185,7 +185,7 @@ def test_workloads_side_by_side(rlsched: Run, trace: Path, tmp_path: Path) -> No
 def test_resampled_traces_are_described(rlsched: Run, resample: str) -> None:
     words = ("--trace", "datasets/sample.swf.gz", "--set", f"workload.resample={resample}", "--jobs", 9000)
     (told,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
-    assert told["jobs"] == (9000 if resample == "always" else 6000)
+    assert told["jobs"] == (9000 if resample == "always" else 30_000)
 
 
 def test_the_sizes_of_clusters_are_described(rlsched: Run) -> None:

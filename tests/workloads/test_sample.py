@@ -27,7 +27,7 @@ def test_the_sample_is_what_its_script_writes(tmp_path: Path) -> None:
 def test_the_sample_is_loaded_enough_for_order_to_matter() -> None:
     trace = swf.read(DATASETS / "sample.swf.gz")
     jobs = trace.jobs
-    assert (len(jobs), trace.processors, trace.repairs) == (6000, 64, {})
+    assert (len(jobs), trace.processors, trace.repairs) == (30_000, 256, {})
     assert "python datasets/make_sample.py" in trace.header["Note"]
-    load = jobs.area.sum() / (64 * float(jobs.submit[-1] - jobs.submit[0]))
-    assert 0.9 < load < 1.05
+    load = jobs.area.sum() / (256 * float(jobs.submit[-1] - jobs.submit[0]))
+    assert 0.95 < load < 1.15
