@@ -167,7 +167,7 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
         (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' means nothing without"]),
         (
             HPC,
-            ["decision.horizon=48"],
+            ["decision.horizon=48", "decision.action_rule=hold"],
             [
                 "decision.action_rule: value 'hold' does not go with a horizon",
                 "set decision.action_rule=fit",

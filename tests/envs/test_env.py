@@ -236,9 +236,10 @@ def test_illegal_actions(model: Scenario, action: int) -> None:
     """Two jobs come, one of them does not fit beside the first: slot 1 is then empty, and so on."""
     jobs = JobTable.build(submit=[0, 0, 0], runtime=[9, 9, 9], demand=[200, 30, 100])
     episode = Episode(jobs, -1, 1.0)
+    hold = model.model_copy(update={"decision": model.decision.model_copy(update={"action_rule": "hold"})})
 
     def asked(on_illegal: Any) -> SchedulingEnv:
-        env = SchedulingEnv(model, on_illegal=on_illegal)
+        env = SchedulingEnv(hold, on_illegal=on_illegal)
         env.reset(options={"episodes": [episode]})
         env.step(0)  # 200 start; 30 fit, 100 may be reserved
         _, _, done, _, info = env.step(1)  # reserve the 100 for tick 9, with 126 to spare: 30 may start

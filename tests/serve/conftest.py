@@ -17,7 +17,7 @@ from rlsched.scenario import Scenario
 from rlsched.serve.artefact import export_policy
 from rlsched.sim.layout import Layout
 
-HPC = ("lublin-256", "episode.jobs=96", "decision.window=32")
+HPC = ("lublin-256", "episode.jobs=96", "decision.window=32", "decision.action_rule=hold")
 GREEN = ("green-10",)
 
 

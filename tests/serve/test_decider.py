@@ -29,7 +29,7 @@ from .conftest import HPC, feed_of, untrained
 CASES = {
     "hpc": HPC,
     "hpc without reservations": (*HPC, "decision.action_rule=fit", "decision.time_rule=tick"),
-    "hpc where one may wait": (*HPC, "decision.action_rule=hold"),
+    "hpc that commits": (*HPC, "decision.action_rule=commit"),
     "hpc where all is asked": (*HPC, "decision.skip_forced=false"),
     "hpc with history": (*HPC, "observation.blocks=[jobs, queue, history]", "cluster.tick_s=60"),
     "green": ("green-10",),
