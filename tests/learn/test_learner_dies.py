@@ -75,7 +75,7 @@ def test_the_run_ends_with_the_reason_and_can_go_on(
     broken = {**algorithms.DESCRIPTIONS, algo: replace(whole, learner=BROKEN[algo])}
     settings = (
         *("sampling.envs_per_runner=8", "sampling.fragment=32", "appo.fragment=16", f"learners={learners}"),
-        "ppo.minibatch=64",
+        *("ppo.minibatch=64", "ppo.epochs=2"),  # dies after a number of minibatches
         *("validation.episodes=2", "validation.every=1", "episode.max_ticks=100"),
     )
     words = ["train", "--scenario", "green-10", "--algo", algo, "--out", str(tmp_path / "run")]
