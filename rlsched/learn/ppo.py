@@ -351,8 +351,8 @@ class PlayedLearner(LeanLearner):
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Advantages less those of costs, times their multipliers; and what all values should have been.
 
-        A multiplier means the same whatever unit a cost has (`Constraint.weight`). Costs are sums over many
-        jobs and less noisy than rewards: standardised on their own they would outweigh these many times.
+        A multiplier means the same whatever unit a cost has (`Constraint.weight`). Standardised apart,
+        its effect would depend on how noisy each of the advantages is.
 
         Args:
             played: the transitions.
