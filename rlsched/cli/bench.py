@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ app = typer.Typer()
 
 @app.callback()
 def bench() -> None:
-    """Measure speed: 'core' is the simulator, 'train' iterations of PPO, 'serve' the decision service."""
+    """Measure speed: of the simulator, of training and learning, and of the decision service."""
 
 
 @app.command("core")
@@ -126,6 +127,81 @@ def train(
     if json is not None:
         found = bench_train.figures(simulated.name, speeds)
         output.write_json(json, bench_core.to_json(found))
+
+
+@app.command("learn")
+def learn(
+    scenario: options.ScenarioOption = None,
+    trace: options.TraceOption = None,
+    algos: Annotated[
+        list[str] | None,
+        typer.Option("--algos", metavar="A,B", help="Algorithms (ppo,appo,dqn,reinforce,priority_search)."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Runs of each algorithm.")] = 1,
+    minutes: Annotated[
+        float, typer.Option("--minutes", metavar="M", help="Of each run, validation included, at the most.")
+    ] = 5.0,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the runs.")] = Path(
+        "runs/bench-learn"
+    ),
+    json: options.JsonOption = None,
+    set_: options.SetOption = None,
+) -> None:
+    """Measure how long algorithms train until they beat every heuristic.
+
+    A run ends with the first policy that keeps all limits in validation and is better than the best heuristic
+    there, by the 95 % interval of the difference; or after --minutes. It is validated after every iteration;
+    seconds are told without that.
+
+    Example: rlsched bench learn --scenario lublin-256 --algos ppo --seeds 3
+    """
+    from rlsched.cli.train import settings_given
+    from rlsched.evaluate.contestants import check_name
+    from rlsched.learn.config import FROM_DATASETS, SECTIONS
+
+    playing = [algo for algo in SECTIONS if algo not in FROM_DATASETS]
+    chosen = options.items(algos) or ["ppo", "appo", "dqn", "reinforce", "priority_search"]
+    for algo in chosen:
+        check_name("--algos", "algorithm", algo, playing)
+    if minutes <= 0:
+        raise BadInputError("--minutes", f"value {minutes:g}", "give a time above 0 for each run")
+    named = scenario or (None if trace is not None else "lublin-256")
+    simulated, training = settings_given(None, named, trace, set_ or [])
+    training = training.model_copy(update={"minutes": minutes})
+    targets = output.Targets(json=json)
+    targets.check()
+
+    from rlsched.cli import bench_core, bench_learn
+    from rlsched.cli.tables import plain_table
+    from rlsched.report.words import number
+
+    numeric = ["seed", "decisions", "training s", "with validation", "best", "best heuristic"]
+    table = plain_table(None, ["algorithm", "ahead", *numeric], set(numeric))
+    races = []
+    for one in bench_learn.race(
+        simulated, training, chosen, range(training.seed, training.seed + seeds), out
+    ):
+        races.append(one)
+        table.add_row(
+            one.algo,
+            "yes" if one.ahead else "interrupted" if one.interrupted else "no",
+            str(one.seed),
+            f"{one.decisions:,}",
+            f"{one.learning_s:.0f}",
+            f"{one.seconds:.0f}",
+            number(one.reached),
+            number(one.heuristic),
+        )
+    console = output.people(json)
+    console.print(table)
+    machine = bench_core.machine()
+    console.print(f"{machine['cpu']}, {machine['cores']} cores", style="dim", markup=False)
+    console.print(f"runs: {out}", markup=False)
+    if json is not None:
+        told = bench_learn.figures(simulated.name, races)
+        output.write_json(json, bench_core.to_json(told) | {"runs": [asdict(one) for one in races]})
+    if any(one.interrupted for one in races):
+        raise typer.Exit(130)
 
 
 @app.command("serve")

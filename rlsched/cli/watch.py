@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rlsched.cli.bar import Bar
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import Standing
-from rlsched.learn.selection import Validation, limited_name
+from rlsched.learn.selection import DIFFERENCE, Validation, limited_name
 from rlsched.report.words import described, number
 from rlsched.scenario import Scenario
 
@@ -76,9 +76,13 @@ class RichDisplay(Bar):
                 f", {name} {number(row[f'validation_{limited_name(name)}'] or 0.0)} of {number(limit)}"
                 for name, limit in self.limits.items()
             )
+            mean, low, high = (
+                number(row[f"validation_{name}"] or 0.0)
+                for name in (DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high")
+            )
             self.console.print(
                 f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
-                f"{row['validation_relative']:.3f} times each episode's best heuristic{paid}{pushed}{kept}"
+                f"{mean} [{low}, {high}] to the best heuristic{paid}{pushed}{kept}"
             )
 
     def stopping(self) -> None:

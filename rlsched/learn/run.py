@@ -21,7 +21,7 @@ from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.resources import bundles, check_resources
-from rlsched.learn.selection import Score, Validation, limited_name
+from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name
 from rlsched.learn.session import session_for
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Scenario
@@ -32,8 +32,9 @@ VALIDATED = (
     "utilization",
     "schedule_span",
 )  # what an operator cares about beside
+JUDGED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
-Reason = Literal["steps", "minutes", "no improvement", "interrupted", "paused"]
+Reason = Literal["steps", "minutes", "no improvement", "better", "interrupted", "paused"]
 
 
 class Display(Protocol):
@@ -167,6 +168,7 @@ class Run:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
         self.latest, self.pause_at = planned.latest, pause_at
         self.saved: Standing | None = None
+        self.better = False  # than the best heuristic, by interval, in the last validation
         self.best_iteration = -1  # of the best policy, where a run goes on
         self.standing = Standing() if self.latest is None else self.latest[1]
         self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
@@ -222,6 +224,7 @@ class Run:
                 }
             )
             # What was learned since the last validation may be the best.
+            self.better = False
             last = self.reason_to_stop(interrupted) in ("steps", "minutes", "paused")
             read = before < self.config.read_first <= self.standing.steps
             due = last or read or self.standing.iteration % self.config.validation.every == 0
@@ -251,6 +254,8 @@ class Run:
             return "minutes"
         if self.pause_at is not None and self.standing.steps >= self.pause_at:
             return "paused"
+        if self.better and self.config.validation.until_better:
+            return "better"
         patience = self.config.validation.patience
         if patience is not None and self.standing.since_best >= patience:
             return "no improvement"
@@ -265,6 +270,7 @@ class Run:
         else:
             metrics = self.validation.run(engine.policy())
         score = self.validation.score(metrics)
+        self.better = self.validation.beats(metrics)
         standing = self.standing
         best = (
             Score()
@@ -355,7 +361,7 @@ class Run:
             **progress.row,
         }
         limited = map(limited_name, self.validation.scenario.objective.limits)
-        checked = dict.fromkeys((*VALIDATED, self.validation.metric, "relative", "hoarding", *limited))
+        checked = dict.fromkeys((*VALIDATED, self.validation.metric, *JUDGED, *limited))
         row |= {f"validation_{name}": number(found.get(name)) for name in checked}
         row["kept"] = int(self.standing.since_best == 0) if found else None
         self.folder.append_metrics(row)

@@ -422,6 +422,10 @@ class Validation(Frozen):
     )
     every: int = Field(3, ge=1, description="iterations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
+    until_better: bool = Field(
+        False,
+        description="stop once a policy within all limits is better than the best heuristic by interval",
+    )
     metric: str | None = Field(
         None,
         description="which is to be best; left out: bounded_slowdown, or job_value_ratio where the clock "

@@ -11,6 +11,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
+from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.costs import allowed, paid, play_heuristic
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
@@ -23,6 +24,9 @@ from rlsched.sim.simulator import Playable, effective_prices
 
 MARGIN = 0.95
 """Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
+
+DIFFERENCE = "difference"
+"""Of the metric from that of the best heuristic; with `_low` and `_high`, the ends of its interval."""
 
 LEAST = 0.01
 """Share of the mean reference that is added to both sides of a ratio."""
@@ -53,6 +57,7 @@ class Validation:
         metric: that is to be best.
         heuristics: heuristic -> metric -> mean, on the same episodes.
         best: (episode,) the metric under the best of these heuristics in each episode.
+        rival: (episode,) the metric under the heuristic whose mean is best.
         sjf: metric -> (episode,) under greedy sjf, which hoarding is held against.
         parts: (episode,) which part of a mixture it is of.
         allowed: cost with a limit -> (episode,) that limit, as an amount.
@@ -64,6 +69,7 @@ class Validation:
     metric: str
     heuristics: Mapping[Contender, Mapping[str, float]]
     best: FloatArray
+    rival: FloatArray
     sjf: Mapping[str, FloatArray]
     parts: IntArray
     allowed: Mapping[str, FloatArray]
@@ -94,6 +100,7 @@ class Validation:
                 "validation.metric", f"{metric!r} is not measured", f"use one of {', '.join(known)}"
             )
         best = np.minimum if measure(metric).lower_is_better else np.maximum
+        rival = _best_by_mean(heuristics, metric)
         return cls(
             scenario,
             units,
@@ -101,6 +108,7 @@ class Validation:
             metric,
             heuristics,
             best.reduce([values[metric] for values in reached.values()]),
+            reached[rival][metric],
             reached[references.greedy_sjf(scenario)],
             np.zeros(len(episodes), np.int64) if parts is None else parts,
             allowed(scenario, units, episodes),
@@ -114,8 +122,7 @@ class Validation:
     @property
     def best_heuristic(self) -> tuple[Contender, float]:
         """The heuristic with the best mean of the metric, and that."""
-        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        name = min(self.heuristics, key=lambda name: sign * self.heuristics[name][self.metric])
+        name = _best_by_mean(self.heuristics, self.metric)
         return name, self.heuristics[name][self.metric]
 
     def facts(self) -> dict[str, Any]:
@@ -136,6 +143,8 @@ class Validation:
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
         `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`). `excess`: the largest
         share by which a limit, of hoarding or of the objective, is exceeded; negative within all of them.
+        `difference`, `difference_low`, `difference_high`: of the metric from that of the best heuristic, with
+        the 95 % interval of its mean over episodes.
         """
         played = play(self.scenario, self.units, self.episodes, policy)
         values = measured(self.scenario, self.units, played)
@@ -147,7 +156,22 @@ class Validation:
         if judged(self.scenario):
             excess.append(hoarding_excess(values, self.sjf, self.parts))
             hoarding = beyond(values, self.sjf, self.parts)
+        difference = bootstrap_columns([values[self.metric] - self.rival])[0]._asdict()
+        means |= {DIFFERENCE: difference["mean"]} | {
+            f"{DIFFERENCE}_{end}": difference[end] for end in ("low", "high")
+        }
         return means | {"hoarding": hoarding, "excess": max(excess)}
+
+    def beats(self, metrics: Mapping[str, float]) -> bool:
+        """Whether the result of `run` is within all limits and better than the best heuristic by interval.
+
+        One episode has no interval.
+        """
+        if self.score(metrics).excess > 0.0 or len(self.episodes) == 1:
+            return False
+        if measure(self.metric).lower_is_better:
+            return metrics[f"{DIFFERENCE}_high"] < 0.0
+        return metrics[f"{DIFFERENCE}_low"] > 0.0
 
     def score(self, metrics: Mapping[str, float]) -> Score:
         """What the result of `run` is worth."""
@@ -233,6 +257,12 @@ def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played])
     found = {name: np.array([result[name] for result in results]) for name in results[0]}
     objective = scenario.objective
     return found | {limited_name(name): paid(objective, name, played) for name in objective.limits}
+
+
+def _best_by_mean(heuristics: Mapping[Contender, Mapping[str, float]], metric: str) -> Contender:
+    """The heuristic with the best mean of a metric."""
+    sign = 1.0 if measure(metric).lower_is_better else -1.0
+    return min(heuristics, key=lambda name: sign * heuristics[name][metric])
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:

@@ -38,7 +38,9 @@ REFERENCE = {"relative": 1.0, "hoarding": 0.0, **HEURISTIC}
 def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validation:
     area = {**HEURISTIC, "bounded_slowdown": 9.0, "utilization": 0.4}
     heuristics = {GREEDY_SJF: HEURISTIC, Contender("area", "easy"): area}
-    return Validation(scenario, [256], [], metric, heuristics, np.array([9.0]), {}, np.array([0]), {})
+    return Validation(
+        scenario, [256], [], metric, heuristics, np.array([9.0]), np.array([9.0]), {}, np.array([0]), {}
+    )
 
 
 def hoarded(parts: Sequence[int] = (0,), **own: Sequence[float]) -> float:
@@ -161,6 +163,46 @@ def test_a_limit_may_be_a_multiple_of_what_a_heuristic_costs_there(small: Scenar
     assert chosen.score({**first, "hoarding": 0.0}) == Score(pytest.approx(excess), first["relative"])
 
 
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "excess", "better"),
+    [
+        ("bounded_slowdown", -3.0, -0.1, -0.2, True),
+        ("bounded_slowdown", -3.0, 0.1, -0.2, False),
+        ("bounded_slowdown", -3.0, -0.1, 0.2, False),  # hoards
+        ("utilization", 0.01, 0.1, -0.2, True),
+        ("utilization", -0.3, -0.1, -0.2, False),
+    ],
+)
+def test_better_by_interval_within_all_limits(
+    small: Scenario, metric: str, low: float, high: float, excess: float, better: bool
+) -> None:
+    limited = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": {}})})
+    figures = {"difference_low": low, "difference_high": high, "hoarding": max(excess, 0.0)}
+    assert validation(limited, metric).beats(REFERENCE | figures) is better
+
+
+def test_one_episode_tells_of_no_interval(small: Scenario) -> None:
+    unlimited = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": {}})})
+    feed, rng = EpisodeFeed(unlimited), np.random.default_rng(0)
+    episodes = [feed.training(rng) for _ in range(4)]
+    alone = Validation.of(unlimited, feed.units, episodes[:1], "wait")
+    told = {**alone.run(First()), "hoarding": 0.0, "difference_low": -2.0, "difference_high": -1.0}
+    assert not alone.beats(told)
+    assert Validation.of(unlimited, feed.units, episodes, "wait").beats(told)
+
+
+def test_differences_are_paired_with_the_heuristic_whose_mean_is_best(small: Scenario) -> None:
+    feed, rng = EpisodeFeed(small), np.random.default_rng(0)
+    episodes = [feed.training(rng) for _ in range(5)]
+    chosen = Validation.of(small, feed.units, episodes, "wait")
+    own = [job_metrics(one, feed.units)["wait"] for one in play(small, feed.units, episodes, First())]
+    best = [replayed(one.jobs, chosen.best_heuristic[0], feed.units)["wait"] for one in episodes]
+    each = np.array(own) - best
+    told = chosen.run(First())
+    assert told["difference"] == pytest.approx(each.mean())
+    assert each.min() < told["difference_low"] < told["difference"] < told["difference_high"] < each.max()
+
+
 class Always(Forgetful):
     """Plays a queue order: at every decision the job it would start first."""
 
@@ -227,7 +269,16 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
     }
     allowed = {"delayed_jobs": np.array([100.0]), "energy": np.array([0.0])}
     chosen = Validation(
-        limited, [10], [], "job_value_ratio", heuristics, np.array([0.5]), {}, np.array([0]), allowed
+        limited,
+        [10],
+        [],
+        "job_value_ratio",
+        heuristics,
+        np.array([0.5]),
+        np.array([0.5]),
+        {},
+        np.array([0]),
+        allowed,
     )
 
     def score(value: float, delayed: float, energy: float) -> Score:
