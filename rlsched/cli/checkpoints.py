@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.seeds import named_seeds, seed_folders
 
 if TYPE_CHECKING:
     from rlsched.learn.policy import TrainedPolicy
+
+    BySeed = dict[int | None, TrainedPolicy]
 
 
 def check_exists(
@@ -58,3 +61,35 @@ def loader(
         return policy if window is None else policy.seeing(window)
 
     return load
+
+
+def seeds_loader(load: Callable[[str], TrainedPolicy]) -> Callable[[str], BySeed]:
+    """What loads all policies of a folder of seeds, which are compared as one, and of any other the only one.
+
+    Args:
+        load: loads one, see `loader`.
+    """
+
+    def load_seeds(path: str) -> BySeed:
+        check_exists(path)
+        folders = seed_folders(Path(path))
+        if not folders or _holds_policy(Path(path)):
+            return {None: load(path)}
+        found = {seed: str(folder) for seed, folder in folders.items() if _holds_policy(folder)}
+        if not found:
+            problem = f"no policy yet of {named_seeds(folders)}"
+            raise BadInputError(path, problem, "train longer, or name another folder")
+        return {seed: load(folder) for seed, folder in found.items()}
+
+    return load_seeds
+
+
+def _holds_policy(path: Path) -> bool:
+    """Whether a policy is there, in any of the places where one may be."""
+    from rlsched.learn.policy import find_policy
+
+    try:
+        find_policy(path)
+    except BadInputError:
+        return False
+    return True

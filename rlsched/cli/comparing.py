@@ -12,6 +12,7 @@ from rlsched.cli import output, tables
 from rlsched.evaluate.compare import Comparison, Contestant, Learned
 from rlsched.evaluate.contestants import seen_in_training
 from rlsched.evaluate.results import to_json
+from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.evaluate.session import Session
 from rlsched.files import write_whole
 from rlsched.report.words import sizes, workload_name
@@ -38,12 +39,14 @@ def compare_and_show(session: Session, racing: Sequence[Contestant], targets: ou
     console = output.people(targets.json)
     show_setting(console, session)
     warn_of_training(console, session, racing)
+    tell_of_missing_seeds(console, racing)
     tell_of_own_pools(console, session, racing)
     output.announce_compiling()
     clock = output.Clock()
-    with output.progress("simulating", len(racing) * len(session.episodes)) as step:
+    players = sum(len(contestant.members) for contestant in racing)
+    with output.progress("simulating", players * len(session.episodes)) as step:
         comparison = session.run(racing, step)
-    jobs = sum(len(episode.jobs) for episode in session.episodes) * len(racing)
+    jobs = sum(len(episode.jobs) for episode in session.episodes) * players
     tables.show_result(console, comparison.result)
     console.print(f"{jobs:,} jobs in {clock.seconds:.1f} s", style=tables.FAINT)
     write(session, comparison, racing, targets, console)
@@ -92,6 +95,20 @@ def warn_of_training(console: Console, session: Session, racing: Sequence[Contes
             )
 
 
+def tell_of_missing_seeds(console: Console, racing: Sequence[Contestant]) -> None:
+    """Say where seeds of a training have no policy yet, so that only the others are compared."""
+    for contestant in racing:
+        if isinstance(contestant, Learned) and contestant.seeds:
+            missing = seed_folders(Path(contestant.policy)).keys() - contestant.seeds.keys()
+            if missing:
+                console.print(
+                    f"  {contestant.policy}: no policy yet of {named_seeds(sorted(missing))}; compared with "
+                    f"{named_seeds(contestant.seeds)}",
+                    style="yellow",
+                    markup=False,
+                )
+
+
 def tell_of_own_pools(console: Console, session: Session, racing: Sequence[Contestant]) -> None:
     """Say where a trained policy is shown other jobs than the orders: it keeps what it was trained with."""
     here = session.scenario.decision
@@ -134,7 +151,8 @@ def write(
         from rlsched.report.runs import learning_of
 
         with output.busy("writing the report"):
-            learning = learning_of([Path(one.policy) for one in racing if isinstance(one, Learned)])
+            policies = [one.members.values() for one in racing if isinstance(one, Learned)]
+            learning = learning_of([Path(each.policy) for several in policies for each in several])
             page = write_page(session, comparison, racing, timeline, learning, targets.report)
         for curves in learning:
             console.print(curves.caption, markup=False)
@@ -164,7 +182,7 @@ def draw(
     if path.suffix.lower() == ".gif":
         from rlsched.report.film import film
 
-        first, episode = racing[0], session.episodes[0]
+        first, episode = _pictured(racing[0]), session.episodes[0]
         shot = film(first, episode, session.units)
         write_whole(path, shot.gif)
         return (
@@ -203,7 +221,7 @@ def _timeline(session: Session, racing: Sequence[Contestant]) -> Timeline | None
 
     episode = session.episodes[0]
     with output.busy("writing down every tick"):
-        shown = [contestant for contestant in racing[:PICTURED] if knows_ticks(contestant)]
+        shown = [_pictured(contestant) for contestant in racing[:PICTURED] if knows_ticks(contestant)]
         histories = [record(contestant, episode, session.units) for contestant in shown]
     if not any(history.ticks for history in histories):
         return None
@@ -216,13 +234,19 @@ def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant
     schedules = []
     for contestant in racing[:PICTURED]:
         played = comparison.runs[contestant.policy, contestant.backfill][0]
-        schedules.append(Schedule(f"{contestant.policy} + {contestant.backfill}", played.jobs, played.start))
+        name = _pictured(contestant).policy
+        schedules.append(Schedule(f"{name} + {contestant.backfill}", played.jobs, played.start))
     return Gantt(
         title=_title(session),
         schedules=schedules,
         processors=int(session.episodes[0].jobs.cluster(session.units)[0]),
         tick_s=session.scenario.cluster.tick_s,
     )
+
+
+def _pictured(contestant: Contestant) -> Contestant:
+    """Who is drawn: of several seeds the first, under its own name."""
+    return next(iter(contestant.members.values()))
 
 
 def _title(session: Session) -> str:

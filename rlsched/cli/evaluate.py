@@ -11,14 +11,17 @@ import typer
 from rlsched.cli import options, output
 
 if TYPE_CHECKING:
-    from rlsched.evaluate.contestants import Trained
+    from rlsched.cli.checkpoints import BySeed
     from rlsched.scenario import Scenario
 
 
 def evaluate(
     checkpoint: Annotated[
         list[str],
-        typer.Argument(metavar="CHECKPOINT...", help="Run folders, checkpoints, exported policies."),
+        typer.Argument(
+            metavar="CHECKPOINT...",
+            help="Run folders, folders of seeds ('rlsched train --seeds'), checkpoints, exported policies.",
+        ),
     ],
     scenario: options.ScenarioOption = None,
     trace: options.TraceOption = None,
@@ -54,6 +57,9 @@ def evaluate(
     their end, greedy sjf always runs too: against it is judged whether a policy only pushes long jobs out of
     sight.
 
+    Policies of a folder of seeds are compared as one: means, intervals and wins are those of all seeds and
+    episodes.
+
     Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report
     """
     overrides = set_ or []
@@ -63,7 +69,7 @@ def evaluate(
     targets = output.Targets(json=json, report=report)
     targets.check()
 
-    from rlsched.cli.checkpoints import check_exists, loader
+    from rlsched.cli.checkpoints import check_exists, loader, seeds_loader
     from rlsched.cli.comparing import compare_and_show
     from rlsched.evaluate.contestants import (
         Entry,
@@ -81,7 +87,7 @@ def evaluate(
     check_policies("--against", named)
     for path in checkpoint:
         check_exists(path)
-    load = loader(sample=sample, seed=seed or 0, window=window)
+    load = seeds_loader(loader(sample=sample, seed=seed or 0, window=window))
     trained = {path.rstrip("/") or path: load(path) for path in checkpoint}
     chosen = _scenario(trained, scenario, trace, overrides)
     options.check_overrides(overrides, chosen, protocol)
@@ -94,8 +100,8 @@ def evaluate(
     if judged(session.scenario):
         rivals = with_reference(rivals, Entry(*reference))
     console = output.people(json)
-    for path, policy in trained.items():
-        if window is not None and (before := policy.about.get("trained_window")) is not None:
+    for path, policies in trained.items() if window is not None else ():
+        if (before := next(iter(policies.values())).about.get("trained_window")) is not None:
             line = f"{path} sees the first {window:,} waiting jobs; in training they were {before:,}"
             console.print(line, markup=False)
     picked = [Entry(path, None) for path in trained] + rivals
@@ -104,10 +110,11 @@ def evaluate(
 
 
 def _scenario(
-    trained: Mapping[str, Trained], scenario: str | None, trace: Path | None, overrides: list[str]
+    trained: Mapping[str, BySeed], scenario: str | None, trace: Path | None, overrides: list[str]
 ) -> Scenario:
     """What is evaluated on: what was named, or else what the policies were trained for."""
     from rlsched.evaluate.contestants import shared_scenario
+    from rlsched.evaluate.seeds import seed_folder
     from rlsched.scenario import parse
 
     if trace is not None:
@@ -115,7 +122,12 @@ def _scenario(
     if scenario is not None:
         chosen = options.named_scenario("--scenario", scenario, overrides)
     else:
-        own = shared_scenario(list(trained.items()))
+        everyone = [
+            (path if seed is None else str(seed_folder(Path(path), seed)), policy)
+            for path, policies in trained.items()
+            for seed, policy in policies.items()
+        ]
+        own = shared_scenario(everyone)
         chosen = parse(own.model_dump(mode="json"), "policy", overrides)
     options.check_trace(chosen)
     return chosen

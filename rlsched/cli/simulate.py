@@ -84,7 +84,7 @@ def simulate(
     targets = output.Targets(json=json, report=report, render=render)
     targets.check(ticks=chosen.decision.horizon is not None)
 
-    from rlsched.cli.checkpoints import loader
+    from rlsched.cli.checkpoints import loader, seeds_loader
     from rlsched.cli.comparing import compare_and_show
     from rlsched.evaluate.contestants import contestants, entries, rules_of
     from rlsched.evaluate.session import open_session
@@ -94,5 +94,5 @@ def simulate(
     if trace is None:
         options.check_trace(chosen)
     session = open_session(chosen, choice)
-    racing = contestants("--policy", picked, session, loader(), window=window)
+    racing = contestants("--policy", picked, session, seeds_loader(loader()), window=window)
     compare_and_show(session, racing, targets)

@@ -14,7 +14,7 @@ from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import Contender, SummaryRow, by_cell, headline, order_by
+from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, by_cell, headline, order_by
 from rlsched.report.words import (
     Scale,
     cost_of,
@@ -22,6 +22,7 @@ from rlsched.report.words import (
     labelled,
     number,
     scale_for,
+    seed_range,
     verdict,
     within,
     written,
@@ -66,12 +67,15 @@ def show_result(console: Console, result: Result) -> None:
     """The whole comparison: all policies, the learned ones against the best heuristic, hoarding."""
     hoarders = {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
     console.print()
-    console.print(comparison(result.summary, hoarders, wide=console.width >= WIDE))
+    console.print(comparison(result.summary, hoarders, result.seeds, wide=console.width >= WIDE))
     first = headline(result.summary)
     learned = [row for row in result.summary if row.learned and row.metric in first]
     if learned and any(row.best_heuristic for row in learned):
         console.print()
         console.print(against_heuristics(learned, result.summary))
+    if result.seeds:
+        console.print()
+        console.print(interquartile_means(result.seeds, result.summary))
     if result.hoarding:
         console.print()
         console.print(hoarding(result.hoarding))
@@ -81,8 +85,17 @@ def show_result(console: Console, result: Result) -> None:
     console.print()
 
 
-def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, wide: bool) -> Table:
-    """All policies by the first metric, best first; a narrow table shows less of the others."""
+def comparison(
+    rows: Sequence[SummaryRow],
+    hoarders: Collection[Contender],
+    seeds: Sequence[SeedRow] = (),
+    *,
+    wide: bool,
+) -> Table:
+    """All policies by the first metric, best first; a narrow table shows less of the others.
+
+    Below a policy of several seeds stand the means of its best and worst one.
+    """
     metrics = headline(rows)
     if not wide:
         metrics = metrics[:NARROW_METRICS]
@@ -95,6 +108,7 @@ def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, w
     for column in table.columns[2 : 3 + bool(extra)]:
         column.min_width = INTERVAL_WIDTH
     cells = by_cell(rows)
+    differ = {(Contender(row.policy, row.backfill), row.metric): row for row in seeds}
     for row in order_by(rows, metrics[0]):
         contender = Contender(row.policy, row.backfill)
         means = [
@@ -103,6 +117,14 @@ def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, w
         ]
         compared = [difference(row, scales[metrics[0]]), wins(row)][: len(extra)]
         table.add_row(_name(row, contender in hoarders), row.backfill, means[0], *compared, *means[1:])
+        if (contender, metrics[0]) in differ:
+            ranges = [
+                seed_range(differ[contender, name], scales[name], named=name == metrics[0])
+                for name in metrics
+            ]
+            blank = [""] * len(extra)
+            count = f"  {row.seeds} seeds, best to worst"
+            table.add_row(count, "", ranges[0], *blank, *ranges[1:], style=FAINT)
     table.caption = _caption(rows, metrics)
     return table
 
@@ -110,7 +132,8 @@ def comparison(rows: Sequence[SummaryRow], hoarders: Collection[Contender], *, w
 def _caption(rows: Sequence[SummaryRow], metrics: Sequence[str]) -> str:
     notes = [f"{name.replace('_', ' ')}: {measure(name).doc}" for name in metrics if name == "schedule_span"]
     if max(row.episodes for row in rows) > 1:
-        notes.insert(0, "[95 % interval of the mean], differences paired by episode")
+        over = ", over seeds and episodes" if max(row.seeds for row in rows) > 1 else ""
+        notes.insert(0, f"[95 % interval of the mean{over}], differences paired by episode")
     return escape("; ".join(notes))
 
 
@@ -175,6 +198,25 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
             wins(row),
         )
         previous = row.policy
+    return table
+
+
+def interquartile_means(seeds: Sequence[SeedRow], rows: Sequence[SummaryRow]) -> Table:
+    """The mean of the middle half, which one seed that is far out cannot move; of the metric shown first."""
+    columns = ["policy", "seeds", "metric", "interquartile mean", "best heuristic", "its interquartile mean"]
+    table = plain_table("Interquartile means over seeds and episodes", columns, {columns[1], columns[5]})
+    metric = headline(rows)[0]
+    scale = _scale(rows, metric)
+    for row in seeds:
+        if row.metric == metric:
+            table.add_row(
+                row.policy,
+                str(len(row.seeds)),
+                labelled(metric, scale),
+                _range(scale, row.iqm, row.iqm_low, row.iqm_high),
+                row.best_heuristic or "",
+                scale(row.best_heuristic_iqm),
+            )
     return table
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, Protocol
 
 from rlsched.errors import BadInputError
@@ -11,6 +12,7 @@ from rlsched.evaluate.costs import episode_cost
 from rlsched.evaluate.limits import Keeping, keeping
 from rlsched.evaluate.play import Policy, play
 from rlsched.evaluate.results import Result
+from rlsched.evaluate.seeds import seed_folder
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
@@ -68,6 +70,10 @@ class Contestant(Protocol):
     def learned(self) -> bool:
         """Whether it was learned."""
 
+    @property
+    def members(self) -> Mapping[int | None, Contestant]:
+        """Seed of the training -> who plays, where several seeds are one contestant; else {None: itself}."""
+
     def run(
         self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
     ) -> list[Played]:
@@ -93,6 +99,11 @@ class Heuristic:
     window: int | None = None
     scenario: Scenario | None = None
     learned: Literal[False] = False
+
+    @property
+    def members(self) -> Mapping[int | None, Heuristic]:
+        """Itself alone: nothing was trained."""
+        return {None: self}
 
     @property
     def planned(self) -> Scenario | None:
@@ -139,12 +150,13 @@ class Heuristic:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A learned policy with the decision rules and observations it was trained on.
+    """A learned policy, of one seed or several, with the decision rules and observations it was trained on.
 
     Attributes:
-        policy: what it is called in tables.
-        acts: the policy itself.
+        policy: what it is called in tables; of several seeds, their folder.
+        acts: the policy itself; of several seeds, that of the first.
         scenario: whose decision rules and observations it knows.
+        seeds: seed of the training -> its policy, where several are one contestant.
     """
 
     policy: str
@@ -152,11 +164,23 @@ class Learned:
     scenario: Scenario
     backfill: str = LEARNED_BACKFILL
     learned: Literal[True] = True
+    seeds: Mapping[int, Policy] = field(default_factory=dict)
+
+    @property
+    def members(self) -> Mapping[int | None, Learned]:
+        """Each seed by itself, under the name of its own folder."""
+        if not self.seeds:
+            return {None: self}
+        folder = Path(self.policy)
+        return {
+            seed: replace(self, policy=str(seed_folder(folder, seed)), acts=acts, seeds={})
+            for seed, acts in self.seeds.items()
+        }
 
     def run(
         self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
     ) -> list[Played]:
-        """Play all episodes side by side."""
+        """Play all episodes side by side; of several seeds, the first."""
         return play(self.scenario, units, episodes, self.acts, progress=progress)
 
 
@@ -166,7 +190,7 @@ class Comparison:
 
     Attributes:
         result: metrics per episode and their summary.
-        runs: contestant's (policy, backfill) -> how each episode went.
+        runs: contestant's (policy, backfill) -> how each episode went, of several seeds under the first.
     """
 
     result: Result
@@ -194,7 +218,7 @@ def compare(
         protocol: under rlscheduler, utilization is that of its rules.
         repairs: what was dropped or mended while loading jobs, for the record.
         seed: of the bootstrap.
-        progress: called with 1 after each episode of each contestant.
+        progress: called with 1 after each episode of each contestant, or of each of its seeds.
     """
     tick_s = scenario.cluster.tick_s
     results: list[EpisodeResult] = []
@@ -202,27 +226,31 @@ def compare(
     runs: dict[tuple[str, str], list[Played]] = {}
     limits: list[Keeping] = []
     for contestant in contestants:
-        run = contestant.run(episodes, units, progress)
-        runs[contestant.policy, contestant.backfill] = run
+        played = {seed: member.run(episodes, units, progress) for seed, member in contestant.members.items()}
+        runs[contestant.policy, contestant.backfill] = next(iter(played.values()))
+        window = None
         if isinstance(contestant, Learned):
-            limits += keeping(contestant.policy, contestant.scenario, units, episodes, run, seed)
-        for episode, played in zip(episodes, run, strict=True):
-            metrics = job_metrics(played, units, tick_s, prices)
-            metrics |= {f"cost.{name}": episode_cost(name, played) for name in scenario.objective.costs}
-            if protocol == COMMITTED:
-                metrics |= rlscheduler_metrics(played, units[0])
-            results.append(
-                EpisodeResult(
-                    contestant.policy,
-                    contestant.backfill,
-                    episode.number,
-                    episode.seed,
-                    episode.offset,
-                    metrics,
-                    contestant.learned,
-                    episode.jobs.cluster(units).tolist(),
-                    contestant.scenario.decision.window if isinstance(contestant, Learned) else None,
+            limits += keeping(contestant.policy, contestant.scenario, units, episodes, played, seed)
+            window = contestant.scenario.decision.window
+        for training_seed, run in played.items():
+            for episode, one in zip(episodes, run, strict=True):
+                metrics = job_metrics(one, units, tick_s, prices)
+                metrics |= {f"cost.{name}": episode_cost(name, one) for name in scenario.objective.costs}
+                if protocol == COMMITTED:
+                    metrics |= rlscheduler_metrics(one, units[0])
+                results.append(
+                    EpisodeResult(
+                        contestant.policy,
+                        contestant.backfill,
+                        episode.number,
+                        episode.seed,
+                        episode.offset,
+                        metrics,
+                        contestant.learned,
+                        episode.jobs.cluster(units).tolist(),
+                        window,
+                        training_seed,
+                    )
                 )
-            )
     result = Result.of(scenario, results, protocol=protocol, repairs=repairs, limits=limits, seed=seed)
     return Comparison(result, runs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from rlsched.errors import BadInputError
 from rlsched.evaluate.compare import BACKFILL_RULES, COMMITTED, Contestant, Heuristic, Learned
 from rlsched.evaluate.play import Policy
+from rlsched.evaluate.seeds import seed_folder
 from rlsched.evaluate.session import Session
 from rlsched.scenario import Scenario, SwfWorkload
 from rlsched.sim.layout import Layout
@@ -30,8 +31,11 @@ class Trained(Policy, Protocol):
         """Resource types of the cluster it was trained on."""
 
 
-Loader = Callable[[str], Trained]
-"""Loads the checkpoint at a path; handed in, because only the layers above know what a network is."""
+BySeed = Mapping[int | None, Trained]
+"""Seed of the training -> its policy, for policies that are compared as one; {None: policy}: one alone."""
+
+Loader = Callable[[str], BySeed]
+"""Loads what is at a path; handed in, because only the layers above know what a network is."""
 
 
 class Entry(NamedTuple):
@@ -160,11 +164,40 @@ def heuristic(option: str, policy: str, backfill: str, session: Session, window:
     return found
 
 
-def learned(name: str, policy: Trained, session: Session) -> Learned:
-    """A trained policy under its own rules and observations, on cluster, power and episodes of the session.
+def learned(name: str, policies: BySeed, session: Session) -> Learned:
+    """Trained policies under their own rules and observations, on cluster, power and episodes of the session.
+
+    Args:
+        name: what they are called, as one.
+        policies: by the seed of their training.
+        session: where they play.
 
     Raises:
-        BadInputError: it cannot play there.
+        BadInputError: they cannot play there, or are no seeds of the same settings.
+    """
+    (first, policy), *others = policies.items()
+    for seed, other in others:
+        for part in ("decision", "observation", "objective"):
+            if getattr(other.scenario, part) != getattr(policy.scenario, part):
+                raise BadInputError(
+                    name,
+                    f"seed {seed} was trained with another {part} than seed {first}",
+                    f"name their folders one by one, as in {seed_folder(Path(name), first or 0)}",
+                )
+    _check_fits(name, policy, session)
+    here = session.scenario
+    settings = policy.scenario.model_copy(
+        update={"cluster": here.cluster, "episode": here.episode, "power": here.power}
+    )
+    seeds = {seed: each for seed, each in policies.items() if seed is not None}
+    return Learned(name, policy, settings, seeds=seeds)
+
+
+def _check_fits(name: str, policy: Trained, session: Session) -> None:
+    """See whether a trained policy can play in a session.
+
+    Raises:
+        BadInputError: it cannot.
     """
     if policy.num_resources != len(session.units):
         raise BadInputError(
@@ -190,10 +223,6 @@ def learned(name: str, policy: Trained, session: Session) -> Learned:
             "(workload.parts.N.units)",
             "evaluate it on clusters of one size",
         )
-    settings = policy.scenario.model_copy(
-        update={"cluster": here.cluster, "episode": here.episode, "power": here.power}
-    )
-    return Learned(name, policy, settings)
 
 
 def _other_blocks(policy: Trained, num_resources: int) -> str:

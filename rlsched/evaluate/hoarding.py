@@ -6,7 +6,7 @@ are done. On lublin_256 that gave 8.6 with a schedule of 3.2 times the arrivals 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
 
@@ -28,6 +28,8 @@ WAIT_LIMIT = 1.75
 class Breach:
     """What the check found about one learned policy; means over the episodes it shares with greedy sjf.
 
+    Of a policy that was trained with several seeds they are means over these, too.
+
     Attributes:
         policy: as in the episodes.
         backfill: as in the episodes.
@@ -41,6 +43,7 @@ class Breach:
         completion: mean completion ratio; jobs that never start are the extreme of hoarding.
         reference_completion: greedy sjf's.
         breached: None where it could not be judged, because greedy sjf did not run the same episodes.
+        seeds_breached: seeds of its training, of several, that hoard when each is judged alone.
     """
 
     policy: str
@@ -55,6 +58,7 @@ class Breach:
     completion: float
     reference_completion: float
     breached: bool | None
+    seeds_breached: tuple[int, ...] = ()
 
 
 def judged(scenario: Scenario) -> bool:
@@ -79,15 +83,22 @@ def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
     known = [table.columns[name] for name in references if name in table.columns]
     reference = known[0] if known else {}
     return [
-        _judge(contender, columns, reference)
+        _judge(contender, columns, reference, table.seeds[contender])
         for contender, columns in table.columns.items()
         if table.learned[contender]
     ]
 
 
 def _judge(
-    contender: Contender, own: Mapping[str, FloatArray], reference: Mapping[str, FloatArray]
+    contender: Contender,
+    own: Mapping[str, FloatArray],
+    reference: Mapping[str, FloatArray],
+    seeds: Sequence[int] = (),
 ) -> Breach:
+    alone = {
+        seed: _judge(contender, {name: column[k : k + 1] for name, column in own.items()}, reference)
+        for k, seed in enumerate(seeds)
+    }
     span, reference_span, shared = _paired_means(own, reference, "schedule_span")
     wait, reference_wait, _ = _paired_means(own, reference, "wait")
     completion, reference_completion, _ = _paired_means(own, reference, "completion_ratio")
@@ -107,6 +118,7 @@ def _judge(
         completion=completion,
         reference_completion=reference_completion,
         breached=beyond or unfinished if judged else None,
+        seeds_breached=tuple(seed for seed, finding in alone.items() if finding.breached),
     )
 
 
@@ -116,10 +128,12 @@ def _paired_means(
     """Both means over the episodes where both were measured, and how many those are."""
     if metric not in own or metric not in reference:
         return nan, nan, 0
-    both = ~np.isnan(own[metric]) & ~np.isnan(reference[metric])
+    both = ~np.isnan(own[metric]) & ~np.isnan(reference[metric])  # (seeds, episodes)
     if not both.any():
         return nan, nan, 0
-    return float(own[metric][both].mean()), float(reference[metric][both].mean()), int(both.sum())
+    against = np.broadcast_to(reference[metric], both.shape)
+    shared = int(both.any(axis=0).sum())
+    return float(own[metric][both].mean()), float(against[both].mean()), shared
 
 
 def _ratio(value: float, reference: float) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.costs import allowed, paid
@@ -24,6 +26,7 @@ class Keeping:
         paid: mean over the episodes.
         low: lower end of its 95 % interval; of its difference to a relative limit, plus that.
         high: upper end, likewise.
+        seeds_above: seeds of its training, of several, that pay more than the limit on average.
     """
 
     policy: str
@@ -33,10 +36,11 @@ class Keeping:
     paid: float
     low: float
     high: float
+    seeds_above: tuple[int, ...] = ()
 
     @property
     def kept(self) -> bool:
-        """On average of the episodes."""
+        """On average of the episodes, and of the seeds where there are several."""
         return self.paid <= self.limit
 
 
@@ -45,7 +49,7 @@ def keeping(
     scenario: Scenario,
     units: Sequence[int],
     episodes: Sequence[Playable],
-    runs: Sequence[Played],
+    runs: Mapping[int | None, Sequence[Played]],
     seed: int = 0,
 ) -> list[Keeping]:
     """What came of each limit.
@@ -55,18 +59,31 @@ def keeping(
         scenario: whose limits it was trained within.
         units: (resource,) units of the cluster.
         episodes: that were played.
-        runs: how each episode went.
+        runs: seed of the training (None: one policy) -> how each episode went.
         seed: of the bootstrap.
     """
     objective = scenario.objective
     limits = allowed(scenario, units, episodes)
-    beyond = [paid(objective, name, runs) - limit for name, limit in limits.items()]
+    beyond = [
+        np.array([paid(objective, name, each) for each in runs.values()]) - limit
+        for name, limit in limits.items()
+    ]  # (training seeds, episodes) of each cost
     found = []
-    for (name, limit), ends in zip(limits.items(), bootstrap_columns(beyond, seed), strict=True):
+    for (name, limit), over, ends in zip(
+        limits.items(), beyond, bootstrap_columns(beyond, seed), strict=True
+    ):
         mean = float(limit.mean())
+        above = zip(runs, over.mean(axis=1) > 0, strict=True)
         found.append(
             Keeping(
-                policy, name, objective.limits_per, mean, ends.mean + mean, ends.low + mean, ends.high + mean
+                policy,
+                name,
+                objective.limits_per,
+                mean,
+                ends.mean + mean,
+                ends.low + mean,
+                ends.high + mean,
+                tuple(each for each, broken in above if broken and each is not None),
             )
         )
     return found

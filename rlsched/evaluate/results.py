@@ -9,7 +9,13 @@ from typing import Any, Literal
 
 from rlsched.evaluate.hoarding import Breach, hoarding, judged
 from rlsched.evaluate.limits import Keeping
-from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
+from rlsched.evaluate.statistics import (
+    EpisodeResult,
+    SeedRow,
+    SummaryRow,
+    summarise,
+    summarise_seeds,
+)
 from rlsched.scenario import Scenario
 
 Protocol = Literal["rlscheduler"]
@@ -21,12 +27,13 @@ class Result:
 
     Attributes:
         scenario: what was simulated.
-        episodes: one entry per policy and episode.
+        episodes: one entry per policy, seed of its training where there are several, and episode.
         summary: one row per policy and metric.
         hoarding: one finding per learned policy, where all jobs are run to their end.
         protocol: the published protocol that was followed, if any.
         repairs: what was dropped or mended while loading jobs, with counts.
         limits: what learned policies paid of costs that they had limits of.
+        seeds: one row per metric of each policy that was trained with several seeds.
     """
 
     scenario: Scenario
@@ -36,6 +43,7 @@ class Result:
     protocol: Protocol | None = None
     repairs: Mapping[str, int] = field(default_factory=dict)
     limits: Sequence[Keeping] = ()
+    seeds: Sequence[SeedRow] = ()
 
     @classmethod
     def of(
@@ -62,9 +70,9 @@ class Result:
             ValueError: the episodes are not the same for all policies.
         """
         found = hoarding(episodes) if judged(scenario) else []
-        return cls(
-            scenario, episodes, summarise(episodes, seed), found, protocol, dict(repairs or {}), limits
-        )
+        rows = summarise(episodes, seed)
+        seeds = summarise_seeds(episodes, rows, seed)
+        return cls(scenario, episodes, rows, found, protocol, dict(repairs or {}), limits, seeds)
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -81,6 +89,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "repairs": dict(result.repairs),
         "hoarding": [asdict(finding) for finding in result.hoarding],
         "limits": [asdict(one) | {"kept": one.kept} for one in result.limits],
+        "seeds": [asdict(row) for row in result.seeds],
     }
     plain: dict[str, Any] = _finite(values)
     return plain
@@ -96,6 +105,7 @@ def _episode(result: EpisodeResult) -> dict[str, Any]:
         "learned": result.learned,
         "units": result.units,
         "window": result.window,
+        "training_seed": result.training_seed,
         "metrics": dict(result.metrics),
     }
 

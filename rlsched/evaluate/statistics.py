@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rlsched.evaluate.bootstrap import bootstrap_columns
+from rlsched.evaluate.bootstrap import bootstrap_columns, bootstrap_iqm, interquartile_mean
 from rlsched.evaluate.measures import GREEN_HEADLINE, HEADLINE, measure
 from rlsched.jobs import FloatArray
 
@@ -29,6 +29,7 @@ class EpisodeResult:
         learned: False for heuristics, which learned policies are held against.
         units: (resource,) of the episode's cluster; None: not told.
         window: oldest waiting jobs that a learned policy sees; None: of others, which see all of them.
+        training_seed: of the training, where policies of several seeds are compared as one; None: one policy.
     """
 
     policy: str
@@ -40,6 +41,7 @@ class EpisodeResult:
     learned: bool = False
     units: Sequence[int] | None = None
     window: int | None = None
+    training_seed: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.metrics:
@@ -61,23 +63,24 @@ class Contender(NamedTuple):
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One metric of one policy over all episodes; NaN where nothing could be measured.
+    """One metric of one policy over all episodes, and over all seeds of its training; NaN: not measured.
 
     Attributes:
         policy: as in the episodes.
         backfill: as in the episodes.
         metric: its name.
-        mean: over the episodes where it was measured.
-        low: lower end of the mean's 95 % bootstrap interval.
+        mean: over the seeds and episodes where it was measured.
+        low: lower end of the mean's 95 % bootstrap interval, over seeds and episodes (`bootstrap_columns`).
         high: its upper end.
         best_heuristic_difference: mean of policy minus best heuristic, over the episodes both have; raw, so
             negative is good where `Metric.lower_is_better`.
         difference_low: lower end of its 95 % bootstrap interval.
         difference_high: its upper end.
-        wins: share of those episodes where it is at least as good as the best heuristic.
+        wins: share of those seeds and episodes where it is at least as good as the best heuristic.
         best_heuristic: the heuristic whose mean is best, `policy + backfill`; None without any.
         episodes: how many were measured.
         learned: whether the policy is.
+        seeds: of its training, that are compared as one policy.
     """
 
     policy: str
@@ -93,21 +96,61 @@ class SummaryRow:
     best_heuristic: str | None
     episodes: int
     learned: bool
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """One metric of a policy that was trained with several seeds: how these differ.
+
+    Attributes:
+        policy: as in the episodes.
+        backfill: as in the episodes.
+        metric: its name.
+        seeds: of the training, in rising order.
+        means: of each seed, over the episodes; NaN where nothing could be measured.
+        iqm: interquartile mean over seeds and episodes.
+        iqm_low: lower end of its 95 % bootstrap interval; it and the upper end are NaN but for the metrics
+            that a comparison shows first.
+        iqm_high: upper end of the interval.
+        best_heuristic: as in `SummaryRow`.
+        best_heuristic_iqm: interquartile mean of that over the episodes; NaN without any.
+    """
+
+    policy: str
+    backfill: str
+    metric: str
+    seeds: tuple[int, ...]
+    means: tuple[float, ...]
+    iqm: float
+    iqm_low: float
+    iqm_high: float
+    best_heuristic: str | None
+    best_heuristic_iqm: float
+
+    def ranked(self) -> list[tuple[int, float]]:
+        """Seeds with their means, the best first; those that were not measured are left out."""
+        sign = 1.0 if measure(self.metric).lower_is_better else -1.0
+        known = [pair for pair in zip(self.seeds, self.means, strict=True) if not isnan(pair[1])]
+        return sorted(known, key=lambda pair: sign * pair[1])
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Episodes as one column per contender and metric.
+    """Episodes as one array per contender and metric.
 
     Attributes:
-        columns: contender to metric to (episodes,) values, NaN where not measured; episodes in rising order.
+        columns: contender to metric to (training seeds, episodes) values, NaN where not measured; seeds and
+            episodes in rising order. A heuristic, or one policy alone, has one row.
         learned: whether a contender is.
         metrics: all names, in the order in which they first appear.
+        seeds: contender to the seeds of its training, one per row; empty where it is one policy.
     """
 
     columns: Mapping[Contender, Mapping[str, FloatArray]]
     learned: Mapping[Contender, bool]
     metrics: tuple[str, ...]
+    seeds: Mapping[Contender, tuple[int, ...]]
 
     @classmethod
     def of(cls, episodes: Iterable[EpisodeResult]) -> Table:
@@ -117,21 +160,20 @@ class Table:
             ValueError: a policy has an episode twice, or an episode is not the same for all policies.
         """
         results = list(episodes)
-        numbers = sorted({result.episode for result in results})
-        position = {episode: k for k, episode in enumerate(numbers)}
-        columns: dict[Contender, dict[str, FloatArray]] = defaultdict(
-            lambda: defaultdict(lambda: np.full(len(numbers), nan))
-        )
+        numbers = {number: k for k, number in enumerate(sorted({result.episode for result in results}))}
+        seeds = _seeds(results)
+        columns: dict[Contender, dict[str, FloatArray]] = {contender: {} for contender in seeds}
         learned: dict[Contender, bool] = {}
         origin: dict[int, tuple[int, int | None]] = {}
-        seen: set[tuple[Contender, int]] = set()
+        seen: set[tuple[Contender, int | None, int]] = set()
         for result in results:
             contender = Contender(result.policy, result.backfill)
-            if (contender, result.episode) in seen:
+            key = (contender, result.training_seed, result.episode)
+            if key in seen:
                 raise ValueError(
                     f"{contender} has episode {result.episode} twice: give each policy its own name"
                 )
-            seen.add((contender, result.episode))
+            seen.add(key)
             here = (result.seed, result.offset)
             if origin.setdefault(result.episode, here) != here:
                 raise ValueError(
@@ -139,10 +181,14 @@ class Table:
                     f"{origin[result.episode]}: a paired comparison needs the same episodes"
                 )
             learned[contender] = result.learned
+            known = seeds[contender]
+            row = known.index(result.training_seed) if result.training_seed is not None else 0
             for name, value in result.metrics.items():
-                columns[contender][name][position[result.episode]] = value if isfinite(value) else nan
+                if name not in columns[contender]:
+                    columns[contender][name] = np.full((max(len(known), 1), len(numbers)), nan)
+                columns[contender][name][row, numbers[result.episode]] = value if isfinite(value) else nan
         metrics = tuple(dict.fromkeys(name for result in results for name in result.metrics))
-        return cls({contender: dict(columns[contender]) for contender in learned}, learned, metrics)
+        return cls(columns, learned, metrics, seeds)
 
     def best_heuristic(self, metric: str) -> Contender | None:
         """The heuristic with the best mean of a metric; of equals, the first by name."""
@@ -153,6 +199,24 @@ class Table:
             if not self.learned[contender] and metric in column and not np.isnan(column[metric]).all()
         ]
         return min(means)[1] if means else None
+
+
+def _seeds(results: Iterable[EpisodeResult]) -> dict[Contender, tuple[int, ...]]:
+    """Contender to the seeds of its training, in rising order; empty where it is one policy.
+
+    Raises:
+        ValueError: some episodes of a policy have a training seed, and others have none.
+    """
+    found: dict[Contender, set[int | None]] = defaultdict(set)
+    for result in results:
+        found[Contender(result.policy, result.backfill)].add(result.training_seed)
+    for contender, seeds in found.items():
+        if None in seeds and len(seeds) > 1:
+            raise ValueError(f"{contender} has episodes with a training seed, and without")
+    return {
+        contender: tuple(sorted(seed for seed in seeds if seed is not None))
+        for contender, seeds in found.items()
+    }
 
 
 def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryRow]:
@@ -190,11 +254,56 @@ def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryR
             *intervals[2 * k + 1],
             wins=_wins(samples[2 * k + 1], metric),
             best_heuristic=str(best[metric]) if best[metric] else None,
-            episodes=int(np.isfinite(samples[2 * k]).sum()),
+            episodes=int(np.isfinite(samples[2 * k]).any(axis=0).sum()),
             learned=table.learned[contender],
+            seeds=len(samples[2 * k]),
         )
         for k, (contender, metric) in enumerate(cells)
     ]
+
+
+def summarise_seeds(
+    episodes: Iterable[EpisodeResult], rows: Iterable[SummaryRow], seed: int = 0
+) -> list[SeedRow]:
+    """How the seeds differ of each policy that was trained with several.
+
+    Args:
+        episodes: of all policies.
+        rows: of `summarise`, of the same episodes.
+        seed: of the resampling.
+
+    Returns:
+        Rows by policy and metric, as those of `summarise`; none where every policy is one.
+    """
+    table, cells = Table.of(episodes), by_cell(rows)
+    named = {str(contender): columns for contender, columns in table.columns.items()}
+    first = headline(cells.values())
+    found = []
+    for (contender, metric), row in cells.items():
+        seeds = table.seeds[contender]
+        if not seeds:
+            continue
+        values = table.columns[contender][metric]
+        interval = bootstrap_iqm(values, seed) if metric in first else (interquartile_mean(values), nan, nan)
+        rival = row.best_heuristic
+        found.append(
+            SeedRow(
+                *contender,
+                metric,
+                seeds,
+                tuple(_mean(each) for each in values),
+                *interval,
+                best_heuristic=rival,
+                best_heuristic_iqm=nan if rival is None else interquartile_mean(named[rival][metric]),
+            )
+        )
+    return found
+
+
+def _mean(values: FloatArray) -> float:
+    """Of those that were measured; NaN where none was."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else nan
 
 
 def _wins(difference: FloatArray, metric: str) -> float:

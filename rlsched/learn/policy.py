@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 import rlsched
 from rlsched.errors import BadInputError
+from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import checksum
 from rlsched.jobs import IntArray
 from rlsched.learn.networks import build_policy
@@ -355,9 +356,10 @@ def find_policy(path: Path) -> Path:
     for candidate in (path, path / "policy", path / "best", path / ".best.old"):
         if (candidate / SETTINGS).is_file():
             return candidate
-    raise BadInputError(
-        str(path), "holds no trained policy", "name a run folder, a checkpoint or an exported policy"
-    )
+    remedy = "name a run folder, a checkpoint or an exported policy"
+    if seeds := seed_folders(path):
+        remedy = f"name one of its seeds, as {next(iter(seeds.values()))}"
+    raise BadInputError(str(path), "holds no trained policy", remedy)
 
 
 def read_about(path: Path) -> dict[str, Any]:

@@ -25,7 +25,14 @@ from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
 from rlsched.report.stylesheet import STYLESHEET
-from rlsched.report.tables import comparison_table, count_table, fact_list, hoarding_table, limits_table
+from rlsched.report.tables import (
+    comparison_table,
+    count_table,
+    fact_list,
+    hoarding_table,
+    limits_table,
+    seeds_table,
+)
 from rlsched.report.words import Scale, scale_for, sizes, verdict
 from rlsched.scenario import Scenario
 
@@ -105,6 +112,8 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
         *(section(caption, image(caption, png)) for caption, png in list(pictures.values())[:1]),
         section("Figures", _comparison(result)),
     ]
+    if result.seeds:
+        parts.append(section("Do the seeds agree?", seeds_table(result.seeds, _headline(result))))
     if result.hoarding:
         parts.append(section("Does the result count?", hoarding_table(result.hoarding)))
     if result.limits:
@@ -196,11 +205,12 @@ def _comparison(result: Result) -> str:
     others = [m for m in dict.fromkeys(row.metric for row in result.summary) if m not in first]
     shown = "".join(comparison_table(result.summary, metric, hoarders) for metric in first)
     folded = "".join(comparison_table(result.summary, metric, hoarders) for metric in others)
+    several = ", over seeds and episodes where a policy has several seeds" if result.seeds else ""
     note = (
         "<p>Every policy ran the same episodes. Intervals are 95 % percentile bootstrap intervals of the"
-        " mean. Differences are paired by episode, policy minus the best heuristic of that metric; better or"
-        " worse is said only where their interval leaves out zero. Wins: the share of episodes in which a"
-        " policy is at least as good.</p>"
+        f" mean{several}. Differences are paired by episode, policy minus the best heuristic of that metric;"
+        " better or worse is said only where their interval leaves out zero. Wins: the share of episodes in"
+        " which a policy is at least as good.</p>"
     )
     more = f"<details><summary>{len(others)} more metrics</summary>{folded}</details>" if others else ""
     return note + shown + more

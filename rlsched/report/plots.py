@@ -67,9 +67,11 @@ def draw_comparison(
             axes = figure.add_subplot(lines, columns, k + 1)
             _draw_metric(axes, metric, chosen, hidden, colours, hoarders)
         episodes = max(row.episodes for row in rows)
+        seeds = max(row.seeds for row in rows)
         figure.supxlabel(
-            f"mean and 95 % interval over {episodes} episode{'s' if episodes != 1 else ''};"
-            " dashed: best heuristic; best on top"
+            f"mean and 95 % interval over {episodes} episode{'s' if episodes != 1 else ''}"
+            + (f" and up to {seeds} seeds;" if seeds > 1 else ";")
+            + " dashed: best heuristic; best on top"
             + ("; hollow: does not count, hoards jobs" if hoarders else ""),
             fontsize=8.5,
             color=MUTED,

@@ -9,8 +9,19 @@ from math import isnan
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
-from rlsched.evaluate.statistics import Contender, SummaryRow, order_by
-from rlsched.report.words import Scale, cost_of, judgement, number, scale_for, verdict, within, written
+from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, order_by
+from rlsched.report.words import (
+    Scale,
+    cost_of,
+    judgement,
+    labelled,
+    number,
+    scale_for,
+    seed_range,
+    verdict,
+    within,
+    written,
+)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
@@ -47,7 +58,7 @@ def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collecti
             _interval(scale, row.mean, row.low, row.high),
             _difference(row, scale, best),
             f"{number(100 * row.wins)} %" if not isnan(row.wins) else number(row.wins),
-            str(row.episodes),
+            f"{row.episodes} by {row.seeds} seeds" if row.seeds > 1 else str(row.episodes),
         )
         for row in ordered
     ]
@@ -100,6 +111,38 @@ def hoarding_table(findings: Sequence[Breach]) -> str:
         for finding in findings
     ]
     return table(("Policy", "Backfill", "Schedule span", "Mean wait", "Verdict"), cells, caption)
+
+
+def seeds_table(seeds: Iterable[SeedRow], metrics: Collection[str]) -> str:
+    """How the seeds of a training differ by some metrics, and the interquartile means of these."""
+    cells = []
+    for row in (row for row in seeds if row.metric in metrics):
+        scale = scale_for(measure(row.metric).unit, [*row.means, row.iqm_high])
+        cells.append(
+            (
+                escape(row.policy),
+                escape(labelled(row.metric, scale)),
+                str(len(row.seeds)),
+                seed_range(row, scale),
+                _interval(scale, row.iqm, row.iqm_low, row.iqm_high),
+                scale(row.best_heuristic_iqm),
+                escape(row.best_heuristic or ""),
+            )
+        )
+    header = (
+        "Policy",
+        "Metric",
+        "Seeds",
+        "Best to worst",
+        "Interquartile mean [95 %]",
+        "Heuristic's",
+        "Heuristic",
+    )
+    caption = (
+        "Means of the best and the worst seed, and the mean of the middle half of all values of seeds and"
+        " episodes [Agarwal et al. 2021], beside that of the heuristic with the best mean."
+    )
+    return table(header, cells, caption)
 
 
 def limits_table(findings: Sequence[Keeping]) -> str:

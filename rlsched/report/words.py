@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import floor, isfinite, isnan, log10
+from collections.abc import Iterable, Sequence
+from math import floor, isfinite, isnan, log10, nan
 from typing import NamedTuple
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
-from rlsched.evaluate.statistics import SummaryRow
+from rlsched.evaluate.seeds import named_seeds
+from rlsched.evaluate.statistics import SeedRow, SummaryRow
 from rlsched.scenario import Scenario, SwfWorkload
 
 
@@ -117,8 +118,9 @@ def judgement(finding: Breach) -> str:
     """What the hoarding check found, in plain words."""
     if finding.breached is None:
         return "not judged: add greedy sjf to the comparison"
+    hoards = _alone(finding.seeds_breached, "hoards", "hoard")
     if not finding.breached:
-        return "counts"
+        return f"counts as a whole: {hoards}" if hoards else "counts"
     reasons = []
     if finding.span_ratio > SPAN_LIMIT:
         reasons.append("it pushes jobs past the end of the sequence")
@@ -126,6 +128,8 @@ def judgement(finding: Breach) -> str:
         reasons.append("its jobs wait too long on average")
     if finding.completion < finding.reference_completion:
         reasons.append("it leaves jobs unfinished that sjf finishes")
+    if hoards:
+        reasons.append(hoards)
     return f"does not count: {'; '.join(reasons)}"
 
 
@@ -136,7 +140,23 @@ def cost_of(found: Keeping) -> str:
 
 def within(found: Keeping) -> str:
     """Whether a limit is kept, in plain words."""
+    breaks = _alone(found.seeds_above, "breaks it", "break it")
+    alone = f"; {breaks}" if breaks else ""
     if not found.kept:
         share = f" by {100 * (found.paid / found.limit - 1):.1f} %" if found.limit else ""
-        return f"broken{share}" + (", within the interval" if found.low <= found.limit else "")
-    return "kept" if found.high <= found.limit else "kept on average"
+        return f"broken{share}" + (", within the interval" if found.low <= found.limit else "") + alone
+    return ("kept" if found.high <= found.limit else "kept on average") + alone
+
+
+def _alone(seeds: Sequence[int], one: str, several: str) -> str:
+    """Which seeds do something when each is judged alone; empty where none does."""
+    return f"{named_seeds(seeds)} alone {several if len(seeds) > 1 else one}" if seeds else ""
+
+
+def seed_range(row: SeedRow, scale: Scale, *, named: bool = True) -> str:
+    """The means of the best and of the worst seed; a dash where nothing was measured."""
+    ranked = row.ranked()
+    if not ranked:
+        return number(nan)
+    ends = (ranked[0], ranked[-1])
+    return " to ".join(scale(mean) + (f" (seed {seed})" if named else "") for seed, mean in ends)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.seeds import seed_folder
 from rlsched.files import write_whole
 from rlsched.learn.folder import PACKAGES, RunFolder
 from rlsched.learn.policy import read_about
@@ -92,22 +93,22 @@ class TrialFolder:
 
     def training(self, seed: int) -> RunFolder:
         """The run folder of a training."""
-        return RunFolder(self.path / f"seed-{seed}")
+        return RunFolder(seed_folder(self.path, seed))
 
     def save_figures(
         self, seed: int, seconds: float, figures: Mapping[str, float], excess: float = 0.0
     ) -> None:
         """Keep what a policy came to that nobody trained."""
         values = {"seconds": seconds, "excess": excess, "figures": dict(figures)}
-        write_whole(self.path / f"seed-{seed}" / FIGURES, as_json(values))
+        write_whole(seed_folder(self.path, seed) / FIGURES, as_json(values))
 
     def ended(self, seed: int) -> bool:
         """Whether a training is at its end, however early it came."""
-        return (self.path / f"seed-{seed}" / DONE).exists()
+        return (seed_folder(self.path, seed) / DONE).exists()
 
     def end(self, seed: int) -> None:
         """A training is at its end."""
-        write_whole(self.path / f"seed-{seed}" / DONE, b"")
+        write_whole(seed_folder(self.path, seed) / DONE, b"")
 
     def halted(self, halt: int) -> list[Run] | None:
         """What the seeds had come to at a halt; None where it was not reached."""
@@ -122,7 +123,7 @@ class TrialFolder:
 
     def run(self, seed: int) -> Run | None:
         """What one seed came to so far; None before there is anything."""
-        played = self.path / f"seed-{seed}" / FIGURES
+        played = seed_folder(self.path, seed) / FIGURES
         if played.is_file():
             values = json.loads(played.read_text("utf-8"))
             return Run(seed, 0, values["seconds"], values["excess"], values["figures"])

@@ -32,8 +32,8 @@ def contest(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[
     return session, contestants("policy", chosen, session, _load)
 
 
-def _load(path: str) -> TrainedPolicy:
-    return load_policy(Path(path))
+def _load(path: str) -> dict[int | None, TrainedPolicy]:
+    return {None: load_policy(Path(path))}
 
 
 def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[dict[str, float], float]:

@@ -112,6 +112,59 @@ def test_another_policy_as_rival(rlsched: Run, policy: Path, tmp_path: Path) -> 
     assert found[str(policy), "policy"] < found[str(long), "policy"]
 
 
+def save_seeds(folder: Path, *longest: bool) -> Path:
+    """A folder of seeds, the first of which is 0."""
+    folder.mkdir()
+    for seed, each in enumerate(longest):
+        place = save_policy(folder / f"seed-{seed}", longest=each)
+        (place / artefact.SETTINGS).write_text("{}")  # only looked for
+    return folder
+
+
+def test_seeds_are_one_contestant(rlsched: Run, policy: Path, tmp_path: Path) -> None:
+    seeds = save_seeds(tmp_path / "seeds", False, True)
+    (seeds / "seed-4").mkdir()
+    ran = rlsched("evaluate", seeds, policy, "-n", "3", "--against", "fcfs", "--json", "-")
+    check_contract(ran.json)
+    name = str(seeds)
+    alone = [e["metrics"] for e in ran.json["episodes"] if e["policy"] == str(policy)]
+    first = [e["metrics"] for e in ran.json["episodes"] if (e["policy"], e["training_seed"]) == (name, 0)]
+    assert first == alone
+    (row,) = [one for one in ran.json["seeds"] if one["metric"] == "bounded_slowdown"]
+    found = means(ran.json)
+    assert (row["policy"], row["seeds"], row["means"][0]) == (name, [0, 1], found[str(policy), "policy"])
+    assert found[name, "policy"] == pytest.approx(np.mean(row["means"]))
+    assert row["iqm_low"] <= row["iqm"] <= row["iqm_high"]
+    assert f"{name}: no policy yet of seed 4; compared with seeds 0 and 1" in ran.err
+    assert "2 seeds, best to worst" in ran.err
+    assert "(seed 0) to " in ran.err
+    assert "Interquartile means over seeds and episodes" in ran.err
+
+
+def test_seeds_wherever_a_policy_is_named(rlsched: Run, policy: Path, tmp_path: Path) -> None:
+    seeds = save_seeds(tmp_path / "seeds", False, True)
+    ran = rlsched("evaluate", policy, "-n", "1", "--against", f"{seeds}/", "--json", "-")
+    assert {e["training_seed"] for e in ran.json["episodes"]} == {None, 0, 1}
+    given = ("--scenario", "lublin-256", "--set", "decision.window=16", "--jobs", "40", "-n", "1")
+    page = tmp_path / "page"
+    ran = rlsched("simulate", *given, "-p", f"{seeds},fcfs", "--report", page, "--json", "-")
+    assert {e["training_seed"] for e in ran.json["episodes"]} == {None, 0, 1}
+    assert "Do the seeds agree?" in (page / "report.html").read_text("utf-8")
+
+
+def test_seeds_that_cannot_be_evaluated(rlsched: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "seed-0").mkdir(parents=True)
+    other = save_seeds(tmp_path / "other", False)
+    (save_policy(other / "seed-1", "decision.window=8") / artefact.SETTINGS).write_text("{}")
+    for folder, said in (
+        (tmp_path / "empty", "no policy yet of seed 0; train longer, or name another folder"),
+        (other, "seed 1 was trained with another decision than seed 0; name their folders one by one"),
+    ):
+        ran = rlsched("evaluate", folder, "-n", "1")
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert ran.err.startswith(f"error: {folder}: {said}")
+
+
 def test_on_a_trace_of_another_cluster(rlsched: Run, policy: Path, trace: Path) -> None:
     ran = rlsched("evaluate", policy, "--trace", trace, "--offsets", "0,100", "--jobs", "50", "--json", "-")
     check_contract(ran.json)

@@ -45,25 +45,25 @@ def test_a_relative_limit_is_a_multiple_of_what_the_heuristic_costs_on_each_epis
         Played.of_starts(jobs, np.array([0, 6, 10])),  # 16 ticks
         Played.of_starts(jobs, np.array([6, 2, 0])),  # 8
     ]
-    waits, spans = keeping("it", whole, [1], [Jobs(jobs), Jobs(jobs)], runs)
+    waits, spans = keeping("it", whole, [1], [Jobs(jobs), Jobs(jobs)], {None: runs})
     assert (waits.limit, waits.paid, waits.kept) == (12.0, 12.0, True)
     assert (waits.low, waits.high) == (8.0, 16.0)
     assert (spans.limit, spans.paid, spans.low, spans.high) == (12.0, 12.0, 12.0, 12.0)
     unknown = scenario.load("lublin-256", ["objective.costs={wait_time: '2:best'}"])
     with pytest.raises(BadInputError, match=r"objective.costs.wait_time: value '2:best': no heuristic"):
-        keeping("it", unknown, [1], [Jobs(jobs)], runs[:1])
+        keeping("it", unknown, [1], [Jobs(jobs)], {None: runs[:1]})
 
 
 @pytest.mark.parametrize(("per", "mean"), [("episode", 30.0), ("job", 5.0)])
 def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
     runs = [paid(10, 40.0), paid(2, 20.0), paid(10, 30.0), paid(10, 30.0)]  # of a job 4, 10, 3, 3
     costs = {"delayed_jobs": 25.0, "energy": None}
-    (found,) = keeping("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, runs)
+    (found,) = keeping("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, {None: runs})
     assert found.paid == pytest.approx(mean)
     assert found.low < found.paid < found.high
     assert (found.policy, found.cost, found.per, found.limit) == ("it", "delayed_jobs", per, 25.0)
     assert found.kept == (per == "job")
-    assert keeping("it", simulated(Objective()), [8], runs, runs) == []
+    assert keeping("it", simulated(Objective()), [8], runs, {None: runs}) == []
 
 
 @pytest.mark.parametrize(
