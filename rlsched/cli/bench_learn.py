@@ -11,7 +11,8 @@ from rlsched.cli.bench_core import Figure
 from rlsched.cli.watch import RichDisplay
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.run import Summary, train
+from rlsched.learn.run import train
+from rlsched.learn.summary import Summary
 from rlsched.scenario import Scenario
 
 

@@ -123,8 +123,7 @@ def comparison(
                 for name in metrics
             ]
             blank = [""] * len(extra)
-            count = f"  {row.seeds} seeds, best to worst"
-            table.add_row(count, "", ranges[0], *blank, *ranges[1:], style=FAINT)
+            table.add_row(f"  {row.seeds} seeds", "", ranges[0], *blank, *ranges[1:], style=FAINT)
     table.caption = _caption(rows, metrics)
     return table
 
@@ -132,8 +131,9 @@ def comparison(
 def _caption(rows: Sequence[SummaryRow], metrics: Sequence[str]) -> str:
     notes = [f"{name.replace('_', ' ')}: {measure(name).doc}" for name in metrics if name == "schedule_span"]
     if max(row.episodes for row in rows) > 1:
-        over = ", over seeds and episodes" if max(row.seeds for row in rows) > 1 else ""
-        notes.insert(0, f"[95 % interval of the mean{over}], differences paired by episode")
+        notes.insert(0, "[95 % interval of the mean], differences paired by episode")
+    if max(row.seeds for row in rows) > 1:
+        notes.insert(1, "of several seeds over these, too, and below the best to the worst")
     return escape("; ".join(notes))
 
 

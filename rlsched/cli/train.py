@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import typer
 
@@ -16,6 +16,7 @@ from rlsched.cli.options import (
     check_trace,
     given_scenario,
     trace_setting,
+    whole_number,
 )
 from rlsched.errors import BadInputError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rlsched.learn.config import TrainConfig
     from rlsched.learn.folder import RunFolder
-    from rlsched.learn.run import Summary
+    from rlsched.learn.summary import Summary
     from rlsched.scenario import Scenario
 
 GROWING = {"steps", "minutes"}
@@ -58,6 +59,15 @@ def train(
         typer.Option(metavar="M", help="Minutes to train for, in all; those before --resume count."),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Of the training (0).")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            parser=whole_number(1),
+            help="Train with N seeds in turn, from --seed on, each as long as said, in folders DIR/seed-K of "
+            "--out. With --resume: what is left of these.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Run folder.")] = Path("runs/train"),
     limit: Annotated[
         list[str] | None,
@@ -89,12 +99,14 @@ def train(
 ) -> None:
     """Train a scheduler, with Ray RLlib or by evolution. Ctrl-C saves and stops, --resume goes on.
 
+    One seed tells little: --seeds 5 trains five, which 'rlsched evaluate' compares as one policy.
+
     Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
     from rlsched.cli.output import Targets, people, write_json
     from rlsched.evaluate.contestants import check_name
     from rlsched.learn.config import Algorithm, TrainConfig
-    from rlsched.learn.folder import RunFolder
+    from rlsched.learn.folder import RunFolder, check_no_run, first_run
     from rlsched.settings import validate
 
     Targets(json=json_file).check()
@@ -108,48 +120,103 @@ def train(
         check_name("--algo", "algorithm", algo, get_args(Algorithm))
     named = {"algo": algo, "dataset": None if dataset is None else str(dataset)}
     chosen = {name: value for name, value in named.items() if value is not None}
+    if seeds is not None:
+        check_no_run(out)
     if resume:
         if config or scenario or algo or limit or unconstrained:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
-        simulated, training = settings_of_run(folder, overrides, {"trace": trace, "dataset": dataset})
+        begun = folder if seeds is None else first_run(out)
+        simulated, training = settings_of_run(begun, overrides, {"trace": trace, "dataset": dataset})
     else:
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
+        folder.check_free()
 
     training = training.settled(simulated)
-    from rlsched.cli.watch import RichDisplay
-    from rlsched.learn.run import train as run
-
     console = people(json_file)
+    asked = None if limit is None and unconstrained is None else Limits(limit or (), unconstrained)
+    summaries = _trained(simulated, training, folder, seeds, asked, resume=resume, address=address)
+    if not summaries:
+        console.print("go on        the same command again")
+        raise typer.Exit(130)
+    last = next(reversed(summaries.values()))
+    values = {each: summary_values(summary) for each, summary in summaries.items()}
+    from rlsched.cli.seeds import seeds_values, tell_seeds
+
+    if json_file is not None:
+        one = values[training.seed]
+        write_json(json_file, one if seeds is None else seeds_values(summaries, out, values))
+    if seeds is None:
+        tell(console, last, out)
+    else:
+        tell_seeds(console, summaries, out, seeds)
+    if last.reason == "interrupted":
+        raise typer.Exit(130)
+
+
+class Limits(NamedTuple):
+    """What was asked for of limits: as `--limit` says, and who pays without any."""
+
+    texts: Sequence[str]
+    unconstrained: Path | None
+
+
+def _trained(
+    simulated: Scenario,
+    training: TrainConfig,
+    folder: RunFolder,
+    seeds: int | None,
+    limits: Limits | None,
+    *,
+    resume: bool,
+    address: str | None,
+) -> dict[int, Summary]:
+    """Seed -> how its run ended, one by one; none where what is paid without limits was not yet found."""
+    from rlsched.cli.watch import RichDisplay
+    from rlsched.evaluate.seeds import seed_folders
+    from rlsched.learn.folder import RunFolder
+    from rlsched.learn.run import train as run
+    from rlsched.learn.series import train_seeds
+
     with RichDisplay(training) as display:
+        say = display.say_after_first_line
         if address is not None and training.engine != "rllib":
-            line = f"--address is not used: {training.algo} plays and learns on this machine"
-            display.say_after_first_line(line)
+            say(f"--address is not used: {training.algo} plays and learns on this machine")
         try:
-            if limit or unconstrained is not None:
-                found = settle(
+            if limits is not None:
+                settled = settle(
                     simulated,
                     training,
-                    parse_limits(limit or (), simulated),
-                    unconstrained=unconstrained,
+                    parse_limits(limits.texts, simulated),
+                    unconstrained=limits.unconstrained,
                     folder=folder,
                     display=display,
                     address=address,
-                    say=display.say_after_first_line,
+                    say=say,
                 )
-                if found is None:
-                    console.print("go on        the same command again")
-                    raise typer.Exit(130)
-                simulated = found
-            summary = run(simulated, training, folder, display, resume=resume, address=address)
-        except Exception as error:
-            if not isinstance(error, BadInputError) and folder.latest() is not None:
-                error.add_note(f"go on from its last checkpoint: rlsched train --resume --out {out}")
+                if settled is None:
+                    return {}
+                simulated = settled
+            if seeds is None:
+                summary = run(simulated, training, folder, display, resume=resume, address=address)
+                return {training.seed: summary}
+            return train_seeds(
+                simulated, training, folder.path, seeds, display, say=say, resume=resume, address=address
+            )
+        except BadInputError:
             raise
-    if json_file is not None:
-        write_json(json_file, summary_values(summary))
-    tell(console, summary, out)
-    if summary.reason == "interrupted":
-        raise typer.Exit(130)
+        except (Exception, KeyboardInterrupt) as error:
+            runs = [folder, *map(RunFolder, seed_folders(folder.path).values())]
+            if any(each.latest() is not None for each in runs):
+                again = resume_command(folder.path, seeds)
+                if isinstance(error, KeyboardInterrupt):  # nobody shows the notes of this one
+                    display.console.print(f"go on        {again}", markup=False)
+                error.add_note(f"go on from its last checkpoint: {again}")
+            raise
+
+
+def resume_command(out: Path, seeds: int | None) -> str:
+    """What goes on with a run, or with runs of so many seeds."""
+    return f"rlsched train --resume{'' if seeds is None else f' --seeds {seeds}'} --out {out}"
 
 
 def tell(console: Console, summary: Summary, out: Path) -> None:
@@ -177,7 +244,7 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
         )
     console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
     if summary.reason == "interrupted":
-        console.print(f"go on        rlsched train --resume --out {out}")
+        console.print(f"go on        {resume_command(out, None)}")
 
 
 def settings_given(

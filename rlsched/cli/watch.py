@@ -32,6 +32,7 @@ class RichDisplay(Bar):
         for line in self._later:
             self.console.print(line, style="yellow", markup=False)
         self._later.clear()
+        self.progress.reset(self.task, text="starting")  # of several trainings, each has its own bar
         self.progress.start()
 
     def say_after_first_line(self, line: str) -> None:

@@ -3,7 +3,7 @@
     train.yaml                               what the run is, scenario included, to run it again
     scenario.yaml versions.json              the scenario again, for --scenario; versions of the packages
     inputs.json                              checksums of the dataset, trace and power series that it uses
-    validation.json                          metric of the validation, and the heuristics' figures
+    validation.json                          metric of the validation, heuristics' figures, limits of costs
     metrics.csv tensorboard/                 one row per iteration
     checkpoints/000010/                      RLlib's state, the policy, and where the run stood
     start/                                   the policy before training
@@ -27,6 +27,7 @@ from typing import Any
 from pydantic import Field
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.files import write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.config import TrainConfig, make_config, parse_config
@@ -37,6 +38,8 @@ from rlsched.versions import versions
 
 SCENARIO, TRAIN = "scenario.yaml", "train.yaml"
 KEPT_CHECKPOINTS = 2
+OF_A_SEED = ("seed", "steps", "minutes", "dataset")
+"""Settings in which runs of several seeds may differ: they may go on, or with a dataset that has moved."""
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
 
 
@@ -53,6 +56,7 @@ class Standing(Frozen):
         best_hoarding: its part of the excess; None: before this was told apart.
         best_paid: cost -> what of it is compared with its limit; empty likewise.
         since_best: validations since then.
+        better: the last validation was within limits and better than the best heuristic by interval.
     """
 
     iteration: int = 0
@@ -64,6 +68,7 @@ class Standing(Frozen):
     best_hoarding: float | None = None
     best_paid: dict[str, float] = Field({})
     since_best: int = 0
+    better: bool = False
 
 
 class RunFolder:
@@ -82,15 +87,26 @@ class RunFolder:
         self.validation = path / "validation.json"
         self.checkpoints = path / "checkpoints"
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run."""
+        return (self.path / TRAIN).exists()
+
     def check_free(self) -> None:
-        """Refuse a folder with a run in it.
+        """Refuse a folder with a run in it, or with runs of several seeds.
 
         Raises:
             BadInputError: there is one already.
         """
-        if (self.path / TRAIN).exists():
+        if self.begun:
             raise BadInputError(
                 str(self.path), "holds a run already", "add --resume, or name another --out folder"
+            )
+        if seeds := seed_folders(self.path):
+            raise BadInputError(
+                str(self.path),
+                f"holds {named_seeds(seeds)} already",
+                "add --seeds N --resume, or name another --out folder",
             )
 
     def create(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
@@ -140,7 +156,8 @@ class RunFolder:
         """
         train = self.path / TRAIN
         if not train.exists():
-            raise BadInputError(str(self.path), "holds no run", "leave out --resume to begin one")
+            remedy = "add --seeds N" if seed_folders(self.path) else "leave out --resume to begin one"
+            raise BadInputError(str(self.path), "holds no run", remedy)
         values = read_yaml(read_text(train), str(train))
         if "scenario" in values:
             return parse_config(values, str(train))
@@ -247,3 +264,40 @@ class RunFolder:
         writer.writeheader()
         writer.writerows(rows)
         write_whole(self.metrics, kept.getvalue().encode())
+
+
+def check_no_run(out: Path) -> None:
+    """Refuse a folder with one ordinary run in it.
+
+    Raises:
+        BadInputError: it holds one.
+    """
+    if RunFolder(out).begun:
+        raise BadInputError(str(out), "holds a run without --seeds", "name another --out folder")
+
+
+def first_run(out: Path) -> RunFolder:
+    """Of runs of several seeds in one folder that of the lowest; all others have its settings.
+
+    Raises:
+        BadInputError: the folder holds no seeds, or one of them was trained with other settings.
+    """
+    check_no_run(out)
+    runs = {seed: RunFolder(path) for seed, path in seed_folders(out).items()}
+    begun = {seed: run for seed, run in runs.items() if run.begun}
+    if not begun:
+        raise BadInputError(str(out), "holds no seeds of a training", "leave out --resume to begin with them")
+    lowest = min(begun)
+    expected = _settings(begun[lowest])
+    for run in begun.values():
+        if _settings(run) != expected:
+            raise BadInputError(
+                str(run.path), f"was trained with other settings than seed {lowest}", "move it elsewhere"
+            )
+    return begun[lowest]
+
+
+def _settings(run: RunFolder) -> dict[str, object]:
+    """What runs of several seeds have in common."""
+    values = run.read()[1].model_dump(mode="json")
+    return {name: value for name, value in values.items() if name not in OF_A_SEED}

@@ -55,7 +55,7 @@ def train_unconstrained(
         BadInputError: there is one of other settings, or these cannot be used.
     """
     scenario, config = with_limits(scenario, dict.fromkeys(scenario.objective.costs)), without_limits(config)
-    begun = (folder.path / "train.yaml").exists()
+    begun = folder.begun
     if begun:
         feed, wanted = whole(scenario, config)
         if folder.read() != (feed.scenario, wanted):

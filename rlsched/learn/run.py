@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.evaluate.statistics import Contender
 from rlsched.learn.calibration import calibrate
 from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
@@ -23,6 +22,7 @@ from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.resources import bundles, check_resources
 from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name
 from rlsched.learn.session import session_for
+from rlsched.learn.summary import Reason, Summary, reason_to_end
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Scenario
 
@@ -34,7 +34,6 @@ VALIDATED = (
 )  # what an operator cares about beside
 JUDGED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
-Reason = Literal["steps", "minutes", "no improvement", "better", "interrupted", "paused"]
 
 
 class Display(Protocol):
@@ -51,37 +50,6 @@ class Display(Protocol):
 
     def stopping(self) -> None:
         """Somebody asked the run to stop, which it does after the iteration."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How a run ended.
-
-    Attributes:
-        scenario: that was simulated.
-        folder: of the run.
-        reason: why it did.
-        standing: how far it was.
-        metric: by which policies are compared.
-        episodes: of the validation.
-        best_heuristic: the best heuristic in these, and its metric.
-        before: the metric before training; None where nobody wrote it down.
-        plays: the kept policy is the best, else the newest.
-        limits: cost -> its limit.
-        unmoved: costs with a limit whose multiplier has never moved, where there are multipliers.
-    """
-
-    scenario: Scenario
-    folder: Path
-    reason: Reason
-    standing: Standing
-    metric: str
-    episodes: int
-    best_heuristic: tuple[Contender, float]
-    before: float | None
-    plays: bool
-    limits: dict[str, float]
-    unmoved: tuple[str, ...]
 
 
 def train(
@@ -127,23 +95,7 @@ def train(
             reason = run.loop(display, interrupted)
         finally:
             run.stop()
-    return Summary(
-        planned.scenario,
-        folder.path,
-        reason,
-        run.standing,
-        run.validation.metric,
-        len(run.validation.episodes),
-        run.validation.best_heuristic,
-        before=folder.first(f"validation_{run.validation.metric}"),
-        plays=planned.config.plays,
-        limits=run.validation.limits,
-        unmoved=tuple(
-            name
-            for name in planned.scenario.objective.limits
-            if planned.config.algo in PPO_KINDS and folder.first(f"{name}_multiplier") is None
-        ),
-    )
+    return Summary.of(folder, reason)
 
 
 def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
@@ -168,7 +120,6 @@ class Run:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
         self.latest, self.pause_at = planned.latest, pause_at
         self.saved: Standing | None = None
-        self.better = False  # than the best heuristic, by interval, in the last validation
         self.best_iteration = -1  # of the best policy, where a run goes on
         self.standing = Standing() if self.latest is None else self.latest[1]
         self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
@@ -221,10 +172,10 @@ class Run:
                     "iteration": self.standing.iteration + 1,
                     "steps": progress.steps,
                     "seconds": self.standing.seconds + seconds,
+                    "better": False,
                 }
             )
             # What was learned since the last validation may be the best.
-            self.better = False
             last = self.reason_to_stop(interrupted) in ("steps", "minutes", "paused")
             read = before < self.config.read_first <= self.standing.steps
             due = last or read or self.standing.iteration % self.config.validation.every == 0
@@ -248,18 +199,9 @@ class Run:
         """Why the run should end now, if it should."""
         if interrupted():
             return "interrupted"
-        if self.standing.steps >= (self.config.steps or 0):
-            return "steps"
-        if self.config.minutes is not None and self.standing.seconds >= 60 * self.config.minutes:
-            return "minutes"
-        if self.pause_at is not None and self.standing.steps >= self.pause_at:
-            return "paused"
-        if self.better and self.config.validation.until_better:
-            return "better"
-        patience = self.config.validation.patience
-        if patience is not None and self.standing.since_best >= patience:
-            return "no improvement"
-        return None
+        reason = reason_to_end(self.config, self.standing)
+        paused = self.pause_at is not None and self.standing.steps >= self.pause_at
+        return "paused" if paused and reason in (None, "better", "no improvement") else reason
 
     def validate(self) -> dict[str, float]:
         """Play the validation episodes, and keep the policy if it is the best so far."""
@@ -270,7 +212,6 @@ class Run:
         else:
             metrics = self.validation.run(engine.policy())
         score = self.validation.score(metrics)
-        self.better = self.validation.beats(metrics)
         standing = self.standing
         best = (
             Score()
@@ -284,6 +225,7 @@ class Run:
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,
+            "better": self.validation.beats(metrics),
         }
         if better:
             update |= self._best(metrics)

@@ -126,7 +126,7 @@ class Validation:
         return name, self.heuristics[name][self.metric]
 
     def facts(self) -> dict[str, Any]:
-        """For the record: metric, number of episodes, of each part, and what heuristics reached there."""
+        """For the record: metric, episodes in all and of each part, heuristics' figures, limits of costs."""
         heuristics = {":".join(known): dict(values) for known, values in self.heuristics.items()}
         parts = np.bincount(self.parts).tolist()
         return {
@@ -134,6 +134,7 @@ class Validation:
             "episodes": len(self.episodes),
             "of_parts": parts,
             "heuristics": heuristics,
+            "limits": self.limits,
         }
 
     def run(self, policy: Policy) -> dict[str, float]:

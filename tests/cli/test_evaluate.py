@@ -136,13 +136,15 @@ def test_seeds_are_one_contestant(rlsched: Run, policy: Path, tmp_path: Path) ->
     assert found[name, "policy"] == pytest.approx(np.mean(row["means"]))
     assert row["iqm_low"] <= row["iqm"] <= row["iqm_high"]
     assert f"{name}: no policy yet of seed 4; compared with seeds 0 and 1" in ran.err
-    assert "2 seeds, best to worst" in ran.err
+    assert "\n  2 seeds " in ran.err
     assert "(seed 0) to " in ran.err
     assert "Interquartile means over seeds and episodes" in ran.err
 
 
 def test_seeds_wherever_a_policy_is_named(rlsched: Run, policy: Path, tmp_path: Path) -> None:
-    seeds = save_seeds(tmp_path / "seeds", False, True)
+    """As a trial of a sweep has them."""
+    seeds = save_seeds(tmp_path / "trial", False, True)
+    (seeds / "point.json").write_text("{}")
     ran = rlsched("evaluate", policy, "-n", "1", "--against", f"{seeds}/", "--json", "-")
     assert {e["training_seed"] for e in ran.json["episodes"]} == {None, 0, 1}
     given = ("--scenario", "lublin-256", "--set", "decision.window=16", "--jobs", "40", "-n", "1")

@@ -1,0 +1,89 @@
+"""What `rlsched train --seeds` says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+
+from rlsched.cli.tables import BAD, GOOD, plain_table
+from rlsched.cli.train import resume_command
+from rlsched.evaluate.bootstrap import interquartile_mean
+from rlsched.evaluate.seeds import named_seeds
+
+if TYPE_CHECKING:
+    from rlsched.jobs import FloatArray
+    from rlsched.learn.summary import Summary
+
+
+def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count: int) -> None:
+    """How the runs of all seeds ended, what they came to, and what to do next.
+
+    Args:
+        console: to talk to.
+        summaries: seed -> how its run ended, of those that began.
+        out: folder of all.
+        count: seeds that were asked for.
+    """
+    from rich.text import Text
+
+    last = next(reversed(summaries.values()))
+    columns = ["seed", "decisions", "seconds", "stopped", last.metric, "best heuristic", "within limits"]
+    table = plain_table("Validation of the kept policies", columns, columns[:3])
+    for seed, summary in summaries.items():
+        standing, (heuristic, reference) = summary.standing, summary.best_heuristic
+        table.add_row(
+            str(seed),
+            f"{standing.steps:,}",
+            f"{standing.seconds:.0f}",
+            summary.reason,
+            f"{standing.best_metric:.4g}",
+            f"{heuristic} {reference:.4g}",
+            Text("yes", style=GOOD) if summary.within_limits else Text("no", style=BAD),
+        )
+    console.print(table)
+    reached = kept_metrics(summaries)
+    console.print(
+        f"{named_seeds(summaries)}: median {np.median(reached):.4g}, "
+        f"interquartile mean {interquartile_mean(reached):.4g}"
+    )
+    console.print(f"run folders  {out}/seed-*\ncompare them rlsched evaluate {out} --report {out}/report")
+    if last.reason == "interrupted":
+        console.print(f"go on        {resume_command(out, count)}")
+
+
+def seeds_values(
+    summaries: dict[int, Summary], out: Path, values: Mapping[int, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The same as plain values.
+
+    Args:
+        summaries: seed -> how its run ended.
+        out: folder of all.
+        values: seed -> the summary of its run as plain values.
+    """
+    reached, last = kept_metrics(summaries), next(reversed(summaries.values()))
+    return {
+        "schema": 1,
+        "folder": str(out),
+        "reason": last.reason,
+        "runs": [
+            {"seed": seed, "within_limits": summary.within_limits, **values[seed]}
+            for seed, summary in summaries.items()
+        ],
+        "aggregate": {
+            "metric": last.metric,
+            "seeds": len(summaries),
+            "within_limits": sum(summary.within_limits for summary in summaries.values()),
+            "median": float(np.median(reached)),
+            "interquartile_mean": interquartile_mean(reached),
+        },
+    }
+
+
+def kept_metrics(summaries: dict[int, Summary]) -> FloatArray:
+    """(seeds,) metric of the kept policy of each in validation."""
+    return np.array([summary.standing.best_metric for summary in summaries.values()], np.float64)

@@ -1,0 +1,61 @@
+"""Trainings of the same settings with several seeds, one after the other, each in a run folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlsched.evaluate.seeds import seed_folder
+from rlsched.learn.config import TrainConfig
+from rlsched.learn.folder import RunFolder, check_no_run
+from rlsched.learn.run import Display, train
+from rlsched.learn.summary import Summary, reason_to_end
+from rlsched.scenario import Scenario
+
+
+def train_seeds(
+    scenario: Scenario,
+    config: TrainConfig,
+    out: Path,
+    count: int,
+    display: Display,
+    *,
+    say: Callable[[str], None],
+    resume: bool = False,
+    address: str | None = None,
+) -> dict[int, Summary]:
+    """Train with one seed after the other, until all runs are at their ends or one is interrupted.
+
+    Args:
+        scenario: what is simulated.
+        config: how to train, settled, with the first seed; the next ones follow.
+        out: folder of the series, in which each run has its own (`seed_folder`).
+        count: how many seeds.
+        display: shows progress.
+        say: tells a person what is done, once the next training has said what it trains.
+        resume: go on with the runs that have begun; those at their ends are not trained again.
+        address: of a Ray cluster; left out: this machine.
+
+    Returns:
+        Seed -> how its run ended, in order; of an interrupted series, up to the one that was interrupted.
+
+    Raises:
+        BadInputError: the settings or the folder cannot be used; before anything long starts.
+    """
+    check_no_run(out)
+    if not resume:
+        RunFolder(out).check_free()
+    summaries: dict[int, Summary] = {}
+    for number in range(count):
+        seed = config.seed + number
+        own, folder = config.model_copy(update={"seed": seed}), RunFolder(seed_folder(out, seed))
+        latest = folder.latest()
+        reason = None if latest is None else reason_to_end(own, latest[1])
+        if reason is not None:
+            summaries[seed] = Summary.of(folder, reason)
+            continue
+        say(f"seed {seed}, {number + 1} of {count}, in {folder.path}")
+        summaries[seed] = train(scenario, own, folder, display, resume=folder.begun, address=address)
+        if summaries[seed].reason == "interrupted":
+            break
+    return summaries
