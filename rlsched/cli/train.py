@@ -58,7 +58,9 @@ def train(
         float | None,
         typer.Option(metavar="M", help="Minutes to train for, in all; those before --resume count."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of the training (0).")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Random seed (0); with --seeds, the first.")
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -133,7 +135,7 @@ def train(
 
     training = training.settled(simulated)
     console = people(json_file)
-    asked = None if limit is None and unconstrained is None else Limits(limit or (), unconstrained)
+    asked = Limits(limit or (), unconstrained) if limit or unconstrained is not None else None
     summaries = _trained(simulated, training, folder, seeds, asked, resume=resume, address=address)
     if not summaries:
         console.print("go on        the same command again")
@@ -154,7 +156,7 @@ def train(
 
 
 class Limits(NamedTuple):
-    """What was asked for of limits: as `--limit` says, and who pays without any."""
+    """What `--limit` says, and the folder of a policy that keeps none; None: it is trained."""
 
     texts: Sequence[str]
     unconstrained: Path | None
@@ -170,7 +172,7 @@ def _trained(
     resume: bool,
     address: str | None,
 ) -> dict[int, Summary]:
-    """Seed -> how its run ended, one by one; none where what is paid without limits was not yet found."""
+    """Seed -> how its run ended; none where the training without limits, for `auto`, was interrupted."""
     from rlsched.cli.watch import RichDisplay
     from rlsched.evaluate.seeds import seed_folders
     from rlsched.learn.folder import RunFolder

@@ -113,10 +113,11 @@ def hoarding_table(findings: Sequence[Breach]) -> str:
     return table(("Policy", "Backfill", "Schedule span", "Mean wait", "Verdict"), cells, caption)
 
 
-def seeds_table(seeds: Iterable[SeedRow], metrics: Collection[str]) -> str:
-    """How the seeds of a training differ by some metrics, and the interquartile means of these."""
+def seeds_table(seeds: Iterable[SeedRow], metrics: Sequence[str]) -> str:
+    """How the seeds of each policy differ by some metrics, and the interquartile means of these."""
     cells = []
-    for row in (row for row in seeds if row.metric in metrics):
+    chosen = [row for row in seeds if row.metric in metrics]
+    for row in sorted(chosen, key=lambda row: (row.policy, metrics.index(row.metric))):
         scale = scale_for(measure(row.metric).unit, [*row.means, row.iqm_high])
         cells.append(
             (

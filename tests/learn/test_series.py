@@ -129,6 +129,7 @@ def test_refusals(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ([*resume, str(ordinary), *several], "holds a run without --seeds; name another --out"),
         ([*resume, str(tmp_path / "new"), *several], "holds no seeds of a training; leave out --resume"),
         ([*resume, str(copy), *several, "--seed", "3"], "cannot change seed"),
+        (["export", str(copy), str(tmp_path / "new")], f"name one of its seeds, as {ordinary}"),
     ):
         capsys.readouterr()
         assert main(arguments) == 2, arguments
