@@ -155,9 +155,12 @@ def test_the_series_is_evaluated_as_one(trained: Path, capsys: pytest.CaptureFix
 
 def test_a_run_is_at_its_end_by_its_settings(trained: Path) -> None:
     config = RunFolder(trained / "seed-3").read()[1].model_copy(update={"steps": 100, "minutes": 2.0})
-    patient = config.validation.model_copy(update={"patience": 3})
-    config = config.model_copy(update={"validation": patient})
+    checked = config.validation.model_copy(update={"patience": 3})
+    config = config.model_copy(update={"validation": checked})
     assert reason_to_end(config, Standing(steps=99, seconds=119.0, since_best=2)) is None
     assert reason_to_end(config, Standing(steps=100)) == "steps"
     assert reason_to_end(config, Standing(seconds=120.0)) == "minutes"
     assert reason_to_end(config, Standing(since_best=3)) == "no improvement"
+    assert reason_to_end(config, Standing(better=True)) is None
+    racing = config.model_copy(update={"validation": checked.model_copy(update={"until_better": True})})
+    assert reason_to_end(racing, Standing(better=True)) == "better"
