@@ -14,8 +14,7 @@ of the pipeline, and again to shuffle it; here it is copied once, and minibatche
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
@@ -35,141 +33,16 @@ from rlsched.learn.baseline import replica_baseline, standardised, standardised_
 from rlsched.learn.critic import two_hot
 from rlsched.learn.gae import advantages
 from rlsched.learn.learner import LeanLearner
+from rlsched.learn.losses import Losses
 from rlsched.learn.memory import Memory
 from rlsched.learn.minibatches import Minibatches, Sequences
-from rlsched.learn.sampling import COSTS, SHARED
+from rlsched.learn.transitions import Timing, Transitions
 
 ANNEALED = 0.5
 """Share of a run after which the temperature stays at its final value."""
 
 VALUED_AT_ONCE = 512
 """Rows: as many as whose intermediate results stay in a core's cache."""
-
-
-@dataclass(frozen=True, eq=False)
-class Transitions:
-    """Pieces of episodes, one after the other.
-
-    Attributes:
-        obs: (row, size) in which something was done.
-        actions: (row,)
-        rewards: (row,)
-        logp: (row,) log probabilities of the actions when they were chosen.
-        costs: (row, cost) those with a limit.
-        ends: (piece,) row of the last transition of each.
-        after: (piece, size) observations after that.
-        terminated: (piece,) nothing follows.
-        lengths: (sequence,) rows that follow each other and are learned from together; none where nothing
-            is remembered.
-        states: name -> (sequence, unit) what was remembered before the first of them.
-        shared: (row,) the same number where replicas play the same episode; empty without replicas.
-    """
-
-    obs: NDArray[np.float32]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float32]
-    logp: NDArray[np.float32]
-    costs: NDArray[np.float32]
-    ends: NDArray[np.int64]
-    after: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    lengths: NDArray[np.int64]
-    states: dict[str, NDArray[np.float32]]
-    shared: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, episodes: Sequence[SingleAgentEpisode], memory: Memory, together: int = 0) -> Transitions:
-        """Those of finalised episodes, and of what comes before a cut in them nothing.
-
-        Args:
-            episodes: from a runner.
-            memory: for the observations.
-            together: rows of a sequence, where something is remembered; the last of a piece has fewer.
-        """
-        observed = [episode.get_observations() for episode in episodes]
-        lengths = [len(episode) for episode in episodes]
-        obs = memory.empty("obs", (sum(lengths), *observed[0].shape[1:]), np.float32)
-        starts = [np.arange(0, length, together) if together else np.arange(0) for length in lengths]
-        before = [remembered(episode, first) for episode, first in zip(episodes, starts, strict=True)]
-        return cls(
-            obs=np.concatenate([of_one[:-1] for of_one in observed], out=obs),
-            actions=np.concatenate([episode.get_actions() for episode in episodes]),
-            rewards=np.concatenate([episode.get_rewards() for episode in episodes]).astype(np.float32),
-            logp=np.concatenate(
-                [episode.get_extra_model_outputs(Columns.ACTION_LOGP) for episode in episodes]
-            ),
-            costs=np.concatenate([costs_of(episode) for episode in episodes]),
-            ends=np.cumsum(lengths) - 1,
-            after=np.stack([obs[-1] for obs in observed]),
-            terminated=np.array([episode.is_terminated for episode in episodes]),
-            lengths=np.concatenate(
-                [np.diff(first, append=length) for first, length in zip(starts, lengths, strict=True)]
-            ),
-            states={name: np.concatenate([of[name] for of in before]) for name in before[0]},
-            shared=np.concatenate([shared_of(episode) for episode in episodes]),
-        )
-
-    def following(self, of_rows: NDArray[Any], of_ends: NDArray[Any]) -> NDArray[Any]:
-        """(row,) what belongs to the observation after each transition.
-
-        Args:
-            of_rows: (row,) what belongs to `obs`.
-            of_ends: (piece,) what belongs to `after`.
-        """
-        found = np.roll(of_rows, -1)
-        found[self.ends] = of_ends
-        return found
-
-
-def remembered(episode: SingleAgentEpisode, before: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
-    """Name -> (decision, unit) what was remembered before decisions of a piece of an episode."""
-    if Columns.STATE_OUT not in episode.extra_model_outputs:
-        return {}
-    kept = episode.extra_model_outputs[Columns.STATE_OUT]  # looks back to before the first, also once cut
-    return {name: values[before + kept.lookback - 1] for name, values in kept.data.items()}
-
-
-def shared_of(episode: SingleAgentEpisode) -> NDArray[np.int64]:
-    """(row,) the number that replicas of an episode share; empty without replicas."""
-    if SHARED not in episode.extra_model_outputs:
-        return np.zeros(0, np.int64)
-    found: NDArray[np.int64] = episode.get_extra_model_outputs(SHARED)
-    return found
-
-
-def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
-    """(row, cost) of a piece of an episode; none where nothing has a limit."""
-    if COSTS not in episode.extra_model_outputs:
-        return np.zeros((len(episode), 0), np.float32)
-    found: NDArray[np.float32] = episode.get_extra_model_outputs(COSTS)
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class Timing:
-    """What time transitions take.
-
-    Attributes:
-        last: (row,) its piece of an episode ends with it.
-        ticks: (row,)
-    """
-
-    last: NDArray[np.bool_]
-    ticks: NDArray[np.float64]
-
-    def share(self, per_tick: float) -> NDArray[np.float32]:
-        """(row,) what is left after each, of which so much is left after a tick."""
-        found: NDArray[np.float32] = (per_tick**self.ticks).astype(np.float32)
-        return found
-
-    @classmethod
-    def of(cls, played: Transitions) -> Timing:
-        """That of transitions."""
-        clock = played.obs[:, -1].astype(np.float64)
-        ticks = played.following(clock, played.after[:, -1]) - clock
-        last = np.zeros(len(clock), np.bool_)
-        last[played.ends] = True
-        return cls(last, ticks)
 
 
 def replica_advantages(
@@ -189,75 +62,6 @@ def replica_advantages(
     residual = scaled - replica_baseline(scaled, played.shared, played.obs[:, -1], played.ends)
     variance = float(residual.var() / (scaled.var() + 1e-12))
     return standardised_by_episode(residual, played.shared), variance
-
-
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """PPO's terms, as means over some rows.
-
-    Attributes:
-        policy: the clipped surrogate, to be made small.
-        value: the critic's loss.
-        entropy: of the policy; without a gradient where it has no weight.
-        total: their weighted sum.
-        kl: of the old policy from the new one, approximately [Schulman 2020].
-        clipped: share of rows whose ratio of probabilities is beyond the clip.
-    """
-
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    total: Tensor
-    kl: Tensor
-    clipped: Tensor
-
-    @classmethod
-    def of(
-        cls, logits: Tensor, value: Tensor, batch: Mapping[str, Tensor], config: PPOConfig, entropy: float
-    ) -> Losses:
-        """Those of rows [Schulman et al. 2017, eq. 9].
-
-        Args:
-            logits: (row, action), masked.
-            value: the critic's loss.
-            batch: columns of the rows.
-            config: with `clip_param` and `vf_loss_coeff`.
-            entropy: its weight.
-        """
-        every = logits.log_softmax(dim=1)
-        difference = log_ratio(every, batch)
-        policy = surrogate(difference, batch, config.clip_param)
-        with torch.set_grad_enabled(bool(entropy != 0.0) and torch.is_grad_enabled()):
-            uncertainty = -(every.exp() * every).sum(dim=1).mean()
-        total = policy + config.vf_loss_coeff * value - entropy * uncertainty
-        with torch.no_grad():
-            ratio = difference.exp()
-            kl = (ratio - 1.0 - difference).mean()
-            clipped = ((ratio - 1.0).abs() > config.clip_param).float().mean()
-        return cls(policy, value, uncertainty, total, kl, clipped)
-
-
-def log_ratio(every: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-    """(row,) log of what actions are now as likely as, over when they were chosen.
-
-    Args:
-        every: (row, action) log probabilities.
-        batch: columns of the rows.
-    """
-    logp = every.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
-    return logp - batch[Columns.ACTION_LOGP]
-
-
-def surrogate(difference: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
-    """The clipped surrogate, to be made small; a mean over rows [Schulman et al. 2017, eq. 7].
-
-    Args:
-        difference: (row,) log ratios of probabilities.
-        batch: columns of the rows.
-        clip: how far from 1 a ratio counts.
-    """
-    ratio, gained = difference.exp(), batch[Postprocessing.ADVANTAGES]
-    return -torch.min(ratio * gained, ratio.clamp(1 - clip, 1 + clip) * gained).mean()
 
 
 def lambda_of(told: Mapping[str, Any]) -> float:

@@ -44,8 +44,9 @@ from rlsched.learn.cql import GAP, conservative_gap
 from rlsched.learn.dataset import TRANSITIONS, learned_from
 from rlsched.learn.discounting import discounts
 from rlsched.learn.learner import follow
+from rlsched.learn.losses import log_ratio, surrogate
 from rlsched.learn.minibatches import Minibatches
-from rlsched.learn.ppo import PlayedLearner, log_ratio, surrogate
+from rlsched.learn.ppo import PlayedLearner
 from rlsched.learn.replay import REPLAY_STREAM, ReplayBuffer
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader

@@ -21,12 +21,13 @@ from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.memory import Memory
 from rlsched.learn.pid import Control, control
 from rlsched.learn.plan import check_limits
-from rlsched.learn.ppo import TimedPPOLearner, Transitions
+from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
+from rlsched.learn.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator

@@ -30,9 +30,11 @@ from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.critic import centres
 from rlsched.learn.learner import follow
 from rlsched.learn.memory import Memory
+from rlsched.learn.minibatches import Minibatches
 from rlsched.learn.module import MaskedModule
-from rlsched.learn.ppo import Minibatches, TimedPPOLearner, Transitions
+from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.runner import BatchedEnvRunner
+from rlsched.learn.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

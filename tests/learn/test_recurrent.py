@@ -32,11 +32,11 @@ from rlsched.learn.memory import Memory
 from rlsched.learn.minibatches import Minibatches, Sequences
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import Player, TrainedPolicy, load_policy
-from rlsched.learn.ppo import Transitions
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered, by_itself
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sections import Network, WarmStart
+from rlsched.learn.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
