@@ -22,7 +22,7 @@ class Control(Frozen):
     Attributes:
         cost: mean of the newest episodes, in units of what is usual, or of the limit.
         error: cost beyond the limit, likewise; negative where the limit is kept.
-        proportional: the error, smoothed.
+        proportional: the errors as far as they count (`Pid.largest_error`), smoothed.
         integral: of errors times their gain, between 0 and `Pid.integral_limit`.
         derivative: how much more the smoothed cost is than `Pid.delay` moves ago; 0 where less.
         multiplier: what comes of these, at least 0.
@@ -50,16 +50,16 @@ def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Cont
         pid: gains, and how long it remembers.
     """
     error = cost - limit
+    largest = inf if pid.largest_error is None else pid.largest_error
+    counted = min(max(error, -largest), largest)
     history: tuple[float, ...] = (cost,)
     if before is None:
-        proportional, integral = error, pid.initial
+        proportional, integral = counted, 0.0
     else:
-        proportional = pid.error_smoothing * before.proportional + (1.0 - pid.error_smoothing) * error
+        proportional = pid.error_smoothing * before.proportional + (1.0 - pid.error_smoothing) * counted
         smooth = pid.cost_smoothing * before.smoothed[-1] + (1.0 - pid.cost_smoothing) * cost
         integral, history = before.integral, (*before.smoothed, smooth)[-pid.delay - 1 :]
-    largest = inf if pid.largest_error is None else pid.largest_error
-    summed = min(max(error, -largest), largest)
-    integral = min(max(integral + pid.ki * summed, 0.0), pid.integral_limit)
+    integral = min(max(integral + pid.ki * counted, 0.0), pid.integral_limit)
     derivative = max(0.0, history[-1] - history[0])
     multiplier = max(0.0, pid.kp * proportional + integral + pid.kd * derivative)
     return Control(

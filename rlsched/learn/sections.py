@@ -44,7 +44,11 @@ class Network(Frozen):
         "the history is observed and units are kept, with a horizon what fills it "
         "(rlsched/learn/beginnings.py)",
     )
-    sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
+    sharpness: float = Field(
+        60.0,
+        gt=0,
+        description="logits per unit of the linear score (job_scorer); left out with random weights: as gain",
+    )
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
         None,
@@ -97,8 +101,7 @@ class Pid(Frozen):
     cost_smoothing: float = Field(0.9, ge=0, lt=1, description="share of the old cost kept per move")
     delay: int = Field(15, ge=1, description="moves over which a rise is looked at")
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
-    largest_error: float | None = Field(None, gt=0, description="in that sum, up or down; null: any")
-    initial: float = Field(0.0, ge=0, description="multiplier before the first episodes have ended")
+    largest_error: float | None = Field(None, gt=0, description="that counts, up or down; null: any")
 
 
 class Ppo(Frozen):
@@ -116,7 +119,7 @@ class Ppo(Frozen):
     clip: float = Field(0.2, gt=0)
     learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
     final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the end")
-    entropy: float = Field(0.01, ge=0, description="weight of the entropy bonus")
+    entropy: float = Field(0.03, ge=0, description="weight of the entropy bonus")
     final_entropy: float = Field(5e-4, ge=0, description="reached linearly at the end")
     final_temperature: float = Field(
         0.05, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
@@ -129,15 +132,7 @@ class Ppo(Frozen):
         None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
     )
     pid: Pid = Field(
-        Pid(
-            kp=0.5,
-            ki=0.05,
-            kd=0.0,
-            error_smoothing=0.8,
-            integral_limit=5.0,
-            largest_error=0.5,
-            initial=1.0,
-        ),
+        Pid(kp=2.0, ki=0.05, kd=0.0, error_smoothing=0.8, integral_limit=1.0, largest_error=0.5),
         description="of the multipliers of limits",
     )
     calibration: float | None = Field(

@@ -21,6 +21,7 @@ PIDS = st.builds(
     cost_smoothing=st.floats(0.0, 0.99),
     delay=st.integers(1, 20),
     integral_limit=st.floats(0.0, 20.0),
+    largest_error=st.none() | st.floats(0.1, 20.0),
 )
 
 
@@ -45,12 +46,15 @@ def averages(values: list[float], kept: float) -> list[float]:
 @given(COSTS, st.floats(0.0, 50.0), PIDS)
 def test_parts_are_the_sums_that_they_stand_for(costs: list[float], limit: float, pid: Pid) -> None:
     found = controlled(costs, limit, pid)
-    errors = averages([cost - limit for cost in costs], pid.error_smoothing)
+    largest = pid.largest_error or 1000.0
+    counted = [min(max(cost - limit, -largest), largest) for cost in costs]
+    errors = averages(counted, pid.error_smoothing)
     smooth = averages(costs, pid.cost_smoothing)
     integral = 0.0
     for t, state in enumerate(found):
-        integral = min(max(integral + pid.ki * (costs[t] - limit), 0.0), pid.integral_limit)
+        integral = min(max(integral + pid.ki * counted[t], 0.0), pid.integral_limit)
         rise = max(0.0, smooth[t] - smooth[max(0, t - pid.delay)])
+        assert state.error == costs[t] - limit  # as it was, whatever counts
         assert state.proportional == pytest.approx(errors[t], abs=1e-6)
         assert state.integral == pytest.approx(integral, abs=1e-6)
         assert state.derivative == pytest.approx(rise, abs=1e-6)
@@ -79,6 +83,12 @@ def test_plain_lagrange_adds_errors_up() -> None:
     plain = Pid(kp=0, ki=0.5, kd=0, integral_limit=2.0)
     found = [state.multiplier for state in controlled([3.0, 2.0, 0.0, 0.0, 9.0], 1.0, plain)]
     assert found == [1.0, 1.5, 1.0, 0.5, 2.0]
+
+
+def test_an_error_counts_only_so_far() -> None:
+    cut = Pid(kp=2, ki=0.5, kd=0, error_smoothing=0.5, largest_error=1.0)
+    found = [state.multiplier for state in controlled([40.0, 1.0, 0.0], 1.0, cut)]
+    assert found == pytest.approx([2 * 1 + 0.5, 2 * 0.5 + 0.5, max(0.0, 2 * -0.25 + 0.0)])
 
 
 def test_costs_that_rise_are_answered_before_they_are_too_high() -> None:
