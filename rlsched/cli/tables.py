@@ -14,7 +14,7 @@ from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, by_cell, headline, order_by
+from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, by_cell, headline, order_by, verdict
 from rlsched.report.words import (
     Scale,
     cost_of,
@@ -23,7 +23,6 @@ from rlsched.report.words import (
     number,
     scale_for,
     seed_range,
-    verdict,
     within,
     written,
 )

@@ -91,7 +91,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "limits": [asdict(one) | {"kept": one.kept} for one in result.limits],
         "seeds": [asdict(row) for row in result.seeds],
     }
-    plain: dict[str, Any] = _finite(values)
+    plain: dict[str, Any] = finite(values)
     return plain
 
 
@@ -110,12 +110,12 @@ def _episode(result: EpisodeResult) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same nested values in plain Python types, what is not finite as None."""
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if hasattr(value, "item"):  # numpy scalars, which json does not know
         value = value.item()
     if isinstance(value, float) and not isfinite(value):

@@ -314,6 +314,13 @@ def _wins(difference: FloatArray, metric: str) -> float:
     return float(good.mean())
 
 
+def verdict(row: SummaryRow) -> str:
+    """Whether a policy is better or worse than the best heuristic; empty where the interval holds zero."""
+    if isnan(row.best_heuristic_difference) or row.difference_low <= 0 <= row.difference_high:
+        return ""
+    return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"
+
+
 def by_cell(rows: Iterable[SummaryRow]) -> dict[tuple[Contender, str], SummaryRow]:
     """Summary rows by contender and metric."""
     return {(Contender(row.policy, row.backfill), row.metric): row for row in rows}

@@ -17,7 +17,7 @@ import rlsched
 from rlsched.errors import BadInputError
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result, to_json
-from rlsched.evaluate.statistics import Contender, SummaryRow, headline, order_by
+from rlsched.evaluate.statistics import Contender, SummaryRow, headline, order_by, verdict
 from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
@@ -33,7 +33,7 @@ from rlsched.report.tables import (
     limits_table,
     seeds_table,
 )
-from rlsched.report.words import Scale, scale_for, sizes, verdict
+from rlsched.report.words import Scale, scale_for, sizes
 from rlsched.scenario import Scenario
 
 _LIBRARIES = ("numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")

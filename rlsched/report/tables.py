@@ -9,7 +9,7 @@ from math import isnan
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
-from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, order_by
+from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, order_by, verdict
 from rlsched.report.words import (
     Scale,
     cost_of,
@@ -18,7 +18,6 @@ from rlsched.report.words import (
     number,
     scale_for,
     seed_range,
-    verdict,
     within,
     written,
 )

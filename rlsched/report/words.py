@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import floor, isfinite, isnan, log10, nan
+from math import floor, isfinite, log10, nan
 from typing import NamedTuple
 
+from rlsched.evaluate.gate import Verdict
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import Keeping
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.seeds import named_seeds
-from rlsched.evaluate.statistics import SeedRow, SummaryRow
+from rlsched.evaluate.statistics import SeedRow
 from rlsched.scenario import Scenario, SwfWorkload
 
 
@@ -107,13 +108,6 @@ def written(value: float, unit: str) -> str:
     return scale(value) + (scale.suffix if isfinite(value) else "")
 
 
-def verdict(row: SummaryRow) -> str:
-    """Whether a policy is better or worse than the best heuristic; empty where the interval holds zero."""
-    if isnan(row.best_heuristic_difference) or row.difference_low <= 0 <= row.difference_high:
-        return ""
-    return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"
-
-
 def judgement(finding: Breach) -> str:
     """What the hoarding check found, in plain words."""
     if finding.breached is None:
@@ -131,6 +125,39 @@ def judgement(finding: Breach) -> str:
     if hoards:
         reasons.append(hoards)
     return f"does not count: {'; '.join(reasons)}"
+
+
+def gate_line(found: Verdict, trace: str = "") -> str:
+    """What the gate says of a policy, which is the subject of the line, with the figures.
+
+    Args:
+        found: by the gate.
+        trace: on which; empty: it is said elsewhere.
+    """
+    there = f" on {trace}" if trace else ""
+    if found.passes:
+        return f"passes the gate{there}: {_against(found)}"
+    reasons = [] if found.against in {"better", "level"} else [_against(found)]
+    if found.hoarding is not None and found.hoards:
+        said = judgement(found.hoarding).removeprefix("does not count: ")
+        reasons.append(f"hoards: {said}" if found.hoarding.breached else f"hoarding {said}")
+    reasons += [f"{cost_of(one)} {within(one)}" for one in found.broken]
+    return f"stands back{there}: {'; '.join(reasons)}"
+
+
+def _against(found: Verdict) -> str:
+    """How a policy compares with the best heuristic, with the figures."""
+    many = f"{found.episodes} episode{'' if found.episodes == 1 else 's'}"
+    if found.against == "unknown":
+        return f"{in_words(found.metric)} could be measured in {many} only"
+    scale = scale_for(measure(found.metric).unit, [found.mean, found.heuristic_mean])
+    sign = "+" if found.difference > 0 else ""
+    side = "level with" if found.against == "level" else f"{found.against} than"
+    return (
+        f"{side} {found.heuristic} in {labelled(found.metric, scale)}: {scale(found.mean)} against "
+        f"{scale(found.heuristic_mean)}, difference {sign}{scale(found.difference)} "
+        f"[{scale(found.low)}, {scale(found.high)}] over {many}"
+    )
 
 
 def cost_of(found: Keeping) -> str:

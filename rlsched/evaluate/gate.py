@@ -1,0 +1,165 @@
+"""The gate: whether a learned policy may act, or has to stand back for the best heuristic of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Literal
+
+from rlsched.errors import BadInputError
+from rlsched.evaluate.hoarding import Breach, judged
+from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.results import Result, finite
+from rlsched.evaluate.statistics import Contender, by_cell, headline, order_by, verdict
+
+LEAST_EPISODES = 5
+"""Different episodes that a gate wants: of fewer, a bootstrap interval says next to nothing."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate found about one learned policy.
+
+    Attributes:
+        policy: as in the comparison.
+        backfill: as in the comparison.
+        metric: that the comparison shows first.
+        episodes: in which the policy was measured.
+        mean: of the policy.
+        heuristic: the best one by the mean of the metric, which acts where the policy stands back.
+        heuristic_mean: of that.
+        difference: mean of policy minus heuristic, paired by episode; raw, so the metric says what is good.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        against: worse or better where the interval lies wholly on one side of zero, level where it holds
+            zero, unknown where fewer than `LEAST_EPISODES` were measured.
+        hoarding: the finding of the hoarding check, where hoarding is looked for.
+        broken: limits of costs that the policy was trained within and does not keep on average.
+    """
+
+    policy: str
+    backfill: str
+    metric: str
+    episodes: int
+    mean: float
+    heuristic: Contender
+    heuristic_mean: float
+    difference: float
+    low: float
+    high: float
+    against: Literal["better", "level", "worse", "unknown"]
+    hoarding: Breach | None
+    broken: tuple[Keeping, ...]
+
+    @property
+    def hoards(self) -> bool:
+        """Also where it could not be judged: a policy that passes is known not to."""
+        return self.hoarding is not None and self.hoarding.breached is not False
+
+    @property
+    def passes(self) -> bool:
+        """Whether the policy may act."""
+        return self.against in {"better", "level"} and not self.hoards and not self.broken
+
+
+def check_episodes(offsets: Sequence[int | None], remedy: str) -> None:
+    """Refuse a gate on so few episodes that the interval of a difference means nothing.
+
+    Args:
+        offsets: trace row at which each episode starts, None where its jobs are drawn. Episodes that start at
+            the same row are one.
+        remedy: how to have more of them.
+
+    Raises:
+        BadInputError: there are fewer than `LEAST_EPISODES`.
+    """
+    rows = [offset for offset in offsets if offset is not None]
+    different = len(offsets) - len(rows) + len(set(rows))
+    if different < LEAST_EPISODES:
+        raise BadInputError(
+            "--gate",
+            f"{different} different episode{'' if different == 1 else 's'}: too few for an interval",
+            f"play at least {LEAST_EPISODES}: {remedy}",
+        )
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    """Judge every learned policy of a comparison by the metric that it shows first.
+
+    A policy passes where it is not worse than the best heuristic by interval, does not hoard, and keeps the
+    limits of costs that it was trained within.
+
+    Args:
+        result: of a comparison with at least one heuristic.
+
+    Raises:
+        ValueError: there is no heuristic in it.
+    """
+    metric = headline(result.summary)[0]
+    cells = by_cell(result.summary)
+    heuristics = {str(contender): (contender, mean) for contender, mean in ranked(result, metric)}
+    hoarding = {Contender(finding.policy, finding.backfill): finding for finding in result.hoarding}
+    found = []
+    for (contender, name), row in cells.items():
+        if name != metric or not row.learned:
+            continue
+        if row.best_heuristic is None:
+            raise ValueError("a gate needs a heuristic that can act in the place of a policy")
+        unknown = row.episodes < LEAST_EPISODES or isnan(row.best_heuristic_difference)
+        found.append(
+            Verdict(
+                *contender,
+                metric,
+                row.episodes,
+                row.mean,
+                *heuristics[row.best_heuristic],
+                row.best_heuristic_difference,
+                row.difference_low,
+                row.difference_high,
+                "unknown" if unknown else _side(verdict(row)),
+                hoarding.get(contender) if judged(result.scenario) else None,
+                tuple(one for one in result.limits if one.policy == contender.policy and not one.kept),
+            )
+        )
+    return found
+
+
+def _side(said: str) -> Literal["better", "level", "worse"]:
+    return "better" if said == "better" else "worse" if said == "worse" else "level"
+
+
+def ranked(result: Result, metric: str) -> list[tuple[Contender, float]]:
+    """Heuristics of a comparison with their means of a metric, best first, without those not measured."""
+    named = sorted(result.summary, key=lambda row: (row.policy, row.backfill))  # of equals, the first by name
+    return [
+        (Contender(row.policy, row.backfill), row.mean)
+        for row in order_by(named, metric)
+        if not row.learned and not isnan(row.mean)
+    ]
+
+
+def gate_json(found: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Verdicts as plain values; what was not measured is null."""
+    plain: list[dict[str, Any]] = finite(
+        [
+            {
+                "policy": one.policy,
+                "backfill": one.backfill,
+                "passes": one.passes,
+                "metric": one.metric,
+                "episodes": one.episodes,
+                "mean": one.mean,
+                "heuristic": str(one.heuristic),
+                "heuristic_mean": one.heuristic_mean,
+                "difference": one.difference,
+                "difference_low": one.low,
+                "difference_high": one.high,
+                "against": one.against,
+                "hoards": None if one.hoarding is None else one.hoards,
+                "limits_broken": [limit.cost for limit in one.broken],
+            }
+            for one in found
+        ]
+    )
+    return plain

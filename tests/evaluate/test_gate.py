@@ -1,0 +1,159 @@
+"""Whether a policy passes the gate, by hand."""
+
+from __future__ import annotations
+
+import json
+from math import nan
+
+import pytest
+
+from rlsched import scenario
+from rlsched.errors import BadInputError
+from rlsched.evaluate.gate import LEAST_EPISODES, Verdict, check_episodes, gate_json, ranked, verdicts
+from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.results import Result
+from rlsched.evaluate.statistics import Contender, EpisodeResult
+from rlsched.report.words import gate_line
+
+HERE = scenario.load("lublin-256")
+HEURISTIC = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]
+"""Bounded slowdowns of sjf; its mean is 12.5."""
+
+LINE = "in bounded slowdown: 10.5 against 12.5, difference −2 [−2, −2] over 6 episodes"  # noqa: RUF001
+
+
+def played(
+    policy: str,
+    values: list[float],
+    metric: str = "bounded_slowdown",
+    *,
+    learned: bool = False,
+    rule: str = "greedy",
+    **more: float,
+) -> list[EpisodeResult]:
+    """Episodes of a policy, alike in everything else."""
+    others = {"schedule_span": 1.0, "wait": 5.0} | more
+    return [
+        EpisodeResult(
+            policy, "policy" if learned else rule, k, 0, 40 * k, {metric: value, **others}, learned=learned
+        )
+        for k, value in enumerate(values)
+    ]
+
+
+def judged(values: list[float], *limits: Keeping, **more: float) -> Verdict:
+    """The verdict about a policy beside sjf and a worse heuristic."""
+    episodes = played("it", values, learned=True, **more)
+    episodes += played("sjf", HEURISTIC) + played("fcfs", [50.0] * len(HEURISTIC))
+    (found,) = verdicts(Result.of(HERE, episodes, limits=limits))
+    assert (found.policy, found.backfill, found.metric) == ("it", "policy", "bounded_slowdown")
+    assert (found.heuristic, found.heuristic_mean) == (Contender("sjf", "greedy"), 12.5)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "against"),
+    [
+        ([8.0, 9.0, 10.0, 11.0, 12.0, 13.0], "better"),
+        (HEURISTIC, "level"),
+        ([9.0, 12.5, 11.5, 13.5, 13.5, 15.5], "level"),  # worse in four, by half as much as better in two
+        ([9.0, 11.0, 12.0, 13.0, 14.0, 26.0], "level"),  # worse on average, by one episode
+        ([11.0, 12.0, 13.0, 14.0, 15.0, 15.5], "worse"),
+    ],
+)
+def test_a_policy_passes_where_it_is_not_worse_by_interval(values: list[float], against: str) -> None:
+    found = judged(values)
+    assert found.against == against
+    assert found.passes == (against != "worse")
+    assert found.low <= found.difference <= found.high
+    assert found.difference == pytest.approx(sum(values) / 6 - 12.5)
+
+
+def test_it_is_said_in_one_line() -> None:
+    better = [value - 2 for value in HEURISTIC]
+    assert gate_line(judged(better)) == f"passes the gate: better than sjf + greedy {LINE}"
+    worse = gate_line(judged([value + 2 for value in HEURISTIC]))
+    assert worse.startswith("stands back: worse than sjf + greedy in bounded slowdown: 14.5 against 12.5, ")
+
+
+def test_a_policy_that_hoards_stands_back_however_good_it_is() -> None:
+    found = judged([2.0] * 6, wait=9.0)
+    assert (found.against, found.hoards, found.passes) == ("better", True, False)
+    assert gate_line(found) == "stands back: hoards: its jobs wait too long on average"
+
+
+def test_so_does_one_whose_hoarding_cannot_be_judged() -> None:
+    episodes = played("it", [2.0] * 6, learned=True) + played("fcfs", HEURISTIC)
+    (found,) = verdicts(Result.of(HERE, episodes))
+    assert (found.against, found.hoards, found.passes) == ("better", True, False)
+    assert gate_line(found).startswith("stands back: hoarding not judged")
+
+
+def test_a_limit_of_its_training_is_kept() -> None:
+    kept = Keeping("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
+    other = Keeping("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
+    assert judged([2.0] * 6, kept, other).passes
+    broken = Keeping("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
+    found = judged([2.0] * 6, kept, broken)
+    assert (found.broken, found.passes) == ((broken,), False)
+    assert gate_line(found) == "stands back: makespan of an episode broken by 20.0 %"
+
+
+@pytest.mark.parametrize(("values", "passes"), [([0.7] * 6, True), ([0.5] * 6, True), ([0.4] * 6, False)])
+def test_more_may_be_better(values: list[float], passes: bool) -> None:
+    """Where the clock ends episodes, value is shown first, and hoarding is not looked for."""
+    green = scenario.load("green-10")
+    costs = {"cost.delayed_jobs": 1.0}
+    episodes = played("it", values, "job_value_ratio", learned=True, **costs)
+    for name, value in (("sjf", 0.5), ("hvf", 0.3)):
+        episodes += played(name, [value] * 6, "job_value_ratio", rule="now", **costs)
+    (found,) = verdicts(Result.of(green, episodes))
+    assert (found.metric, found.heuristic) == ("job_value_ratio", Contender("sjf", "now"))
+    assert (found.passes, found.hoarding) == (passes, None)
+
+
+def test_what_was_hardly_measured_does_not_pass() -> None:
+    for values, count in (([nan] * 6, 0), ([2.0, 2.0, 2.0, 2.0, nan, nan], 4)):
+        found = judged(values)
+        assert (found.against, found.passes, found.episodes) == ("unknown", False, count)
+        assert gate_line(found) == f"stands back: bounded slowdown could be measured in {count} episodes only"
+    (told,) = gate_json([judged([nan] * 6)])
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert (told["mean"], told["difference"], told["passes"]) == (None, None, False)
+
+
+def test_figures_are_plain() -> None:
+    (told,) = gate_json([judged([value + 2 for value in HEURISTIC])])
+    assert told == {
+        "policy": "it",
+        "backfill": "policy",
+        "passes": False,
+        "metric": "bounded_slowdown",
+        "episodes": 6,
+        "mean": 14.5,
+        "heuristic": "sjf + greedy",
+        "heuristic_mean": 12.5,
+        "difference": 2.0,
+        "difference_low": 2.0,
+        "difference_high": 2.0,
+        "against": "worse",
+        "hoards": False,
+        "limits_broken": [],
+    }
+
+
+def test_heuristics_are_ranked_and_a_gate_wants_one() -> None:
+    episodes = played("it", HEURISTIC, learned=True) + played("sjf", HEURISTIC, rule="easy")
+    episodes += played("sjf", HEURISTIC) + played("area", HEURISTIC) + played("fcfs", [9.0] * 6)
+    found = [str(name) for name, _ in ranked(Result.of(HERE, episodes), "bounded_slowdown")]
+    assert found == ["fcfs + greedy", "area + greedy", "sjf + easy", "sjf + greedy"]
+    with pytest.raises(ValueError, match="needs a heuristic"):
+        verdicts(Result.of(HERE, played("it", HEURISTIC, learned=True)))
+
+
+def test_few_episodes_are_no_gate() -> None:
+    check_episodes([None] * LEAST_EPISODES, "play more")
+    check_episodes([0, 1, 2, 3, 4], "play more")
+    for offsets, count in (([None], "1 different episode:"), ([0, 1, 2, 3, 3, 3], "4 different episodes:")):
+        with pytest.raises(BadInputError, match=f"--gate: {count} .* play at least 5: play more"):
+            check_episodes(offsets, "play more")
