@@ -11,11 +11,12 @@ from rich.console import Console
 from rlsched.cli import output, tables
 from rlsched.evaluate.compare import Comparison, Contestant, Learned
 from rlsched.evaluate.contestants import seen_in_training
+from rlsched.evaluate.gate import Verdict, gate_json, verdicts
 from rlsched.evaluate.results import to_json
 from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.evaluate.session import Session
 from rlsched.files import write_whole
-from rlsched.report.words import sizes, workload_name
+from rlsched.report.words import gate_line, sizes, workload_name
 from rlsched.scenario import SwfWorkload
 from rlsched.settings import shown
 
@@ -34,8 +35,20 @@ REPORT_PICTURE_JOBS = 20_000
 """Longer episodes are drawn only where a picture is asked for: single jobs can no longer be seen."""
 
 
-def compare_and_show(session: Session, racing: Sequence[Contestant], targets: output.Targets) -> None:
-    """Run the contestants, print the comparison, and write what was asked for."""
+def compare_and_show(
+    session: Session, racing: Sequence[Contestant], targets: output.Targets, *, gate: bool = False
+) -> bool:
+    """Run the contestants, print the comparison, and write what was asked for.
+
+    Args:
+        session: what is run.
+        racing: by whom.
+        targets: what is to be written.
+        gate: also judge whether learned policies may act.
+
+    Returns:
+        Whether all of them pass the gate; True where it was not asked for.
+    """
     console = output.people(targets.json)
     show_setting(console, session)
     warn_of_training(console, session, racing)
@@ -49,7 +62,13 @@ def compare_and_show(session: Session, racing: Sequence[Contestant], targets: ou
     jobs = sum(len(episode.jobs) for episode in session.episodes) * players
     tables.show_result(console, comparison.result)
     console.print(f"{jobs:,} jobs in {clock.seconds:.1f} s", style=tables.FAINT)
-    write(session, comparison, racing, targets, console)
+    found = verdicts(comparison.result) if gate else None
+    for one in found or ():
+        line = f"{one.policy} {gate_line(one)}" + ("" if one.passes else f"; let {one.heuristic} act instead")
+        style = tables.GOOD if one.passes else tables.BAD
+        console.print(line, style=style, markup=False, soft_wrap=True)
+    write(session, comparison, racing, targets, console, found)
+    return all(one.passes for one in found or ())
 
 
 def show_setting(console: Console, session: Session) -> None:
@@ -135,10 +154,12 @@ def write(
     racing: Sequence[Contestant],
     targets: output.Targets,
     console: Console,
+    gate: Sequence[Verdict] | None,
 ) -> None:
     """Write what was asked for, and say where it is and what may come next."""
     if targets.json is not None:
-        output.write_json(targets.json, to_json(comparison.result))
+        judged = {} if gate is None else {"gate": gate_json(gate)}
+        output.write_json(targets.json, to_json(comparison.result) | judged)
         if targets.json != output.STDOUT:
             console.print(f"figures: {targets.json}", markup=False)
     drawn = targets.report is not None or (targets.render is not None and not targets.films)

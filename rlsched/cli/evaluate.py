@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlsched.cli import options, output
+from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.cli.checkpoints import BySeed
+    from rlsched.evaluate.contestants import Entry
+    from rlsched.evaluate.session import Session
     from rlsched.scenario import Scenario
+
+STANDS_BACK = 3
+"""Exit code where a policy does not pass the gate."""
 
 
 def evaluate(
@@ -44,6 +50,14 @@ def evaluate(
         bool, typer.Option("--sample", help="Draw actions instead of taking the most likely one.")
     ] = False,
     window: options.SeenOption = None,
+    gate: Annotated[
+        bool,
+        typer.Option(
+            "--gate",
+            help="Say of each policy whether it may act: not worse than the best heuristic, no hoarding, "
+            "limits kept. Exit code 3 where one stands back.",
+        ),
+    ] = False,
     report: options.ReportOption = None,
     json: options.JsonOption = None,
     set_: options.SetOption = None,
@@ -56,6 +70,9 @@ def evaluate(
     plays on clusters of another size and, with --window, on queues of another length. Where all jobs run to
     their end, greedy sjf always runs too: against it is judged whether a policy only pushes long jobs out of
     sight.
+
+    With --gate a policy stands back where the interval of its difference to the best heuristic lies wholly on
+    the bad side, in the metric shown first, where it hoards, or where it breaks a limit of its training.
 
     Policies of a folder of seeds are compared as one: means, intervals and wins are those of all seeds and
     episodes.
@@ -104,9 +121,28 @@ def evaluate(
         if (before := next(iter(policies.values())).about.get("trained_window")) is not None:
             line = f"{path} sees the first {window:,} waiting jobs; in training they were {before:,}"
             console.print(line, markup=False)
+    if gate:
+        _check_gate(session, rivals)
     picked = [Entry(path, None) for path in trained] + rivals
     racing = contestants("--against", picked, session, load)
-    compare_and_show(session, racing, targets)
+    if not compare_and_show(session, racing, targets, gate=gate):
+        raise typer.Exit(STANDS_BACK)
+
+
+def _check_gate(session: Session, rivals: Sequence[Entry]) -> None:
+    """Refuse a gate that could not say anything, before anything runs.
+
+    Raises:
+        BadInputError: there are too few episodes, or no heuristic.
+    """
+    from rlsched.evaluate.gate import check_episodes
+
+    remedy = "set --episodes, and fewer --jobs where the trace is short"
+    check_episodes([episode.offset for episode in session.episodes], remedy)
+    if all(entry.backfill is None for entry in rivals):
+        raise BadInputError(
+            "--gate", "no heuristic is in the comparison", "name one with --against, as in --against sjf:easy"
+        )
 
 
 def _scenario(

@@ -95,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments without the program's name; of this process where left out.
 
     Returns:
-        The exit code: 0 done, 1 failed while running, 2 bad input, 130 interrupted.
+        The exit code: 0 done, 1 failed while running, 2 bad input, 3 a policy does not pass the gate of
+        `evaluate --gate`, 130 interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("RLSCHED_DEBUG", "") not in {"", "0"}
