@@ -35,6 +35,8 @@ class Choice:
         seed: of what is drawn.
         protocol: run them as a published simulator did.
         whole: the whole trace is one episode, unless something above says otherwise.
+        recent: the episodes are the last ones of the trace, one behind the other, also of rows that training
+            saw; where the trace has fewer, so many.
     """
 
     episodes: int | None = None
@@ -43,6 +45,7 @@ class Choice:
     seed: int | None = None
     protocol: Literal["rlscheduler"] | None = None
     whole: bool = False
+    recent: bool = False
 
     def check(self) -> None:
         """Refuse what does not go together, in the names of the command line.
@@ -168,6 +171,9 @@ def _without_offsets(episode: Episode) -> Episode:
 
 def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> list[EvaluationEpisode]:
     jobs, offsets = scenario.episode.jobs, scenario.episode.offsets
+    if isinstance(source, TraceSource) and choice.recent:
+        rows = source.windows.last(choice.episodes or DEFAULT_EPISODES)
+        return _at_rows(source, rows, seed)
     if isinstance(source, TraceSource) and offsets:
         return _listed(source, scenario, choice, seed)
     whole = jobs is None and scenario.episode.max_ticks is None
@@ -202,6 +208,11 @@ def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) 
                 f"no {windows.measure} from row {offset} on: {source.name} has {total} usable jobs",
                 f"use {'--offsets' if choice.protocol else 'rows'} 0 to {windows.starts(total) - 1}",
             )
+    return _at_rows(source, offsets, seed)
+
+
+def _at_rows(source: TraceSource, offsets: Sequence[int], seed: int) -> list[EvaluationEpisode]:
+    """The episodes that start at these rows."""
     parts = [source.listed(offset, k, seed) for k, offset in enumerate(offsets)]
     return [
         EvaluationEpisode(

@@ -63,6 +63,19 @@ class Windows:
             return int(end == len(self.submit))
         return int(np.searchsorted(self.submit, self._over(end) - self.ticks, side="right"))
 
+    def last(self, count: int) -> list[int]:
+        """(episode,) rows at which the last whole episodes start, of which none overlap, in rising order.
+
+        Args:
+            count: how many; fewer where the trace has no more.
+        """
+        found: list[int] = []
+        end = len(self.submit)
+        while len(found) < count and (starts := self.starts(end)):
+            end = starts - 1
+            found.append(end)
+        return found[::-1]
+
     def length(self, first: int, end: int) -> int:
         """What rows [first, end) hold, in jobs or ticks, whichever episodes are measured in."""
         if self.ticks is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ def test_by_hand() -> None:
     assert windows.length(1, 4) == 5
     assert windows.length(1, 6) == 17
     assert windows.length(6, 6) == 0
+    assert [windows.last(count) for count in (0, 1, 2, 9)] == [[], [4], [2, 4], [2, 4]]
+    assert Windows(np.arange(7), 3).last(9) == [1, 4]
+    assert Windows(np.arange(7), None).last(2) == [0]
 
 
 @given(
@@ -62,6 +66,9 @@ def test_starts_are_those_of_whole_windows(gaps: list[int], jobs: int | None, ti
             whole = [row for row in range(end) if submit[row] + ticks <= over[end]]
         assert list(range(windows.starts(end))) == whole
         assert all(windows.end(row) <= end for row in whole)
+    last = windows.last(len(submit))
+    assert all(windows.end(row) <= end for row, end in pairwise([*last, len(submit)]))
+    assert windows.starts(last[0] if last else len(submit)) == 0
     if not jobs:
         assert windows.most == max(np.sum((submit >= s) & (submit < s + ticks)) for s in submit)
 
