@@ -40,6 +40,14 @@ def serve(
             metavar="ORDER:RULE", help="Heuristic beside the policy, as in sjf:easy; left out: fcfs:easy."
         ),
     ] = None,
+    gate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TRACE",
+            help="Hold policies against the heuristics on the last jobs of this trace (SWF), the site's own; "
+            "where one stands back, the heuristic decides.",
+        ),
+    ] = None,
     replicas: Annotated[
         str | None, typer.Option(metavar="N", parser=options.whole_number(1), help="Replicas; left out: 1.")
     ] = None,
@@ -69,6 +77,9 @@ def serve(
     for name, given in (("mode", mode), ("fallback", fallback), ("token_file", token_file), ("log", log)):
         if given is not None:
             values[name] = str(given)
+    if gate is not None:
+        there = values.get("gate")
+        values["gate"] = {**(there if isinstance(there, dict) else {}), "trace": str(gate)}
     if replicas is not None:
         values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
 
@@ -77,7 +88,7 @@ def serve(
 
     chosen = validate(ServeConfig, values, str(config or "serve"), set_ or [])
     _check(chosen, host, int(port))
-    _serve(chosen, host, int(port), address, json)
+    _serve(chosen, host, int(port), address, json, _gate(chosen, json))
 
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
@@ -127,7 +138,32 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
     check_port(host, port)
 
 
-def _serve(config: ServeConfig, host: str, port: int, address: str | None, json: str | None) -> None:
+def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
+    """Hold policies against the gate before anything starts, and say what it found.
+
+    Replicas find it in the folders of the policies.
+
+    Returns:
+        Policy -> what was found, in figures; nothing where there is no gate.
+
+    Raises:
+        BadInputError: a policy cannot be judged.
+    """
+    if config.gate is None:
+        return {}
+    output.announce_compiling()
+    with output.busy("holding policies against the heuristics"):
+        from rlsched.serve.engine import load_served
+
+        served = {name: load_served(name, folder, config) for name, folder in config.policies.items()}
+    for one in served.values():
+        output.people(json).print(f"gate         {one.gate}", markup=False, soft_wrap=True)
+    return {name: one.gate_figures for name, one in served.items()}
+
+
+def _serve(
+    config: ServeConfig, host: str, port: int, address: str | None, json: str | None, gate: dict[str, Any]
+) -> None:
     """Serve until somebody says that it is enough."""
     from rlsched.serve.launch import serving
 
@@ -149,9 +185,8 @@ def _serve(config: ServeConfig, host: str, port: int, address: str | None, json:
         console.print("end it       Ctrl-C")
         if json is not None:
             policies = {name: str(path) for name, path in config.policies.items()}
-            output.write_json(
-                json, {"schema": 1, "url": url, "policies": policies, "started_s": clock.seconds}
-            )
+            told = {"schema": 1, "url": url, "policies": policies, "started_s": clock.seconds}
+            output.write_json(json, {**told, "gate": gate} if gate else told)
         enough.wait()
         console.print("ending, once what was asked is answered")
     finally:

@@ -166,9 +166,9 @@ What it came to in validation, on episodes that it was not trained on:
     curl -s localhost:8000/v1/decisions -d @{folder}/{EXAMPLE}
 
 It takes the best action it knows, and was held against heuristics on its own workload only: hold it against
-them on yours before it decides anything (`rlsched evaluate {folder} --trace YOURS.swf.gz`), and let it
-run as a shadow beside them first (`rlsched serve {folder} --mode shadow`). What it has not seen, such as
-jobs of another kind or a cluster of another size, it does not know.
+them on yours before it decides anything (`rlsched serve {folder} --gate YOURS.swf.gz`: it stands back where
+it is behind), and let it run as a shadow beside them first (`rlsched serve {folder} --mode shadow`). What it
+has not seen, such as jobs of another kind or a cluster of another size, it does not know.
 
 ## Files
 

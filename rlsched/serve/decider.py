@@ -73,6 +73,11 @@ RULES = (EASY, GREEDY)
 """Rules of heuristics without a horizon."""
 
 
+def rules_of(scenario: Scenario) -> tuple[str, ...]:
+    """Rules that heuristics beside a policy can follow, the usual one first."""
+    return RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
+
+
 class NotFiniteError(ArithmeticError):
     """A policy gave scores that are no numbers."""
 
@@ -96,7 +101,7 @@ class Heuristic:
         Raises:
             BadInputError: there is no such order, or the scenario knows no such rule.
         """
-        rules = RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
+        rules = rules_of(scenario)
         order, _, rule = (text or "fcfs").partition(":")
         if order not in PRIORITIES:
             raise BadInputError(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
 from rlsched.serve.artefact import example_request, units_of
 from rlsched.serve.decider import Batch, Course, Decider, Heuristic, NotFiniteError
+from rlsched.serve.gate import Judged, judge
 from rlsched.serve.schema import Answer, Fallback, PolicyName
 from rlsched.serve.sent import Sent, States
 from rlsched.serve.settings import ServeConfig
@@ -29,20 +30,30 @@ SHADOW = "shadow"
 
 
 class Stamp(NamedTuple):
-    """Of the files of an artefact: another one, another version."""
+    """Of a file: another one, another version."""
 
     inode: int
     modified_ns: int
     size: int
 
     @classmethod
-    def of(cls, folder: Path) -> Stamp | None:
+    def of(cls, file: Path) -> Stamp | None:
         """None while there is none, as for a moment where it is replaced."""
         try:
-            found = (folder / SETTINGS).stat()
+            found = file.stat()
         except OSError:
             return None
         return cls(found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+Stamps = tuple[Stamp | None, ...]
+"""Of a policy and, where there is a gate, of its trace."""
+
+
+def stamps_of(folder: Path, config: ServeConfig) -> Stamps:
+    """As the files are now."""
+    files = [folder / SETTINGS, *([] if config.gate is None else [config.gate.trace])]
+    return tuple(map(Stamp.of, files))
 
 
 @dataclass(eq=False)
@@ -52,27 +63,44 @@ class Served:
     Attributes:
         name: by which it is asked.
         folder: it was loaded from.
-        stamp: of that folder then.
+        stamps: of its files then.
         policy: as loaded.
         decider: of one thread.
         beside: of another, for the heuristic while `decider` hangs.
         since: seconds since the epoch at which it was loaded.
         called: as answers name it.
+        shadow: whether the heuristic decides in its place: by the service's mode, or by the gate.
+        judged: what the gate found; None where there is no gate.
     """
 
     name: str
     folder: Path
-    stamp: Stamp | None
+    stamps: Stamps
     policy: TrainedPolicy
     decider: Decider
     beside: Decider
     since: float
     called: PolicyName
+    shadow: bool
+    judged: Judged | None
 
     @property
     def version(self) -> str:
         """The beginning of its checksum."""
         return self.called.version
+
+    @property
+    def gate(self) -> str:
+        """What the gate found and who therefore decides, in one line; empty where there is no gate."""
+        if self.judged is None:
+            return ""
+        instead = f"; {self.decider.heuristic} decides, and the policy is its shadow" if self.shadow else ""
+        return f"{self.name} {self.judged.line}{instead}"
+
+    @property
+    def gate_figures(self) -> dict[str, Any] | None:
+        """The same for machines; None where there is no gate."""
+        return None if self.judged is None else self.judged.figures | {"line": self.gate}
 
     def renew(self) -> None:
         """Have another decider from now on: the one that was may be in use for ever."""
@@ -80,14 +108,20 @@ class Served:
 
 
 def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
-    """Load a policy and let it decide once, which compiles what it needs.
+    """Load a policy, hold it against the gate if there is one, and let it decide once, which compiles it.
 
     Raises:
-        BadInputError: there is none, it is damaged, or the heuristic means nothing to it.
+        BadInputError: there is none, it is damaged, the heuristic means nothing to it, or the gate cannot
+            judge it.
     """
-    stamp = Stamp.of(folder)
+    stamps = stamps_of(folder, config)
     policy = load_policy(folder)
-    heuristic = Heuristic.named(config.fallback, policy.scenario)
+    judged = None if config.gate is None else judge(policy, folder, config.gate)
+    behind = judged is not None and not judged.passes
+    chosen = config.fallback
+    if chosen is None and judged is not None and behind:
+        chosen = judged.heuristic
+    heuristic = Heuristic.named(chosen, policy.scenario)
     units = units_of(policy.scenario)
     decider = Decider(policy, units, heuristic, config.limits.jobs)
     beside = decider.again()
@@ -99,7 +133,8 @@ def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
     for one in (decider, beside):
         one.by_heuristic(batch)
     called = PolicyName(name, policy.fingerprint[:VERSION_DIGITS])
-    return Served(name, folder, stamp, policy, decider, beside, time.time(), called)
+    shadow = behind or config.mode == SHADOW
+    return Served(name, folder, stamps, policy, decider, beside, time.time(), called, shadow, judged)
 
 
 class Engine:
@@ -151,7 +186,7 @@ class Engine:
             except Exception as error:  # whatever it is, the cluster is not to stand still for it
                 LOG.exception("policy %s failed", served.name)
                 failed = f"{type(error).__name__}: {error}"
-            found |= self._answers(decider, batch, courses, failed, explain)
+            found |= self._answers(served, decider, batch, courses, failed, explain)
         return [found[k] for k in range(len(sent.where))]
 
     def fall_back(
@@ -175,14 +210,20 @@ class Engine:
         """
         found: dict[int, Answer] = {}
         for batch in served.beside.read(sent):
-            found |= self._answers(served.beside, batch, None, because, explain)
+            found |= self._answers(served, served.beside, batch, None, because, explain)
         return [found[k] for k in range(len(sent.where))]
 
     def _answers(
-        self, decider: Decider, batch: Batch, courses: list[Course] | None, failed: str, explain: bool
+        self,
+        served: Served,
+        decider: Decider,
+        batch: Batch,
+        courses: list[Course] | None,
+        failed: str,
+        explain: bool,
     ) -> dict[int, Answer]:
         others = decider.by_heuristic(batch)
-        shadow = self.config.mode == SHADOW
+        shadow = served.shadow
         found = {}
         for k, row in enumerate(batch.rows):
             course, other = None if courses is None else courses[k], others[k]
@@ -202,21 +243,25 @@ class Engine:
     def reload(self) -> list[str]:
         """Load what has a new version in its folder; requests go on with the old one until it is ready.
 
+        With a gate a new version is judged before it is taken up, and so is the old one by a new trace.
+
         Returns:
             What was loaded, and what could not be, in words.
         """
         told = []
         for name, served in list(self.served.items()):
-            stamp = Stamp.of(served.folder)
-            if stamp is None or stamp == served.stamp:
+            stamps = stamps_of(served.folder, self.config)
+            if None in stamps or stamps == served.stamps:
                 continue
             try:
                 new = load_served(name, served.folder, self.config)
             except BadInputError as error:
                 told.append(f"{name} stays {served.version}: {error}")
-                served.stamp = stamp  # not again before the files change again
+                served.stamps = stamps  # not again before the files change again
             else:
-                told.append(f"{name} is {new.version} now, was {served.version}")
+                if new.version != served.version or not new.gate:  # else it is the trace that is new
+                    told.append(f"{name} is {new.version} now, was {served.version}")
+                told += [new.gate] if new.gate else []
                 self.served[name] = new
         return told
 
@@ -237,6 +282,8 @@ def by_name(policies: Mapping[str, Served]) -> list[dict[str, object]]:
             "tick_s": served.policy.scenario.cluster.tick_s,
             "remembers": served.policy.remembers,
             "fallback": str(served.decider.heuristic),
+            "mode": SHADOW if served.shadow else "policy",
+            "gate": served.gate_figures,
             "about": msgspec.to_builtins(served.policy.about),
         }
         for name, served in policies.items()

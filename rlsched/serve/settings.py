@@ -39,6 +39,20 @@ class Scaling(Frozen):
         return self
 
 
+class Gate(Frozen):
+    """On what policies are held against the heuristics of validation before they act."""
+
+    trace: Path = Field(description="of the site's own jobs (SWF, plain or gzip); the last are played")
+    episodes: int = Field(10, ge=1, description="windows of it, one behind the other; at least 5")
+    jobs: int | None = Field(
+        None, ge=1, description="in each; null: as many as the policy's episodes have, or ticks likewise"
+    )
+
+    def rooted(self) -> Gate:
+        """With the trace named from the root."""
+        return self.model_copy(update={"trace": self.trace.absolute()})
+
+
 class ServeConfig(Frozen):
     """What is served, and how."""
 
@@ -55,6 +69,10 @@ class ServeConfig(Frozen):
         description="order:rule of the heuristic beside the policy; null: fcfs with EASY backfilling, or "
         "what a horizon has of it",
     )
+    gate: Gate | None = Field(
+        None,
+        description="where it finds a policy behind, the heuristic decides, as in mode shadow; null: none",
+    )
     limits: ServeLimits = ServeLimits()
     scaling: Scaling = Scaling()
     token_file: Path | None = Field(
@@ -69,12 +87,19 @@ class ServeConfig(Frozen):
         """One folder is a policy called default."""
         return {"default": value} if isinstance(value, str | Path) else value
 
+    @field_validator("gate", mode="before")
+    @classmethod
+    def _traced(cls, value: Any) -> Any:
+        """A path alone is the trace of a gate."""
+        return {"trace": value} if isinstance(value, str | Path) else value
+
     def rooted(self) -> ServeConfig:
         """With folders named from the root: replicas run elsewhere. Links stay: they may lead on tomorrow."""
         return self.model_copy(
             update={
                 "policies": {name: path.absolute() for name, path in self.policies.items()},
                 "token_file": None if self.token_file is None else self.token_file.absolute(),
+                "gate": None if self.gate is None else self.gate.rooted(),
                 "log": None if self.log is None else self.log.absolute(),
             }
         )
