@@ -61,6 +61,14 @@ def slurm(
             metavar="ORDER:RULE", help="With DIR: heuristic beside the policy; left out: fcfs:easy."
         ),
     ] = None,
+    gate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TRACE",
+            help="With DIR: hold the policy against the heuristics on the last jobs of this trace (SWF), the "
+            "site's own; where it stands back, the advice is the heuristic's.",
+        ),
+    ] = None,
     partition: Annotated[
         str | None, typer.Option(metavar="P", help="Only jobs and nodes of this partition; left out: all.")
     ] = None,
@@ -108,6 +116,7 @@ def slurm(
         ("--token-file", token_file, url),
         ("--policy", policy, url),
         ("--fallback", fallback, folder),
+        ("--gate", gate, folder),
     ):
         if given is not None and of is None:
             raise BadInputError(
@@ -124,7 +133,7 @@ def slurm(
     from rlsched.serve.slurm.mapping import map_cluster
     from rlsched.serve.slurm.telling import as_json
 
-    policy_ = _opened(folder, fallback, url, token_file, policy)
+    policy_ = _opened(folder, fallback, gate, url, token_file, policy)
     limit_s = None if default_limit is None else 60 * int(default_limit)
     asked = replace(policy_.about, counted=units, partition=partition, default_limit_s=limit_s)
     asked.kinds()
@@ -132,7 +141,7 @@ def slurm(
     mapped = map_cluster(*found, asked, int(time.time() if at is None else at))
     with output.busy("deciding"):
         answer = policy_.decide(mapped.request)
-    notes = [*mapped.notes, *_of_who(answer, policy_.remembers)]
+    notes = [*mapped.notes, *_of_who(answer, policy_.remembers, policy_.gate)]
     _tell(mapped, answer, notes, as_scontrol, json)
     if json is not None:
         release = found[0].release or found[1].release or None
@@ -156,9 +165,15 @@ def _check(folder: Path | None, url: str | None, squeue: str, sinfo: str) -> Non
 
 
 def _opened(
-    folder: Path | None, fallback: str | None, url: str | None, token_file: Path | None, policy: str | None
+    folder: Path | None,
+    fallback: str | None,
+    gate: Path | None,
+    url: str | None,
+    token_file: Path | None,
+    policy: str | None,
 ) -> Local | Remote:
     """Who is asked."""
+    from rlsched.serve.settings import Gate
     from rlsched.serve.slurm.asking import Local, Remote
 
     if folder is None:
@@ -168,12 +183,12 @@ def _opened(
         raise BadInputError("DIR", f"{str(folder)!r} holds no exported policy", remedy)
     output.announce_compiling()
     with output.busy("loading the policy"):
-        return Local(folder, fallback)
+        return Local(folder, fallback, None if gate is None else Gate(trace=gate))
 
 
-def _of_who(answer: Answer, remembers: bool) -> list[str]:
+def _of_who(answer: Answer, remembers: bool, gate: str) -> list[str]:
     """What is to be known of who decided."""
-    found = []
+    found = [gate] if gate else []
     if answer.decided_by != "policy":
         found.append(f"the heuristic decided, not the policy: {answer.because or 'it was not asked'}")
     if remembers:

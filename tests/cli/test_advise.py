@@ -213,6 +213,7 @@ class Service:
     policy: Path = Path()
     status: int = 200
     shadow: bool = False
+    gate: dict[str, Any] | None = None
     content: bytes | None = None
     asked: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
@@ -221,6 +222,7 @@ class Service:
         local = Local(self.policy, None)
         if path == "/v1/policy":
             about = {"name": "default", "resources": local.about.resources, "units": local.about.units}
+            about |= {} if self.gate is None else {"gate": self.gate}
             return json.dumps({"policies": [about | {"horizon": None, "remembers": False}]}).encode()
         assert path == "/v1/decisions"
         self.asked.append(json.loads(body))
@@ -281,6 +283,8 @@ def test_a_service_says_the_same(slurm: Slurm, rlsched: Run, service: Service, t
 def test_who_decided_is_said(rlsched: Run, service: Service) -> None:
     service.shadow = True
     assert "note: the heuristic decided, not the policy: shadow" in ask(rlsched, service.url).out
+    service.gate = {"line": "default stands back: \N{MINUS SIGN}2\x1b"}
+    assert "note: default stands back: -2?\n" in ask(rlsched, service.url).out
 
 
 @pytest.mark.parametrize(

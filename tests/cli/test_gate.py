@@ -1,4 +1,4 @@
-"""`rlsched evaluate --gate`: policies that are behind stand back."""
+"""`--gate` of `rlsched evaluate`, `serve` and `advise slurm`: policies that are behind stand back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.gated import EPISODE, JOBS, export_by_length, write_site
 
 from .conftest import Run
 from .contract import check_contract
+from .test_advise import NOW, SINFO, SQUEUE
 
 ROWS = ",".join(str(JOBS - EPISODE * k) for k in range(5, 0, -1))
 
@@ -80,3 +81,49 @@ def test_a_gate_wants_a_heuristic(rlsched: Run, good: Path, bad: Path) -> None:
     ran = rlsched("evaluate", good, *ended, "--gate")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert ran.err.startswith("error: --gate: no heuristic is in the comparison; name one with --against")
+
+
+def test_advice_is_the_heuristics_where_the_policy_stands_back(
+    rlsched: Run, site: Path, good: Path, bad: Path
+) -> None:
+    def advice(*words: object) -> dict[str, object]:
+        slurm = ("--squeue", SQUEUE, "--sinfo", SINFO, "--at", NOW, "--json", "-")
+        found: dict[str, object] = rlsched("advise", "slurm", *words, *slurm).json
+        return found
+
+    told = advice(bad, "--gate", site)
+    assert told["decided_by"] == "fallback"
+    assert isinstance(told["fallback"], dict)
+    assert (told["decisions"], told["fallback"]["name"]) == (told["fallback"]["decisions"], "area:easy")
+    (note,) = [note for note in told["notes"] if "stands back" in note]
+    assert note.startswith("the policy stands back on site.swf: worse than area + conservative in bounded ")
+    assert note.endswith("; area:easy decides, and the policy is its shadow")
+    told = advice(bad, "--gate", site, "--fallback", "fcfs:easy")
+    assert isinstance(told["fallback"], dict)
+    assert (told["decided_by"], told["fallback"]["name"]) == ("fallback", "fcfs:easy")
+    told = advice(good, "--gate", site)
+    assert told["decided_by"] == "policy"
+    (note,) = [note for note in told["notes"] if "passes" in note]
+    assert note.startswith("the policy passes the gate on site.swf: level with area + conservative ")
+    assert not [note for note in advice(bad)["notes"] if "gate" in note or "stands back" in note]
+
+
+def test_gates_that_mean_nothing(rlsched: Run, site: Path, good: Path, tmp_path: Path) -> None:
+    slurm = ("--squeue", SQUEUE, "--sinfo", SINFO)
+    (tmp_path / "sizeless.swf").write_text("1 0 -1 60 1 -1 -1 1 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n" * 3)
+    for words, said in (
+        (("serve", good, "--gate", tmp_path / "none.swf"), "error: --gate: cannot read "),
+        (("serve", good, "--gate", site, "--set", "gate.jobs=40"), "error: --gate: 3 different episodes: "),
+        (("serve", good, "--gate", site, "--set", "gate.episodes=0"), "error: --set: gate.episodes: value 0"),
+        (("serve", good, "--set", "gate.jobs=40"), "error: --set: gate.trace: "),
+        (("advise", "slurm", good, "--gate", tmp_path / "none.swf", *slurm), "error: --gate: cannot read "),
+        (("advise", "slurm", "--url", "http://127.0.0.1:1", "--gate", site, *slurm), "error: --gate: value "),
+        (
+            ("advise", "slurm", good, "--gate", tmp_path / "sizeless.swf", *slurm),
+            f"error: --gate: {tmp_path / 'sizeless.swf'}: ",
+        ),
+    ):
+        ran = rlsched(*words)
+        assert (ran.code, ran.out) == (2, ""), ran
+        last = ran.err.splitlines()[-1]
+        assert last.startswith(said), last

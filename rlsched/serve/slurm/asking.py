@@ -7,9 +7,12 @@ from pathlib import Path
 from rlsched.serve.engine import Engine
 from rlsched.serve.schema import Answer, DecisionRequest
 from rlsched.serve.sent import States
-from rlsched.serve.settings import ServeConfig
+from rlsched.serve.settings import Gate, ServeConfig
 from rlsched.serve.slurm.asked import Asked
 from rlsched.serve.slurm.remote import Service
+
+POLICY = "the policy"
+"""What the only policy is called, in notes."""
 
 
 class Local:
@@ -18,20 +21,23 @@ class Local:
     Args:
         folder: that rlsched export wrote.
         fallback: order:rule of the heuristic beside it; None: the usual one.
+        gate: where it stands back for the heuristic; None: nowhere.
 
     Attributes:
         about: what it may be asked.
         remembers: whether it would remember what it is asked.
+        gate: what the gate found about it, in one line; empty where there is none.
 
     Raises:
-        BadInputError: it cannot be loaded.
+        BadInputError: it cannot be loaded, or not be judged.
     """
 
-    def __init__(self, folder: Path, fallback: str | None) -> None:
-        self._engine = Engine(ServeConfig(policies={"default": folder}, fallback=fallback))
+    def __init__(self, folder: Path, fallback: str | None, gate: Gate | None = None) -> None:
+        self._engine = Engine(ServeConfig(policies={POLICY: folder}, fallback=fallback, gate=gate))
         self._served = self._engine.find(None)
         scenario = self._served.policy.scenario
         self.remembers = self._served.policy.remembers
+        self.gate = self._served.gate
         self.about = Asked(
             resources=tuple(resource.name for resource in scenario.cluster.resources),
             units=tuple(self._served.decider.units.tolist()),
@@ -60,6 +66,7 @@ class Remote:
     Attributes:
         about: what it may be asked.
         remembers: whether it would remember what it is asked.
+        gate: what the service's gate found about it, in one line; empty where there is none.
 
     Raises:
         BadInputError: it cannot be asked.
@@ -67,7 +74,7 @@ class Remote:
 
     def __init__(self, url: str, token_file: Path | None, policy: str | None) -> None:
         self._service = Service.at(url, token_file)
-        self.about, self.remembers = self._service.policy(policy)
+        self.about, self.remembers, self.gate = self._service.policy(policy)
 
     def decide(self, request: DecisionRequest) -> Answer:
         """What is to be done about a cluster.

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -21,6 +22,10 @@ from rlsched.serve.tokens import read_tokens
 TIMEOUT_S = 30.0
 MOST_BYTES = 256 << 20
 REMEDY = "name where rlsched serve answers, as in http://127.0.0.1:8000"
+
+MINUS = "\N{MINUS SIGN}"
+GATE_SIGNS = 1000
+"""Of what a service says of its gate, at most."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,11 @@ class Service:
         tokens = read_tokens(token_file)
         return cls(url.rstrip("/"), tokens[0] if tokens else None)
 
-    def policy(self, name: str | None) -> tuple[Asked, bool]:
-        """What may be asked of a policy, the first one where none is named, and whether it remembers.
+    def policy(self, name: str | None) -> tuple[Asked, bool, str]:
+        """What may be asked of a policy, whether it remembers, and what a gate found about it.
+
+        Args:
+            name: of the policy; None: the first one.
 
         Raises:
             BadInputError: it cannot be asked, or there is no such policy.
@@ -68,7 +76,8 @@ class Service:
                 horizon=None if found["horizon"] is None else int(found["horizon"]),
                 policy=name,
             )
-            return asked, bool(found["remembers"])
+            gate = found.get("gate")  # which older services do not know
+            return asked, bool(found["remembers"]), _gate_line(gate)
         except KeyError as error:
             if name is not None and error.args == (name,):
                 remedy = f"name one of {plain(', '.join(policies))}"
@@ -118,3 +127,8 @@ class Service:
             told = error.reason
         remedy = "give a token with --token-file" if error.code == 401 else "ask for what it serves"
         return BadInputError("--url", f"{self.url} answers {error.code}: {plain(str(told))}", remedy)
+
+
+def _gate_line(gate: Any) -> str:
+    """What a service says its gate found; empty where it has none. A minus is written as on a keyboard."""
+    return plain(str(gate["line"]).replace(MINUS, "-"), GATE_SIGNS) if gate else ""

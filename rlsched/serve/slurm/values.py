@@ -102,9 +102,9 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def plain(text: str) -> str:
-    """Names of other people for a terminal and a shell's comments: nothing but plain signs, and not many."""
-    return re.sub(r"[^A-Za-z0-9 _.,:;/@%+=()\[\]-]", "?", text)[:200]
+def plain(text: str, most: int = 200) -> str:
+    """Words of others for a terminal and a shell's comments: nothing but plain signs, and not too many."""
+    return re.sub(r"[^A-Za-z0-9 _.,:;/@%+=()\[\]-]", "?", text)[:most]
 
 
 def many(count: int, noun: str) -> str:
