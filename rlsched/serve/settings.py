@@ -43,7 +43,11 @@ class Gate(Frozen):
     """On what policies are held against the heuristics of validation before they act."""
 
     trace: Path = Field(description="of the site's own jobs (SWF, plain or gzip); the last are played")
-    episodes: int = Field(10, ge=1, description="windows of it, one behind the other; at least 5")
+    episodes: int = Field(
+        30,
+        ge=1,
+        description="windows of it, one behind the other, at least 5; more see a smaller lag",
+    )
     jobs: int | None = Field(
         None, ge=1, description="in each; null: as many as the policy's episodes have, or ticks likewise"
     )

@@ -125,7 +125,7 @@ def test_the_length_of_episodes(tmp_path: Path, site: Path) -> None:
     policy = load_policy(whole)
     with pytest.raises(BadInputError, match=r"--gate: .*120 jobs .* less than an episode of 1000"):
         judge(policy, whole, Gate(trace=site))
-    assert judge(policy, whole, Gate(trace=site, jobs=10)).figures["episodes"] == 10
+    assert judge(policy, whole, Gate(trace=site, jobs=10)).figures["episodes"] == JOBS // 10
 
 
 def test_settings_from_a_file() -> None:
