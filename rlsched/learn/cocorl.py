@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from rlsched.learn.pid import Control, control
 from rlsched.learn.ppo import PlayedLearner
-from rlsched.learn.sampling import LIMITED
+from rlsched.learn.sampling import ACCRUED, LIMITED
 from rlsched.learn.scale import Constraint
 from rlsched.learn.sections import Pid
 
@@ -36,6 +37,8 @@ class Cocorl(PPO):
 
     Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
     cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
+    Episodes of a policy that hardly starts anything take long to end. Where those that go on have cost more
+    than they may already, that is what counts.
 
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
 
@@ -64,8 +67,12 @@ class Cocorl(PPO):
             ended = self._ended(constraint)[before[constraint.name] :]
             known = [*self.paid.get(constraint.name, ()), *ended][-self.wave :]
             self.paid[constraint.name] = known
-            if ended and len(known) == self.wave:
-                self._look(constraint, float(np.mean(known)))
+            cost = float(np.mean(known)) if len(known) == self.wave else -inf
+            so_far = self._accrued(constraint)
+            if so_far > max(constraint.limit, cost):
+                self._look(constraint, so_far)
+            elif ended and cost > -inf:
+                self._look(constraint, cost)
         self._weigh()
 
     def _ended(self, constraint: Constraint) -> list[float]:
@@ -74,6 +81,11 @@ class Cocorl(PPO):
             (ENV_RUNNER_RESULTS, LIMITED, constraint.name), default=[], compile=False
         )
         return found
+
+    def _accrued(self, constraint: Constraint) -> float:
+        """What episodes that go on have cost so far, on average."""
+        where = (ENV_RUNNER_RESULTS, ACCRUED, constraint.name)
+        return float(self.metrics.peek(where, default=-inf))
 
     def _look(self, constraint: Constraint, cost: float) -> None:
         """Move a multiplier by what the newest episodes cost on average."""

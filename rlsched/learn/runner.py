@@ -30,10 +30,11 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn import sampling
 from rlsched.learn.drawing import draw
 from rlsched.learn.memory import HELD, Memory
 from rlsched.learn.policy import one_thread
-from rlsched.learn.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv, log_domain_metrics, log_limited
+from rlsched.learn.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv
 
 Observations = NDArray[np.float32]
 """(env, size) vector, mask and clock of every environment."""
@@ -303,6 +304,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 fragment.write_states(ongoing.states)
         for env, cuts in enumerate(fragment.cuts):
             cuts.append(Cut(length, ongoing.ids[env], int(ongoing.steps[env]), False, False))
+        if clusters.limits:
+            sampling.log_accrued(self.metrics, clusters.accrued_so_far())
         self._increase_sampled_metrics(length * self.num_envs, finished)
         self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)
         return fragment.episodes(clusters.single_observation_space, clusters.single_action_space)
@@ -374,8 +377,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._log_episode_metrics(
             int(ongoing.steps[env]), float(ongoing.returns[env]), now - float(ongoing.began[env])
         )
-        log_domain_metrics(self.metrics, metrics)
-        log_limited(self.metrics, limited)
+        sampling.log_domain_metrics(self.metrics, metrics)
+        sampling.log_limited(self.metrics, limited)
         ongoing.ids[env] = _new_id()
         ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
         ongoing.noop_draws[env] = np.nan

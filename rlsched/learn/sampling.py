@@ -12,7 +12,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.evaluate.costs import allowed, episode_cost
-from rlsched.jobs import IntArray
+from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.scale import training_costs
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
@@ -26,6 +26,9 @@ SHARED = "shared"
 
 LIMITED = "limited"
 """What episodes that ended in an iteration came to: cost -> every one of them."""
+
+ACCRUED = "accrued"
+"""What episodes that go on have come to so far: cost -> mean over environments."""
 
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
@@ -87,6 +90,8 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         self.replicas = int(context.get("replicas", 1))
         self.group = np.arange(envs) // self.replicas
         self.streams: list[EpisodeStream] = []
+        self.accrued = np.zeros((envs, len(self.terms)))  # of these terms, in the episode that each plays
+        self.allowed = np.zeros((envs, len(self.terms)))  # what is compared with limits may be there at most
         self.number = np.zeros(envs, np.int64)  # of the episode in its stream that each plays
         self.choice = np.random.default_rng(self.stream)
 
@@ -117,7 +122,17 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         stream, self.number[k] = self.streams[self.group[k]], self.number[k] + 1
         episode = stream.episode(int(self.number[k]))
         stream.forget(int(self.number[self.group == self.group[k]].min()))
+        if self.terms:
+            self.accrued[k] = 0.0
+            others = np.flatnonzero((self.group == self.group[k]) & (self.number == self.number[k]))
+            known = others[others != k]
+            self.allowed[k] = self.allowed[known[0]] if len(known) else self._allowed(episode)
         return episode
+
+    def _allowed(self, episode: Episode) -> FloatArray:
+        """(cost,) limits of an episode, as amounts."""
+        found = allowed(self.scenario, self.feed.units, [episode])
+        return np.array([float(found[name][0]) for name in self.limits])
 
     @property
     def shared(self) -> IntArray:
@@ -137,7 +152,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         source = (self.group * self.replicas + chosen[self.group]).astype(np.int64)
         self.simulator.copy(source)
         self.episodes = [self.episodes[k] for k in source]
-        for column in (self.number, self._clock, self._ended):
+        for column in (self.number, self._clock, self._ended, self.accrued, self.allowed):
             column[:] = column[source]
         return source
 
@@ -151,6 +166,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         """
         obs, reward, terminated, truncated, info = super().step(actions)
         if self.terms:
+            self.accrued -= self.simulator.terms[:, self.terms]
             info[COSTS] = (training_costs(self.simulator.terms, self.terms) * self.cost_scales).astype(
                 np.float32
             )
@@ -164,13 +180,27 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     def _limited(self, env: int) -> dict[str, float]:
         """Cost with a limit -> the usual limit, and by how much the episode cost more than its own."""
         objective, played = self.scenario.objective, self.simulator.played(env, self.episodes[env].jobs)
-        most = allowed(self.scenario, self.feed.units, [self.episodes[env]])
         return {
             name: usual
             + objective.limited(episode_cost(name, played), len(played.jobs))
-            - float(most[name][0])
-            for name, usual in self.limits.items()
+            - float(self.allowed[env, column])
+            for column, (name, usual) in enumerate(self.limits.items())
         }
+
+    def accrued_so_far(self) -> dict[str, float]:
+        """Cost with a limit -> the same of episodes that go on, mean over environments; they will cost more.
+
+        Discounted within transitions, which makes it less, if anything.
+        """
+        limited = self.scenario.objective.limited
+        so_far = np.array(
+            [
+                [limited(cost, len(episode.jobs)) for cost in costs]
+                for costs, episode in zip(self.accrued.tolist(), self.episodes, strict=True)
+            ]
+        )
+        beyond = (so_far - self.allowed).mean(axis=0)
+        return {name: usual + float(beyond[k]) for k, (name, usual) in enumerate(self.limits.items())}
 
 
 class DomainMetrics(RLlibCallback):
@@ -186,6 +216,12 @@ def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None
     for name in REPORTED:
         if name in values:
             metrics_logger.log_value(name, values[name], reduce="mean", window=100)
+
+
+def log_accrued(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log what episodes that go on have cost so far."""
+    for name, value in values.items():
+        metrics_logger.log_value((ACCRUED, name), value, reduce="mean", window=1)
 
 
 def log_limited(metrics_logger: Any, values: Mapping[str, float]) -> None:

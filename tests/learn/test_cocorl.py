@@ -24,7 +24,7 @@ from rlsched.learn.plan import check_limits
 from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.sampling import COSTS, LIMITED, log_limited
+from rlsched.learn.sampling import ACCRUED, COSTS, LIMITED, log_limited
 from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
 from rlsched.learn.transitions import Transitions
@@ -89,12 +89,19 @@ def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
     runner.metrics = logger
     ended: list[str] = []
     for _ in range(6):
+        going_on: list[str] = []
         for piece in runner.sample(num_timesteps=8 * 32, random_actions=True):
             paid = piece.get_extra_model_outputs(COSTS)
             assert (paid.shape, paid.dtype) == ((len(piece), len(LIMITS)), np.float32)
             sums[piece.id_] = sums.get(piece.id_, 0.0) + paid.sum(axis=0, dtype=np.float64) / scales
-            if piece.is_done:
-                ended.append(piece.id_)
+            (ended if piece.is_done else going_on).append(piece.id_)
+        for which, name in enumerate(LIMITS):
+            so_far = sum(float(sums[one][which]) for one in going_on) / 8
+            told_so_far = logger.peek((ACCRUED, name))
+            if per == "episode":
+                assert told_so_far == pytest.approx(so_far, rel=1e-4)
+            else:  # with the limit of an episode taken off, and that of a job put on again
+                assert told_so_far < so_far or so_far == 0
     for which, name in enumerate(LIMITS):
         held = sorted(logger.peek((LIMITED, name), compile=False))
         added = sorted(float(sums[one][which]) for one in ended)
@@ -234,7 +241,7 @@ def test_multipliers_follow_costs_and_go_on(
             told[name].append(value)
         log_limited(logger, values)
 
-    monkeypatch.setattr("rlsched.learn.runner.log_limited", listen)
+    monkeypatch.setattr("rlsched.learn.sampling.log_limited", listen)
     config = make_config({}, "test", [*OWN, "sampling.fragment=128"]).settled(limited)
     assert config.decisions_per_iteration == 2 * config.decisions_per_batch
     feed = EpisodeFeed(limited)
@@ -293,6 +300,23 @@ def test_multipliers_follow_costs_and_go_on(
             again.restore(tmp_path / "state", policy)
     finally:
         again.stop()
+
+
+def test_episodes_that_go_on_count_once_they_have_cost_too_much(small: Scenario) -> None:
+    """Long before one of every environment has ended."""
+    costs = {"wait_time": 1.0, "makespan": 1e9}
+    limited = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": costs})})
+    config = make_config({}, "test", [*TINY, "sampling.replicas=1"]).settled(limited)
+    engine = RllibEngine(config, EpisodeFeed(limited), 0)
+    try:
+        row = engine.iterate().row
+        algorithm: Any = engine.algorithm
+        assert len(algorithm.paid["wait_time"]) < algorithm.wave
+        assert row["wait_time_cost"] > 1.0
+        assert row["wait_time_multiplier"] > 0.0
+        assert "makespan" not in algorithm.controls  # of which nothing is known yet
+    finally:
+        engine.stop()
 
 
 @pytest.mark.long
