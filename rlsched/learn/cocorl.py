@@ -18,7 +18,7 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from rlsched.learn.pid import Control, control
 from rlsched.learn.ppo import PlayedLearner
-from rlsched.learn.sampling import ACCRUED, LIMITED
+from rlsched.learn.sampling import LIMITED, PROJECTED
 from rlsched.learn.scale import Constraint
 from rlsched.learn.sections import Pid
 
@@ -27,6 +27,9 @@ CONTROLS = "controls"
 
 PAID = "paid"
 """Likewise: cost -> what the newest episodes came to."""
+
+FAR_BEYOND = 1.5
+"""Times a limit; what is less may be a busy beginning of episodes."""
 
 FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
 """Of each constraint, for the record; costs and errors in the cost's own unit."""
@@ -37,8 +40,8 @@ class Cocorl(PPO):
 
     Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
     cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
-    Episodes of a policy that hardly starts anything take long to end. Where those that go on have cost more
-    than they may already, that is what counts.
+    Episodes of a policy that hardly starts anything take long to end. Where those that go on are on their way
+    far beyond a limit, that is what counts.
 
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
 
@@ -68,9 +71,9 @@ class Cocorl(PPO):
             known = [*self.paid.get(constraint.name, ()), *ended][-self.wave :]
             self.paid[constraint.name] = known
             cost = float(np.mean(known)) if len(known) == self.wave else -inf
-            so_far = self._accrued(constraint)
-            if so_far > max(constraint.limit, cost):
-                self._look(constraint, so_far)
+            projected = self._projected(constraint)
+            if projected > max(FAR_BEYOND * constraint.limit, cost):
+                self._look(constraint, projected)
             elif ended and cost > -inf:
                 self._look(constraint, cost)
         self._weigh()
@@ -82,9 +85,9 @@ class Cocorl(PPO):
         )
         return found
 
-    def _accrued(self, constraint: Constraint) -> float:
-        """What episodes that go on have cost so far, on average."""
-        where = (ENV_RUNNER_RESULTS, ACCRUED, constraint.name)
+    def _projected(self, constraint: Constraint) -> float:
+        """What episodes that go on will come to at their pace, on average."""
+        where = (ENV_RUNNER_RESULTS, PROJECTED, constraint.name)
         return float(self.metrics.peek(where, default=-inf))
 
     def _look(self, constraint: Constraint, cost: float) -> None:

@@ -305,7 +305,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         for env, cuts in enumerate(fragment.cuts):
             cuts.append(Cut(length, ongoing.ids[env], int(ongoing.steps[env]), False, False))
         if clusters.limits:
-            sampling.log_accrued(self.metrics, clusters.accrued_so_far())
+            sampling.log_projected(self.metrics, clusters.projected())
         self._increase_sampled_metrics(length * self.num_envs, finished)
         self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)
         return fragment.episodes(clusters.single_observation_space, clusters.single_action_space)

@@ -27,8 +27,8 @@ SHARED = "shared"
 LIMITED = "limited"
 """What episodes that ended in an iteration came to: cost -> every one of them."""
 
-ACCRUED = "accrued"
-"""What episodes that go on have come to so far: cost -> mean over environments."""
+PROJECTED = "projected"
+"""What episodes that go on will come to at their pace: cost -> mean over environments."""
 
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
@@ -187,20 +187,23 @@ class TrainingVectorEnv(SchedulingVectorEnv):
             for column, (name, usual) in enumerate(self.limits.items())
         }
 
-    def accrued_so_far(self) -> dict[str, float]:
-        """Cost with a limit -> the same of episodes that go on, mean over environments; they will cost more.
+    def projected(self) -> dict[str, float]:
+        """Cost with a limit -> what episodes that go on will come to, if they go on as they have begun.
 
-        Discounted within transitions, which makes it less, if anything.
+        It is the usual limit times what they have cost by now, over what they might have by now: their limits
+        times the share of their jobs that is submitted. Both are sums: a beginning alone tells little.
         """
-        limited = self.scenario.objective.limited
-        so_far = np.array(
-            [
-                [limited(cost, len(episode.jobs)) for cost in costs]
-                for costs, episode in zip(self.accrued.tolist(), self.episodes, strict=True)
-            ]
-        )
-        beyond = (so_far - self.allowed).mean(axis=0)
-        return {name: usual + float(beyond[k]) for k, (name, usual) in enumerate(self.limits.items())}
+        episodes, limited = self.simulator.state.episodes, self.scenario.objective.limited
+        submitted = episodes["next_arrival"] / episodes["num_jobs"]
+        found = {}
+        for k, (name, usual) in enumerate(self.limits.items()):
+            so_far = sum(
+                limited(cost, len(episode.jobs))
+                for cost, episode in zip(self.accrued[:, k].tolist(), self.episodes, strict=True)
+            )
+            by_now = float(submitted @ self.allowed[:, k])
+            found[name] = usual * so_far / by_now if by_now > 0.0 else so_far / len(submitted)
+        return found
 
 
 class DomainMetrics(RLlibCallback):
@@ -218,10 +221,10 @@ def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None
             metrics_logger.log_value(name, values[name], reduce="mean", window=100)
 
 
-def log_accrued(metrics_logger: Any, values: Mapping[str, float]) -> None:
-    """Log what episodes that go on have cost so far."""
+def log_projected(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log what episodes that go on will come to."""
     for name, value in values.items():
-        metrics_logger.log_value((ACCRUED, name), value, reduce="mean", window=1)
+        metrics_logger.log_value((PROJECTED, name), value, reduce="mean", window=1)
 
 
 def log_limited(metrics_logger: Any, values: Mapping[str, float]) -> None:
