@@ -113,6 +113,7 @@ def scenario(
     max_ticks: int | None = None,
     no_new_job: bool = False,
     tick_s: int = 1,
+    starvation_s: int = 86_400,
     num_resources: int = 1,
     blocks: tuple[str, ...] = ("jobs", "event_horizon", "queue", "outlook"),
 ) -> Scenario:
@@ -128,7 +129,7 @@ def scenario(
             "skip_forced": skip_forced,
         },
         "observation": {"blocks": blocks, "event_horizon": 5},
-        "objective": {"reward": WEIGHTS, "scope": scope, "gamma": gamma},
+        "objective": {"reward": WEIGHTS, "scope": scope, "gamma": gamma, "starvation_s": starvation_s},
         "episode": {"jobs": None, "end": end, "max_ticks": max_ticks},
     }
     return Scenario.model_validate(values)
@@ -148,5 +149,6 @@ def scenarios(draw: st.DrawFn, num_resources: int, **fixed: Any) -> Scenario:
         "max_ticks": draw(st.integers(1, 40)) if end == "max_ticks" else None,
         "no_new_job": end == "no_new_job",
         "tick_s": draw(st.sampled_from([1, 4, 60])),
+        "starvation_s": draw(st.sampled_from([1, 5, 18, 250])),
     }
     return scenario(**{**drawn, "num_resources": num_resources, **fixed})

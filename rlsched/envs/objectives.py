@@ -65,8 +65,10 @@ TERM_NOTES: dict[str, Note] = {
     "waiting_value": Note("-value of the jobs that wait", "value x ticks", _G6, True),
     "lost_value": Note("-value when a job is turned away or given up", "value", _OWN, True),
     "job_starvation": Note(
-        "-jobs that have waited for more than objective.starvation_s", "job ticks", _OWN, True
+        "-waiting jobs that were submitted more than objective.starvation_s ago", "job ticks", _OWN
     ),
+    "long_waits": Note("-1 when a job has waited longer than objective.starvation_s", "jobs", _OWN),
+    "unused_capacity": Note("-(1 - mean over resources of used / units)", "share x ticks", _OWN),
 }
 
 COST_NAMES = COSTS

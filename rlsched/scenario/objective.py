@@ -37,6 +37,8 @@ Term = Literal[
     "waiting_value",
     "lost_value",
     "job_starvation",
+    "long_waits",
+    "unused_capacity",
 ]
 CostTerm = Literal[
     "wait_time",
@@ -51,6 +53,8 @@ CostTerm = Literal[
     "brown_energy",
     "carbon",
     "job_starvation",
+    "long_waits",
+    "unused_capacity",
 ]
 
 
@@ -100,7 +104,7 @@ def _plain(limit: float | RelativeLimit) -> float | str:
 Limit = Annotated[
     float | RelativeLimit, PlainValidator(read_limit), PlainSerializer(_plain, return_type=float | str)
 ]
-EVENT_TERMS = frozenset(get_args(Term)[:7])
+EVENT_TERMS = frozenset({*get_args(Term)[:7], "job_starvation", "long_waits", "unused_capacity"})
 """Terms that are counted without a horizon, too."""
 ENERGY_TERMS = frozenset({"energy", "brown_energy", "carbon", "curtailment"})
 """Terms that need `power`."""
@@ -140,7 +144,9 @@ class Objective(Frozen):
         (),
         description="greedy orders; an episode's reward is divided by jobs x the best one's bounded slowdown",
     )
-    starvation_s: int = Field(86_400, ge=1, description="a job that waits longer counts for job_starvation")
+    starvation_s: int = Field(
+        86_400, ge=1, description="a job that waits longer counts for job_starvation and long_waits"
+    )
 
     @property
     def limits(self) -> dict[str, Limit]:

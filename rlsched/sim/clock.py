@@ -47,6 +47,7 @@ from rlsched.sim.rules import (
     FINISHED_VALUE,
     JOB_STARVATION,
     LONG_RUNNING,
+    LONG_WAITS,
     LOST_VALUE,
     MAKESPAN,
     MAX_TICKS,
@@ -60,6 +61,7 @@ from rlsched.sim.rules import (
     SLOWDOWN,
     TERMINAL_BSLD,
     THROUGHPUT,
+    UNUSED_CAPACITY,
     UTILIZATION,
     WAIT_TIME,
     WAIT_WAITING,
@@ -285,6 +287,7 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     book_rate(s, o, i, WAIT_TIME, -counted, factor)
     book_rate(s, o, i, UTILIZATION, used, factor)
     book_rate(s, o, i, MAKESPAN, -1.0, factor)
+    book_rate(s, o, i, UNUSED_CAPACITY, used - 1.0, factor)
     book_rate(s, o, i, RUNNING_VALUE, e.running_price, factor)
     book_rate(s, o, i, READY_WAITING, -ready, factor)
     book_rate(s, o, i, WAIT_WAITING, -behind, factor)
@@ -324,24 +327,41 @@ def book_energy(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> No
 
 
 @step
+def waiting_row(s: State, i: int, k: int) -> int:
+    """The k-th of the jobs that wait: in the queue, planned, suspended."""
+    e = s.episodes[i]
+    queued = e.queue_hi - e.queue_lo
+    if k < queued:
+        return s.queue[i, e.queue_lo + k]
+    if k < queued + e.num_planned:
+        return s.planned[i, k - queued]
+    return s.suspended[i, k - queued - e.num_planned]
+
+
+@step
+def starved(s: State, rules: Rules, i: int, row: int) -> float:
+    """Which part of the tick that began at `now` lies beyond the longest wait that is no starvation."""
+    return min(1.0, max(0.0, s.episodes[i].now + 1 - s.jobs[i, row].submit - rules.starvation))
+
+
+@step
 def book_late(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> None:
-    """Count the jobs past due and those that wait for too long: a look at every job in the system."""
+    """Count the jobs past due and those that wait for too long: a look at every job in the system.
+
+    A long wait begins in the tick in which a waiting job has waited for `Rules.starvation` ticks.
+    """
     e = s.episodes[i]
     late = 0
-    starving = 0
-    for k in range(e.queue_lo, e.queue_hi):
-        row = s.queue[i, k]
+    long_waits = 0
+    starving = 0.0
+    for k in range(e.queue_hi - e.queue_lo + e.num_planned + e.num_suspended):
+        row = waiting_row(s, i, k)
         late += e.now > s.lots[i, row].due
-        starving += e.now - s.jobs[i, row].submit > rules.starvation
-    for k in range(e.num_planned):
-        row = s.planned[i, k]
-        late += e.now > s.lots[i, row].due
-        starving += e.now - s.jobs[i, row].submit > rules.starvation
-    for k in range(e.num_suspended):
-        row = s.suspended[i, k]
-        late += e.now > s.lots[i, row].due
-        starving += e.now - s.jobs[i, row].submit > rules.starvation
+        part = starved(s, rules, i, row)
+        starving += part
+        long_waits += part > 0.0 and e.now - s.jobs[i, row].submit <= rules.starvation
     for k in range(e.num_running):
         late += e.now > s.lots[i, s.started[i, s.ends[i, k] & JOB_MASK]].due
     book_rate(s, o, i, QOS_VIOLATION, -late, factor)
     book_rate(s, o, i, JOB_STARVATION, -starving, factor)
+    book(s, o, i, LONG_WAITS, -long_waits)

@@ -8,19 +8,22 @@ together by `step_all` in `transition`.
 from __future__ import annotations
 
 from rlsched.sim.clock import mean_bounded_slowdown
-from rlsched.sim.compiled import step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.events import admissible, fits, happen, next_event, reserve, start, start_behind
 from rlsched.sim.grid import NOWHERE, first_fit, fits_now
 from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome
 from rlsched.sim.pools import refill, schedule, suspend, weakest
 from rlsched.sim.rules import (
     BOUNDED_SLOWDOWN,
+    JOB_STARVATION,
+    LONG_WAITS,
     MAKESPAN,
     MAX_TICKS,
     NO_NEW_JOB,
     SLOWDOWN,
     TERMINAL_BSLD,
     THROUGHPUT,
+    UNUSED_CAPACITY,
     UTILIZATION,
     WAIT_TIME,
     Rules,
@@ -185,6 +188,8 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     counted = ticks
     if rules.sparse:
         counted = min(ticks, 1) if e.now == e.asked_at else 0
+    if rules.count_late:
+        earn_late(s, o, rules, i, ticks, counted)
     if rules.gamma < 1.0:
         # Real powers: integer ones are multiplied out differently compiled and not.
         factor = e.discount * (1.0 - rules.gamma ** float(counted)) / (1.0 - rules.gamma)
@@ -211,3 +216,43 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     o.terms[i, WAIT_TIME] -= factor * waiting
     o.terms[i, UTILIZATION] += factor * used / len(s.resources)
     o.terms[i, MAKESPAN] -= factor
+    o.terms[i, UNUSED_CAPACITY] -= factor * (1.0 - used / len(s.resources))
+
+
+@shared
+def earn_late(s: State, o: Outcome, rules: Rules, i: int, ticks: int, counted: int) -> None:
+    """Book, of so many ticks, what jobs wait beyond the longest wait that is no starvation.
+
+    The queue is in submit order, so those that wait longest stand at its front and no others are looked at.
+
+    Args:
+        s: state.
+        o: outcome.
+        rules: of the scenario.
+        i: environment; its clock and discount are those of the first tick.
+        ticks: in which nothing happens.
+        counted: for how many of them rates are earned.
+    """
+    e = s.episodes[i]
+    scope = rules.window if rules.window_scope else e.num_jobs
+    starving = 0.0
+    long_waits = 0.0
+    for k in range(e.queue_hi - e.queue_lo):
+        # Ticks until its wait counts; below 0 it has counted before.
+        begin = s.jobs[i, s.queue[i, e.queue_lo + k]].submit - e.now + rules.starvation
+        if begin >= ticks:
+            break
+        first = float(int(max(0.0, begin)))  # the tick in which it begins to count
+        if begin >= 0.0:
+            long_waits += rules.gamma**first
+        if k < scope and first < counted:
+            part = min(1.0, first + 1.0 - begin)
+            starving += rules.gamma**first * (part - 1.0 + discounted(rules.gamma, counted - first))
+    o.terms[i, JOB_STARVATION] -= e.discount * starving
+    o.terms[i, LONG_WAITS] -= e.discount * long_waits
+
+
+@step
+def discounted(gamma: float, ticks: float) -> float:
+    """Sum of gamma ** 0, gamma ** 1, ... over so many ticks; real powers, as in `earn`."""
+    return (1.0 - gamma**ticks) / (1.0 - gamma) if gamma < 1.0 else ticks

@@ -39,7 +39,12 @@ TERMS: tuple[str, ...] = get_args(Term)
     WAITING_VALUE,
     LOST_VALUE,
     JOB_STARVATION,
+    LONG_WAITS,
+    UNUSED_CAPACITY,
 ) = range(len(TERMS))
+
+LATE_TERMS = frozenset({"qos_violation", "job_starvation", "long_waits"})
+"""Terms that take a look at every job, and are counted only where they are needed."""
 
 ALL_FINISHED, NO_NEW_JOB, MAX_TICKS = range(3)
 ENDS = {"all_finished": ALL_FINISHED, "no_new_job": NO_NEW_JOB, "max_ticks": MAX_TICKS}
@@ -114,7 +119,7 @@ class Rules(NamedTuple):
     admission: int
     expiry: int  # ticks past due
     starvation: float  # ticks
-    count_late: bool  # the terms that need a look at every job are counted
+    count_late: bool  # the terms of LATE_TERMS are counted
     plant: Plant
 
     @classmethod
@@ -124,11 +129,11 @@ class Rules(NamedTuple):
         Args:
             scenario: what is simulated.
             units: (resource,) units of the cluster.
-            every_term: also count the terms that no reward or cost needs and that take a look at every job.
+            every_term: with a horizon, count `LATE_TERMS` even where no reward or cost needs them.
         """
         decision, objective, episode = scenario.decision, scenario.objective, scenario.episode
         weights = {str(term): weight for term, weight in objective.reward.items()}
-        looked_at = {"qos_violation", "job_starvation"} & {*objective.reward, *objective.costs}
+        every_term = every_term and decision.horizon is not None  # without, totals follow from starts
         return cls(
             window=decision.window,
             commit=decision.action_rule != "fit",
@@ -150,6 +155,6 @@ class Rules(NamedTuple):
             admission=ADMISSIONS[decision.admission],
             expiry=NO_LIMIT if decision.expiry is None else decision.expiry,
             starvation=objective.starvation_s / scenario.cluster.tick_s,
-            count_late=every_term or bool(looked_at),
+            count_late=every_term or bool(LATE_TERMS & {*objective.reward, *objective.costs}),
             plant=Plant.of(scenario, units),
         )

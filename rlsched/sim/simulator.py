@@ -19,7 +19,7 @@ from rlsched.sim.layout import COMING, Layout
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture
-from rlsched.sim.rules import TERMS, Plant, Rules
+from rlsched.sim.rules import LATE_TERMS, TERMS, Plant, Rules
 from rlsched.sim.state import PER_ENV, allocate, load, load_lots, load_power, starts
 from rlsched.sim.transition import step_all
 from rlsched.sim.view import ABSENT, LANES, View
@@ -211,7 +211,7 @@ class VectorSimulator:
             return Played.of_starts(jobs, records["start"].copy())
         done = (records["end"] >= 0) & (records["end"] <= e["now"])
         lots = state.lots[env, :n]
-        late = () if self.rules.count_late else ("qos_violation", "job_starvation")
+        late = () if self.rules.count_late else LATE_TERMS
         accounts = dict(zip(ACCOUNTS, self.outcome.accounts[env].tolist(), strict=True))
         if not self.rules.plant.powered:
             accounts = {name: accounts[name] for name in ("used_share", "on_share")}

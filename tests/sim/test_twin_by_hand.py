@@ -111,8 +111,11 @@ def test_an_episode_by_hand() -> None:
             "wait_time": -2,
             "utilization": 2 / 3,
             "makespan": -1,
+            "job_starvation": 0,
+            "unused_capacity": -1 / 3,
             "throughput": 0,
             "terminal_bsld": 0,
+            "long_waits": 0,
         }
     )
 
@@ -126,8 +129,11 @@ def test_an_episode_by_hand() -> None:
             "wait_time": -1.5 * 2,
             "utilization": 1.5,
             "makespan": -1.5,
+            "job_starvation": 0,
+            "unused_capacity": 0,
             "throughput": 1 / 4,
             "terminal_bsld": 0,
+            "long_waits": 0,
         }
     )
 
@@ -142,8 +148,11 @@ def test_an_episode_by_hand() -> None:
             "wait_time": -1,
             "utilization": 1.5,
             "makespan": -1.5,
+            "job_starvation": 0,
+            "unused_capacity": 0,
             "throughput": 0.5 * 1 + 0.25 * 2,
             "terminal_bsld": -0.25,
+            "long_waits": 0,
         }
     )
 

@@ -195,6 +195,7 @@ def test_mask_is_sound_and_complete_over_many_steps(
             gamma=rng.choice([1.0, 0.99]),
             max_ticks=rng.choice([None, None, 40]),
             tick_s=rng.choice([1, 4]),
+            starvation_s=rng.choice([3, 30, 86_400]),
             num_resources=len(units),
         )
         core = VectorSimulator(rules, units=list(units), num_envs=4, max_jobs=60)
@@ -219,7 +220,7 @@ def test_mask_is_sound_and_complete_over_many_steps(
 def test_long_times_are_discounted_as_the_sum_over_their_ticks(time_rule: str, gamma: float) -> None:
     """Jumps of thousands of ticks, against the twin that counts them one by one."""
     rng = random.Random(11)
-    rules = scenario(time_rule=time_rule, gamma=gamma, tick_s=1)
+    rules = scenario(time_rule=time_rule, gamma=gamma, tick_s=1, starvation_s=700)
     for _ in range(3):
         table = random_jobs(rng, (4,), num_jobs=15, span=4000, longest=1500)
         core, twin = one(rules, Instance((4,), table)), TwinEnv(rules, (4,), table)
@@ -288,7 +289,7 @@ def test_a_simulator_is_not_copied_with_the_addresses_of_another() -> None:
 def fingerprint() -> str:
     """A hash over all that is seen in a few random episodes, of queues and of a grid with its image."""
     rng, seen = random.Random(3), hashlib.sha256()
-    rules = [scenario(action_rule=rule, gamma=0.99, num_resources=2) for rule in ACTION_RULES]
+    rules = [scenario(action_rule=rule, gamma=0.99, starvation_s=3, num_resources=2) for rule in ACTION_RULES]
     changes = ["observation.blocks=[jobs, queue, image]", "decision.horizon=36", "decision.window=3"]
     for played in (*rules, load_scenario("green-10", changes)):
         core = VectorSimulator(played, units=[4, 2], num_envs=1, max_jobs=12, draw_images=True)

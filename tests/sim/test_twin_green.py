@@ -93,7 +93,7 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "reward": {term: 1.0 + k for k, term in enumerate(terms)},
                 "scope": rng.choice(["all", "window"]),
                 "gamma": rng.choice([1.0, 0.99]),
-                "starvation_s": 7200,
+                "starvation_s": rng.choice([7200, 5000]),
             },
             "episode": random_end(rng, power is not None),
         }

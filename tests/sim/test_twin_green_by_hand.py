@@ -670,11 +670,12 @@ def test_terms_by_hand() -> None:
     }
     none = dict.fromkeys(get_args(Term), 0.0)
     events = {"throughput": 1 / 4, "finished_value": 2 / 4, "started_value": 2 / 4, "on_time_value": 2 / 4}
+    events |= {"job_starvation": -2 / 2, "long_waits": -2 / 2}  # B and C, in the second tick
     assert twin.terms == pytest.approx(
         {**none, **{name: 1.5 * rate for name, rate in twice.items()}, **events}
     )
 
-    # B runs from 2 to 3, too late; C, now ready, has waited for longer than a tick
+    # B runs from 2 to 3, too late; C, now ready, has waited for longer than a tick before
     twin.step(0)
     assert (twin.now, twin.elapsed) == (3, 1)
     assert twin.terms == pytest.approx(
@@ -691,6 +692,7 @@ def test_terms_by_hand() -> None:
             "delayed_jobs": -1,
             "waiting_value": -1,
             "job_starvation": -1,
+            "unused_capacity": -1 / 2,
             "throughput": 1 / 2,
             "finished_value": 0.25 / 2,
             "started_value": 0.25 / 2,
@@ -730,7 +732,9 @@ def test_terms_by_hand() -> None:
             "long_running": -7,
             "delayed_jobs": -5,
             "waiting_value": -(2 * 1.25 + 1),
-            "job_starvation": -1,
+            "job_starvation": -(1 + 2),
+            "long_waits": -2,
+            "unused_capacity": -0.5,
             "throughput": 3,
             "finished_value": 3.25,
             "started_value": 2 / 4 + 0.25 / 2 + 1 / 16,

@@ -220,6 +220,11 @@ class Datacenter:
         if self.plant is not None:
             energy = self.plant.pass_tick(self.now, self.on[0], units_of(places.running, self.units))
         in_scope = places.ready if self.objective.scope == "window" else places.waiting
+        self._book("long_waits", -sum(self._passes(task) for task in places.waiting))
         self.ledger.book_tick(
             Tick(self.now, places, self.units, energy, in_scope, self.threshold, self.starvation)
         )
+
+    def _passes(self, task: Task) -> bool:
+        """Whether its wait becomes too long in the tick that ends now."""
+        return self.now <= task.job.submit + self.starvation < self.now + 1

@@ -9,9 +9,18 @@ from rlsched.scenario import Scenario
 
 from .jobs import Job, Machine, Running, in_arrival_order
 from .rules import Reservation, admissible, reserve, start_behind, visible
+from .terms import beyond
 
-RATES = ("slowdown", "bounded_slowdown", "wait_time", "utilization", "makespan")
-EVENTS = ("throughput", "terminal_bsld")
+RATES = (
+    "slowdown",
+    "bounded_slowdown",
+    "wait_time",
+    "utilization",
+    "makespan",
+    "job_starvation",
+    "unused_capacity",
+)
+EVENTS = ("throughput", "terminal_bsld", "long_waits")
 
 
 class TwinEnv:
@@ -31,6 +40,7 @@ class TwinEnv:
         self.decision, self.objective, self.episode = scenario.decision, scenario.objective, scenario.episode
         self.window, self.scale = scenario.decision.window, scale
         self.threshold = 10 / scenario.cluster.tick_s  # 10 s in ticks
+        self.longest = scenario.objective.starvation_s / scenario.cluster.tick_s
         self.machine = Machine(tuple(units))
         self.jobs = in_arrival_order(table)
         self.arriving, self.waiting, self.finished = list(self.jobs), list[Job](), list[Running]()
@@ -172,7 +182,8 @@ class TwinEnv:
         self.terms[term] += self.objective.gamma**self.elapsed * amount
 
     def _book_tick(self) -> None:
-        """The tick that begins now; `sparse` drops all but the first of a transition."""
+        """The tick that begins now; `sparse` drops the rates of all but the first of a transition."""
+        self._book("long_waits", -sum(self._passes(job) for job in self.waiting))
         if self.decision.time_rule == "sparse" and self.elapsed > 0:
             return
         for name in RATES:
@@ -199,6 +210,16 @@ class TwinEnv:
 
     def _makespan(self) -> float:
         return -1.0 if len(self.finished) < len(self.jobs) else 0.0
+
+    def _job_starvation(self) -> float:
+        return -sum(beyond(self.now, job.submit, self.longest) for job in self._in_scope)
+
+    def _unused_capacity(self) -> float:
+        return self._utilization() - 1
+
+    def _passes(self, job: Job) -> bool:
+        """Whether its wait becomes too long in the tick that begins now."""
+        return self.now <= job.submit + self.longest < self.now + 1
 
     def _mean_bounded_slowdown(self) -> float:
         def bounded(running: Running) -> float:

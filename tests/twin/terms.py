@@ -100,7 +100,16 @@ def waiting_value(tick: Tick) -> float:
 
 
 def job_starvation(tick: Tick) -> float:
-    return -sum(tick.now - task.job.submit > tick.starvation for task in tick.places.waiting)
+    return -added(beyond(tick.now, task.job.submit, tick.starvation) for task in tick.places.waiting)
+
+
+def unused_capacity(tick: Tick) -> float:
+    return utilization(tick) - 1
+
+
+def beyond(now: int, submit: int, longest: float) -> float:
+    """Which part of the tick that begins now lies beyond the longest wait."""
+    return min(1.0, max(0.0, now + 1 - submit - longest))
 
 
 RATES: dict[str, Callable[[Tick], float]] = {
@@ -123,6 +132,7 @@ RATES: dict[str, Callable[[Tick], float]] = {
         delayed_jobs,
         waiting_value,
         job_starvation,
+        unused_capacity,
     )
 }
 EVENTS = (
@@ -134,6 +144,7 @@ EVENTS = (
     "rejected",
     "lost_value",
     "terminal_bsld",
+    "long_waits",
 )
 
 
