@@ -235,7 +235,10 @@ def compare(
         for training_seed, run in played.items():
             for episode, one in zip(episodes, run, strict=True):
                 metrics = job_metrics(one, units, tick_s, prices)
-                metrics |= {f"cost.{name}": episode_cost(name, one) for name in scenario.objective.costs}
+                metrics |= {
+                    f"cost.{name}": episode_cost(scenario, units, name, one)
+                    for name in scenario.objective.costs
+                }
                 if protocol == COMMITTED:
                     metrics |= rlscheduler_metrics(one, units[0])
                 results.append(

@@ -10,7 +10,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate import references
 from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import FloatArray
-from rlsched.scenario import Objective, RelativeLimit, Scenario
+from rlsched.scenario import RelativeLimit, Scenario
 from rlsched.sim.metrics import Played
 from rlsched.sim.orders import play_order
 from rlsched.sim.priorities import PRIORITIES
@@ -28,26 +28,49 @@ def play_heuristic(
     return play_order(scenario, units, episodes, order, rule, range(len(episodes)))
 
 
-def episode_cost(name: str, played: Played) -> float:
+def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Played) -> float:
     """What an episode cost in all, not discounted, in the unit of the term.
 
     Without a horizon it follows from the starts; a job that has not started has waited up to the last event
     that is known.
+
+    Args:
+        scenario: that was played.
+        units: (resource,) units of the cluster, where the jobs do not name theirs.
+        name: of the cost.
+        played: how the episode went.
+
+    Raises:
+        KeyError: the cost was not counted and does not follow from the starts.
     """
     if name in played.totals:
         return -played.totals[name]
-    jobs, start = played.jobs, played.start
+    jobs = played.jobs
     last = int(max(jobs.submit.max(), played.end.max()))
+    wait = np.where(played.started, played.start, last) - jobs.submit
+    longest = scenario.objective.starvation_s / scenario.cluster.tick_s
     if name == "wait_time":
-        return float((np.where(played.started, start, last) - jobs.submit).sum())
+        return float(wait.sum())
+    if name == "job_starvation":
+        return float(np.maximum(0.0, wait - longest).sum())
+    if name == "long_waits":
+        return float((wait > longest).sum())
+    span = float(last - jobs.submit.min())
     if name == "makespan":
-        return float(last - jobs.submit.min())
+        return span
+    if name == "unused_capacity":
+        used = jobs.demand[played.started] * jobs.runtime[played.started, None].astype(np.float64)
+        return span - float((used.sum(axis=0) / jobs.cluster(units)).mean())
     raise KeyError(name)
 
 
-def paid(objective: Objective, name: str, runs: Sequence[Played]) -> FloatArray:
-    """(episode,) what is compared with the limit of a cost."""
-    return np.array([objective.limited(episode_cost(name, run), len(run.jobs)) for run in runs])
+def paid(scenario: Scenario, units: Sequence[int], name: str, runs: Sequence[Played]) -> FloatArray:
+    """(episode,) what is compared with the limit of a cost, of an episode or each of its jobs.
+
+    Arguments as of `episode_cost`, but for several episodes.
+    """
+    limited = scenario.objective.limited
+    return np.array([limited(episode_cost(scenario, units, name, run), len(run.jobs)) for run in runs])
 
 
 def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
@@ -56,11 +79,10 @@ def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playabl
     Raises:
         BadInputError: a limit is relative to a heuristic that is not known.
     """
-    objective = scenario.objective
     found: dict[str, FloatArray] = {}
     known: dict[str, list[Played]] = {}
     rule = references.greedy_sjf(scenario).backfill
-    for name, limit in objective.limits.items():
+    for name, limit in scenario.objective.limits.items():
         if not isinstance(limit, RelativeLimit):
             found[name] = np.full(len(episodes), float(limit))
             continue
@@ -68,7 +90,7 @@ def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playabl
         if limit.heuristic not in known:
             heuristic = Contender(limit.heuristic, rule)
             known[limit.heuristic] = play_heuristic(heuristic, scenario, units, episodes)
-        found[name] = limit.times * paid(objective, name, known[limit.heuristic])
+        found[name] = limit.times * paid(scenario, units, name, known[limit.heuristic])
     return found
 
 

@@ -65,7 +65,7 @@ def keeping(
     objective = scenario.objective
     limits = allowed(scenario, units, episodes)
     beyond = [
-        np.array([paid(objective, name, each) for each in runs.values()]) - limit
+        np.array([paid(scenario, units, name, each) for each in runs.values()]) - limit
         for name, limit in limits.items()
     ]  # (training seeds, episodes) of each cost
     found = []

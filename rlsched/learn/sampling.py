@@ -11,7 +11,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
-from rlsched.evaluate.costs import allowed, episode_cost
+from rlsched.evaluate.costs import allowed, paid
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.scale import training_costs
 from rlsched.scenario import Scenario
@@ -179,10 +179,10 @@ class TrainingVectorEnv(SchedulingVectorEnv):
 
     def _limited(self, env: int) -> dict[str, float]:
         """Cost with a limit -> the usual limit, and by how much the episode cost more than its own."""
-        objective, played = self.scenario.objective, self.simulator.played(env, self.episodes[env].jobs)
+        played = self.simulator.played(env, self.episodes[env].jobs)
         return {
             name: usual
-            + objective.limited(episode_cost(name, played), len(played.jobs))
+            + float(paid(self.scenario, self.feed.units, name, [played])[0])
             - float(self.allowed[env, column])
             for column, (name, usual) in enumerate(self.limits.items())
         }

@@ -167,7 +167,7 @@ class Sample:
                 costs[name].append(training_costs(sim.terms, [term])[:, 0])
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
-        usual = {name: float(paid(objective, name, runs).mean()) for name in terms}
+        usual = {name: float(paid(feed.scenario, feed.units, name, runs).mean()) for name in terms}
         more = [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms else []
         most = {
             name: float(each.mean())

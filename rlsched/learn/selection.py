@@ -256,8 +256,8 @@ def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played])
     tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
     results = [job_metrics(one, units, tick_s, prices) for one in played]
     found = {name: np.array([result[name] for result in results]) for name in results[0]}
-    objective = scenario.objective
-    return found | {limited_name(name): paid(objective, name, played) for name in objective.limits}
+    limits = scenario.objective.limits
+    return found | {limited_name(name): paid(scenario, units, name, played) for name in limits}
 
 
 def _best_by_mean(heuristics: Mapping[Contender, Mapping[str, float]], metric: str) -> Contender:

@@ -51,7 +51,7 @@ def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[
         (runs,) = comparison.runs.values()
         for name, limit in allowed(session.scenario, session.units, session.episodes).items():
             most = float(limit.mean())
-            cost = float(paid(session.scenario.objective, name, runs).mean())
+            cost = float(paid(session.scenario, session.units, name, runs).mean())
             excess = max(excess, (cost - most) / (most or 1.0))
     found = {name: float(np.nanmean(each)) for name, each in values.items() if np.isfinite(each).any()}
     return found, excess

@@ -79,6 +79,16 @@ def test_what_is_no_limit(texts: list[str], line: str) -> None:
     assert str(caught.value).startswith(line)
 
 
+def test_long_waits_may_be_limited_without_a_horizon() -> None:
+    plain = scenario.load("lublin-256", ["objective.costs={}"])
+    limits = parse_limits(["job_starvation=0", "long_waits=1.2:sjf", "unused_capacity=9000"], plain)
+    assert with_limits(plain, limits).objective.limits == {  # type: ignore[arg-type]
+        "job_starvation": 0.0,
+        "long_waits": RelativeLimit(1.2, "sjf"),
+        "unused_capacity": 9000.0,
+    }
+
+
 def test_costs_that_are_not_counted_there_are_refused() -> None:
     with pytest.raises(BadInputError, match=r"--limit: objective.costs.delayed_jobs: is counted only with"):
         with_limits(scenario.load("lublin-256"), {"delayed_jobs": 1.0})

@@ -11,6 +11,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.evaluate.limits import Keeping, keeping
 from rlsched.jobs import JobTable
+from rlsched.learn.limits import with_limits
 from rlsched.report.words import cost_of, within
 from rlsched.scenario import Objective, Scenario
 from rlsched.sim.metrics import Played
@@ -52,6 +53,42 @@ def test_a_relative_limit_is_a_multiple_of_what_the_heuristic_costs_on_each_epis
     unknown = scenario.load("lublin-256", ["objective.costs={wait_time: '2:best'}"])
     with pytest.raises(BadInputError, match=r"objective.costs.wait_time: value '2:best': no heuristic"):
         keeping("it", unknown, [1], [Jobs(jobs)], {None: runs[:1]})
+
+
+def test_long_waits_and_unused_units_are_judged_without_a_horizon() -> None:
+    """On two units jobs of 6, 4 and 2 ticks and one unit each; none is to wait longer than 4 ticks."""
+    jobs = JobTable.build(submit=[0, 0, 0], runtime=[6, 4, 2], demand=[1, 1, 1])
+    limits = {"job_starvation": 0.0, "long_waits": 0.0, "unused_capacity": 3.0}
+    patient = with_limits(
+        scenario.load("lublin-256", ["objective.starvation_s=4", "objective.costs={}"]), limits
+    )
+    runs = [
+        Played.of_starts(jobs, np.array([0, 0, 4])),  # nobody waits for longer; 12 of 12 unit-ticks are used
+        Played.of_starts(jobs, np.array([0, 6, 10])),  # for 6 and 10 ticks; 12 of 24
+    ]
+    kept = keeping("it", patient, [2], [Jobs(jobs)], {None: runs[:1]})
+    assert [(each.cost, each.limit, each.paid, each.kept) for each in kept] == [
+        ("job_starvation", 0.0, 0.0, True),
+        ("long_waits", 0.0, 0.0, True),
+        ("unused_capacity", 3.0, 0.0, True),
+    ]
+    broken = keeping("it", patient, [2], [Jobs(jobs)], {None: runs[1:]})
+    assert [each.paid for each in broken] == [2 + 6, 2, 12 - 6]
+    assert not any(each.kept for each in broken)
+
+
+def test_long_waits_of_a_job_are_the_share_of_jobs_and_may_be_relative() -> None:
+    """On one unit sjf starts them at 6, 2 and 0, so that one of three waits longer than 4 ticks, by 2."""
+    jobs = JobTable.build(submit=[0, 0, 0], runtime=[6, 4, 2], demand=[1, 1, 1])
+    limits = {"job_starvation": "1.5:sjf", "long_waits": "3:sjf", "unused_capacity": "1:sjf"}
+    settings = ["cluster.resources.0.units=1", "objective.limits_per=job", "objective.starvation_s=4"]
+    whole = scenario.load("lublin-256", [*settings, f"objective.costs={limits}"])
+    (starved, late, unused) = keeping(
+        "it", whole, [1], [Jobs(jobs)], {None: [Played.of_starts(jobs, np.array([0, 6, 10]))]}
+    )
+    assert (starved.limit, starved.paid) == pytest.approx((3 / 3, 8 / 3))
+    assert (late.limit, late.paid, late.kept) == pytest.approx((3 / 3, 2 / 3, True))
+    assert (unused.limit, unused.paid) == pytest.approx((0.0, 0.0))
 
 
 @pytest.mark.parametrize(("per", "mean"), [("episode", 30.0), ("job", 5.0)])

@@ -106,8 +106,8 @@ def test_the_makespan_is_trained_on_as_idle_time() -> None:
     played = sim.played(0, episode.jobs)
     work = float((episode.jobs.runtime * episode.jobs.demand[:, 0]).sum()) / feed.units[0]
     assert work > 0
-    assert total[0, 0] == pytest.approx(episode_cost("makespan", played) - work)
-    assert total[0, 1] == pytest.approx(episode_cost("wait_time", played))
+    assert total[0, 0] == pytest.approx(episode_cost(feed.scenario, feed.units, "makespan", played) - work)
+    assert total[0, 1] == pytest.approx(episode_cost(feed.scenario, feed.units, "wait_time", played))
 
 
 def test_nothing_rewarded_is_nothing_scaled() -> None:
