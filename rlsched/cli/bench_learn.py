@@ -62,7 +62,9 @@ def race(
     planned = []
     for algo in algos:
         for seed in seeds:
-            told = config.model_dump() | {"algo": algo, "seed": seed, "validation": checked.model_dump()}
+            # Only what was given counts as given: the rest is settled by algorithm and scenario.
+            told = {**config.model_dump(exclude_unset=True), "algo": algo, "seed": seed}
+            told["validation"] = checked.model_dump(exclude_unset=True)
             folder = RunFolder(out / f"{algo}-{seed}")
             folder.check_free()
             planned.append((TrainConfig.model_validate(told), folder))
@@ -86,7 +88,7 @@ def outcome(config: TrainConfig, folder: RunFolder, ended: Summary) -> Race:
         standing.steps,
         learning_seconds(folder),
         standing.seconds,
-        standing.best_metric or float("nan"),
+        float("nan") if standing.best_metric is None else standing.best_metric,
         ended.best_heuristic[1],
     )
 

@@ -4,8 +4,8 @@ A sample holds one value per episode, or one per training seed and episode. Of t
 episodes are drawn anew, independently of each other: the same episodes for all seeds, which all play them.
 
 Sources: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. Two crossed factors: Owen,
-The pigeonhole bootstrap (2007); its intervals are too wide rather than too narrow. Interquartile means over
-seeds: rliable [Agarwal et al. 2021, Deep RL at the edge of the statistical precipice].
+The pigeonhole bootstrap (2007). Of few seeds its intervals are too narrow (docs/seeds.md). Interquartile
+means over seeds: rliable [Agarwal et al. 2021, Deep RL at the edge of the statistical precipice].
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def interquartile_mean(values: FloatArray) -> float:
     """The mean of the middle half: a quarter of the values, rounded down, is left out at either end.
 
     As `scipy.stats.trim_mean(values, 0.25)` and rliable's `aggregate_iqm`. Few values that are far out, as
-    those of one unlucky seed, do not move it; the mean they do.
+    those of one seed of five or more, hardly move it; the mean they do.
 
     Args:
         values: of any shape; numbers that are not finite are left out.

@@ -35,7 +35,7 @@ class Verdict:
         against: worse or better where the interval lies wholly on one side of zero, level where it holds
             zero, unknown where fewer than `LEAST_EPISODES` were measured.
         hoarding: the finding of the hoarding check, where hoarding is looked for.
-        broken: limits of costs that the policy was trained within and does not keep on average.
+        broken: limits of costs that the policy was trained within and exceeds, by interval.
     """
 
     policy: str
@@ -87,8 +87,8 @@ def check_episodes(offsets: Sequence[int | None], remedy: str) -> None:
 def verdicts(result: Result) -> list[Verdict]:
     """Judge every learned policy of a comparison by the metric that it shows first.
 
-    A policy passes where it is not worse than the best heuristic by interval, does not hoard, and keeps the
-    limits of costs that it was trained within.
+    A policy passes where it is not worse than the best heuristic by interval, does not hoard, and exceeds no
+    limit of costs that it was trained within, by interval: training brings policies just to their limits.
 
     Args:
         result: of a comparison with at least one heuristic.
@@ -119,7 +119,7 @@ def verdicts(result: Result) -> list[Verdict]:
                 row.difference_high,
                 "unknown" if unknown else _side(verdict(row)),
                 hoarding.get(contender) if judged(result.scenario) else None,
-                tuple(one for one in result.limits if one.policy == contender.policy and not one.kept),
+                tuple(one for one in result.limits if one.policy == contender.policy and one.low > one.limit),
             )
         )
     return found

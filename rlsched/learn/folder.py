@@ -56,7 +56,7 @@ class Standing(Frozen):
         best_hoarding: its part of the excess; None: before this was told apart.
         best_paid: cost -> what of it is compared with its limit; empty likewise.
         since_best: validations since then.
-        better: the last validation was within limits and better than the best heuristic by interval.
+        better: the last validation's policy is kept, and better than the best heuristic by interval.
     """
 
     iteration: int = 0

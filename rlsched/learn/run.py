@@ -225,7 +225,7 @@ class Run:
         update: dict[str, Any] = {
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,
-            "better": self.validation.beats(metrics),
+            "better": better and self.validation.beats(metrics),
         }
         if better:
             update |= self._best(metrics)

@@ -191,7 +191,8 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         """Cost with a limit -> what episodes that go on will come to, if they go on as they have begun.
 
         It is the usual limit times what they have cost by now, over what they might have by now: their limits
-        times the share of their jobs that is submitted. Both are sums: a beginning alone tells little.
+        times the share of their jobs that is submitted. Both are sums: a beginning alone tells little. What
+        they have cost is discounted within transitions, which makes it less, if anything.
         """
         episodes, limited = self.simulator.state.episodes, self.scenario.objective.limited
         submitted = episodes["next_arrival"] / episodes["num_jobs"]

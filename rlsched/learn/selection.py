@@ -13,6 +13,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate import references
 from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.costs import allowed, paid, play_heuristic
+from rlsched.evaluate.gate import LEAST_EPISODES
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
@@ -166,9 +167,9 @@ class Validation:
     def beats(self, metrics: Mapping[str, float]) -> bool:
         """Whether the result of `run` is within all limits and better than the best heuristic by interval.
 
-        One episode has no interval.
+        Of fewer than `LEAST_EPISODES` an interval tells next to nothing.
         """
-        if self.score(metrics).excess > 0.0 or len(self.episodes) == 1:
+        if self.score(metrics).excess > 0.0 or len(self.rival) < LEAST_EPISODES:
             return False
         if measure(self.metric).lower_is_better:
             return metrics[f"{DIFFERENCE}_high"] < 0.0

@@ -255,7 +255,7 @@ class Engine:
                 continue
             try:
                 new = load_served(name, served.folder, self.config)
-            except BadInputError as error:
+            except Exception as error:  # whatever it is, requests go on with the old one
                 told.append(f"{name} stays {served.version}: {error}")
                 served.stamps = stamps  # not again before the files change again
             else:

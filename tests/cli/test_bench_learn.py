@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from rlsched.cli import bench_learn
 from rlsched.cli.bench_learn import Race
+from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
+from rlsched.scenario import Scenario, load
 
 from .conftest import Run
 
@@ -17,7 +20,7 @@ SETTINGS = (
     "steps=2000",
     "episode.jobs=32",
     "decision.window=16",
-    "validation.episodes=4",
+    "validation.episodes=5",
     "search.population=4",
     "search.episodes=1",
 )
@@ -36,7 +39,9 @@ def test_runs_that_end_before_they_are_ahead(rlsched: Run, tmp_path: Path) -> No
         checked = [row for row in folder.rows() if row["validation_bounded_slowdown"]]
         assert len(checked) == len(folder.rows())  # after every iteration
         ahead = [
-            float(row["validation_difference_high"]) < 0 and float(row["validation_hoarding"]) == 0
+            float(row["validation_difference_high"]) < 0
+            and float(row["validation_hoarding"]) == 0
+            and row["kept"] == "1"
             for row in checked
         ]
         assert run["ahead"] == ahead[-1]
@@ -46,6 +51,24 @@ def test_runs_that_end_before_they_are_ahead(rlsched: Run, tmp_path: Path) -> No
     again = rlsched(*GIVEN, *words, "--out", tmp_path / "runs")
     assert again.code == 2
     assert "holds a run" in again.err
+
+
+def test_a_race_trains_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With what was left out settled by algorithm and scenario, not by the defaults of the settings."""
+    seen: list[TrainConfig] = []
+
+    def stop(simulated: Scenario, config: TrainConfig, *_: object) -> NoReturn:
+        seen.append(config)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_learn, "train", stop)
+    simulated, given = load("lublin-256"), make_config({}, "test", ["minutes=1", "ppo.epochs=3"])
+    with pytest.raises(KeyboardInterrupt):
+        list(bench_learn.race(simulated, given, ["ppo"], [4], tmp_path))
+    (config,) = seen
+    assert config.network == given.settled(simulated).network
+    assert (config.seed, config.minutes, config.ppo.epochs) == (4, 1.0, 3)
+    assert config.validation.until_better
 
 
 def test_seconds_are_those_of_iterations(tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ def test_a_limit_of_its_training_is_kept() -> None:
     kept = Keeping("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
     other = Keeping("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
     assert judged([2.0] * 6, kept, other).passes
+    touched = Keeping("it", "makespan", "episode", 10.0, 12.0, 9.0, 13.0)  # its interval holds the limit
+    assert judged([2.0] * 6, kept, touched).passes
     broken = Keeping("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
     found = judged([2.0] * 6, kept, broken)
     assert (found.broken, found.passes) == ((broken,), False)

@@ -24,7 +24,7 @@ from rlsched.learn.plan import check_limits
 from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.sampling import COSTS, LIMITED, PROJECTED, log_limited
+from rlsched.learn.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
 from rlsched.learn.transitions import Transitions
@@ -98,9 +98,10 @@ def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
         if per == "episode":
             episodes = runner.clusters.simulator.state.episodes
             submitted = (episodes["next_arrival"] / episodes["num_jobs"]).sum()
+            projected = runner.clusters.projected()
             for which, name in enumerate(LIMITS):
                 so_far = sum(float(sums[one][which]) for one in going_on)
-                assert logger.peek((PROJECTED, name)) == pytest.approx(so_far / submitted, rel=1e-4)
+                assert projected[name] == pytest.approx(so_far / submitted, rel=1e-4)
     for which, name in enumerate(LIMITS):
         held = sorted(logger.peek((LIMITED, name), compile=False))
         added = sorted(float(sums[one][which]) for one in ended)

@@ -39,7 +39,7 @@ def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validati
     area = {**HEURISTIC, "bounded_slowdown": 9.0, "utilization": 0.4}
     heuristics = {GREEDY_SJF: HEURISTIC, Contender("area", "easy"): area}
     return Validation(
-        scenario, [256], [], metric, heuristics, np.array([9.0]), np.array([9.0]), {}, np.array([0]), {}
+        scenario, [256], [], metric, heuristics, np.array([9.0]), np.full(5, 9.0), {}, np.array([0]), {}
     )
 
 
@@ -181,11 +181,11 @@ def test_better_by_interval_within_all_limits(
     assert validation(limited, metric).beats(REFERENCE | figures) is better
 
 
-def test_one_episode_tells_of_no_interval(small: Scenario) -> None:
+def test_few_episodes_tell_of_no_interval(small: Scenario) -> None:
     unlimited = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": {}})})
     feed, rng = EpisodeFeed(unlimited), np.random.default_rng(0)
-    episodes = [feed.training(rng) for _ in range(4)]
-    alone = Validation.of(unlimited, feed.units, episodes[:1], "wait")
+    episodes = [feed.training(rng) for _ in range(5)]
+    alone = Validation.of(unlimited, feed.units, episodes[:4], "wait")
     told = {**alone.run(First()), "hoarding": 0.0, "difference_low": -2.0, "difference_high": -1.0}
     assert not alone.beats(told)
     assert Validation.of(unlimited, feed.units, episodes, "wait").beats(told)
