@@ -50,9 +50,10 @@ def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count
         f"{named_seeds(summaries)}: median {np.median(reached):.4g}, "
         f"interquartile mean {interquartile_mean(reached):.4g}"
     )
-    console.print(f"run folders  {out}/seed-*\ncompare them rlsched evaluate {out} --report {out}/report")
+    next_command = f"run folders  {out}/seed-*\ncompare them rlsched evaluate {out} --report {out}/report"
+    console.print(next_command, markup=False, soft_wrap=True)
     if last.reason == "interrupted":
-        console.print(f"go on        {resume_command(out, count)}")
+        console.print(f"go on        {resume_command(out, count)}", markup=False, soft_wrap=True)
 
 
 def seeds_values(

@@ -244,7 +244,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
             "environment. Train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
             style="yellow",
         )
-    console.print(f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report")
+    next_command = f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report"
+    console.print(next_command, markup=False, soft_wrap=True)
     if summary.reason == "interrupted":
         console.print(f"go on        {resume_command(out, None)}")
 

@@ -357,7 +357,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             (
                 "spec.serveConfigV2.applications.0.args: policies {green: unknown key; did you mean "
-                "'policies'? use one of fallback, limits, log, mode, policies, reload_s, scaling, "
+                "'policies'? use one of fallback, gate, limits, log, mode, policies, reload_s, scaling, "
                 "token_file"
             )
         ],
