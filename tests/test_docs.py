@@ -133,6 +133,12 @@ class Shell:
         if words[0] == "train":
             shorter = SHORTER.replace(SAMPLED, "") if "reinforce" in words else SHORTER
             words += shlex.split("--steps 128" if "--resume" in words else shorter)
+            if (
+                re.search(r"lublin|\.swf\.gz", command)
+                and "--resume" not in words
+                and "episode." not in command
+            ):
+                words += shlex.split("--set episode.jobs=64")  # heuristics play them, too
             if "network.lstm" in command:
                 words += shlex.split("--set network.lstm_steps=8")
             if "warm_start" in command:
