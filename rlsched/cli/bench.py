@@ -151,7 +151,7 @@ def learn(
 
     A run ends with the first policy that keeps all limits in validation and is better than the best heuristic
     there, by the 95 % interval of the difference; or after --minutes. It is validated after every iteration;
-    seconds are told without that.
+    the seconds of training leave that out.
 
     Example: rlsched bench learn --scenario lublin-256 --algos ppo --seeds 3
     """

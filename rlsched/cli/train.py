@@ -127,8 +127,8 @@ def train(
     if resume:
         if config or scenario or algo or limit or unconstrained:
             raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
-        begun = folder if seeds is None else first_run(out)
-        simulated, training = settings_of_run(begun, overrides, {"trace": trace, "dataset": dataset})
+        stopped = folder if seeds is None else first_run(out)
+        simulated, training = settings_of_run(stopped, overrides, {"trace": trace, "dataset": dataset})
     else:
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
         folder.check_free()
@@ -247,7 +247,7 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     next_command = f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report"
     console.print(next_command, markup=False, soft_wrap=True)
     if summary.reason == "interrupted":
-        console.print(f"go on        {resume_command(out, None)}")
+        console.print(f"go on        {resume_command(out, None)}", markup=False, soft_wrap=True)
 
 
 def settings_given(

@@ -72,7 +72,7 @@ class Contestant(Protocol):
 
     @property
     def members(self) -> Mapping[int | None, Contestant]:
-        """Seed of the training -> who plays, where several seeds are one contestant; else {None: itself}."""
+        """Training seed -> its policy, where several seeds are compared as one; else {None: itself}."""
 
     def run(
         self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]

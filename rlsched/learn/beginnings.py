@@ -134,9 +134,9 @@ def begun(network: Network, scenario: Scenario, *, random_weights: bool = False)
     if random_weights and network.kind == "job_scorer" and scenario.decision.horizon is None:
         given = (network.prior, network.waiting, network.deferring)
         if given == (None, None, None):
-            # Nothing makes the linear score better than the rest of the network.
-            alike = {} if "sharpness" in network.model_fields_set else {"sharpness": network.gain}
-            return network.model_copy(update={"prior": {}, **alike})
+            # The linear score has nothing to say yet, so its logit scale is that of the network's score.
+            scale = {} if "sharpness" in network.model_fields_set else {"sharpness": network.gain}
+            return network.model_copy(update={"prior": {}, **scale})
     rewarded = {term for term, weight in scenario.objective.reward.items() if weight != 0}
     decision, blocks = scenario.decision, frozenset(scenario.observation.blocks)
     found = beginning(network, blocks, horizon=decision.horizon is not None)

@@ -29,7 +29,7 @@ PAID = "paid"
 """Likewise: cost -> what the newest episodes came to."""
 
 FAR_BEYOND = 1.5
-"""Times a limit; what is less may be a busy beginning of episodes."""
+"""Multiple of a limit. A smaller projected cost may come from a busy start of the episodes."""
 
 FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
 """Of each constraint, for the record; costs and errors in the cost's own unit."""
@@ -41,7 +41,7 @@ class Cocorl(PPO):
     Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
     cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
     Episodes of a policy that hardly starts anything take long to end. Where those that go on are on their way
-    far beyond a limit, that is what counts.
+    far beyond a limit, their projected cost moves the multiplier.
 
     `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
 

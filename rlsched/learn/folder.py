@@ -88,7 +88,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
 
     @property
-    def begun(self) -> bool:
+    def holds_run(self) -> bool:
         """Whether there is a run."""
         return (self.path / TRAIN).exists()
 
@@ -98,7 +98,7 @@ class RunFolder:
         Raises:
             BadInputError: there is one already.
         """
-        if self.begun:
+        if self.holds_run:
             raise BadInputError(
                 str(self.path), "holds a run already", "add --resume, or name another --out folder"
             )
@@ -272,7 +272,7 @@ def check_no_run(out: Path) -> None:
     Raises:
         BadInputError: it holds one.
     """
-    if RunFolder(out).begun:
+    if RunFolder(out).holds_run:
         raise BadInputError(str(out), "holds a run without --seeds", "name another --out folder")
 
 
@@ -284,17 +284,17 @@ def first_run(out: Path) -> RunFolder:
     """
     check_no_run(out)
     runs = {seed: RunFolder(path) for seed, path in seed_folders(out).items()}
-    begun = {seed: run for seed, run in runs.items() if run.begun}
-    if not begun:
+    runs = {seed: run for seed, run in runs.items() if run.holds_run}
+    if not runs:
         raise BadInputError(str(out), "holds no seeds of a training", "leave out --resume to begin with them")
-    lowest = min(begun)
-    expected = _settings(begun[lowest])
-    for run in begun.values():
+    lowest = min(runs)
+    expected = _settings(runs[lowest])
+    for run in runs.values():
         if _settings(run) != expected:
             raise BadInputError(
                 str(run.path), f"was trained with other settings than seed {lowest}", "move it elsewhere"
             )
-    return begun[lowest]
+    return runs[lowest]
 
 
 def _settings(run: RunFolder) -> dict[str, object]:

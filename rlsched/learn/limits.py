@@ -55,8 +55,8 @@ def train_unconstrained(
         BadInputError: there is one of other settings, or these cannot be used.
     """
     scenario, config = with_limits(scenario, dict.fromkeys(scenario.objective.costs)), without_limits(config)
-    begun = folder.begun
-    if begun:
+    resume = folder.holds_run
+    if resume:
         feed, wanted = whole(scenario, config)
         if folder.read() != (feed.scenario, wanted):
             raise BadInputError(
@@ -68,7 +68,7 @@ def train_unconstrained(
         latest = folder.latest()
         if latest is not None and latest[1].steps >= (wanted.steps or 0):
             return True
-    return train(scenario, config, folder, display, resume=begun, address=address).reason != "interrupted"
+    return train(scenario, config, folder, display, resume=resume, address=address).reason != "interrupted"
 
 
 def costs_of(planned: Plan, policy: TrainedPolicy, names: Iterable[str]) -> dict[str, float]:

@@ -188,7 +188,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         }
 
     def projected(self) -> dict[str, float]:
-        """Cost with a limit -> what episodes that go on will come to, if they go on as they have begun.
+        """Cost with a limit -> projected mean cost of unfinished episodes at their present pace.
 
         It is the usual limit times what they have cost by now, over what they might have by now: their limits
         times the share of their jobs that is submitted. Both are sums: a beginning alone tells little. What

@@ -101,7 +101,7 @@ class Validation:
                 "validation.metric", f"{metric!r} is not measured", f"use one of {', '.join(known)}"
             )
         best = np.minimum if measure(metric).lower_is_better else np.maximum
-        rival = _best_by_mean(heuristics, metric)
+        rival = best_by_mean(heuristics, metric)
         return cls(
             scenario,
             units,
@@ -123,7 +123,7 @@ class Validation:
     @property
     def best_heuristic(self) -> tuple[Contender, float]:
         """The heuristic with the best mean of the metric, and that."""
-        name = _best_by_mean(self.heuristics, self.metric)
+        name = best_by_mean(self.heuristics, self.metric)
         return name, self.heuristics[name][self.metric]
 
     def facts(self) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played])
     return found | {limited_name(name): paid(scenario, units, name, played) for name in limits}
 
 
-def _best_by_mean(heuristics: Mapping[Contender, Mapping[str, float]], metric: str) -> Contender:
+def best_by_mean(heuristics: Mapping[Contender, Mapping[str, float]], metric: str) -> Contender:
     """The heuristic with the best mean of a metric."""
     sign = 1.0 if measure(metric).lower_is_better else -1.0
     return min(heuristics, key=lambda name: sign * heuristics[name][metric])

@@ -55,7 +55,7 @@ def train_seeds(
             summaries[seed] = Summary.of(folder, reason)
             continue
         say(f"seed {seed}, {number + 1} of {count}, in {folder.path}")
-        summaries[seed] = train(scenario, own, folder, display, resume=folder.begun, address=address)
+        summaries[seed] = train(scenario, own, folder, display, resume=folder.holds_run, address=address)
         if summaries[seed].reason == "interrupted":
             break
     return summaries

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlsched.evaluate.measures import measure
 from rlsched.evaluate.statistics import Contender
 from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.selection import best_by_mean
 from rlsched.scenario import Scenario
 
 Reason = Literal["steps", "minutes", "no improvement", "better", "interrupted", "paused"]
@@ -62,9 +62,8 @@ class Summary:
         assert latest is not None, "a run ends with a checkpoint"
         facts = json.loads(folder.validation.read_text("utf-8"))
         metric = facts["metric"]
-        sign = 1.0 if measure(metric).lower_is_better else -1.0
-        reached = {name: values[metric] for name, values in facts["heuristics"].items()}
-        best = min(reached, key=lambda name: sign * reached[name])
+        heuristics = {Contender(*name.split(":")): values for name, values in facts["heuristics"].items()}
+        best = best_by_mean(heuristics, metric)
         limits = facts["limits"]
         return cls(
             scenario,
@@ -73,7 +72,7 @@ class Summary:
             latest[1],
             metric,
             facts["episodes"],
-            (Contender(*best.split(":")), reached[best]),
+            (best, heuristics[best][metric]),
             before=folder.first(f"validation_{metric}"),
             plays=config.plays,
             limits=limits,

@@ -132,8 +132,7 @@ class Trial(tune.Trainable):
         latest = folder.latest()
         if halt is not None and latest is not None and latest[1].steps >= halt:
             return
-        begun = folder.begun
-        reason = train(scenario, config, folder, Silent(), resume=begun, pause_at=halt).reason
+        reason = train(scenario, config, folder, Silent(), resume=folder.holds_run, pause_at=halt).reason
         if reason == "interrupted":  # by who ends Ray, or this process: it is not at the halt
             raise RuntimeError("the trial was asked to stop")
         if reason != "paused":
