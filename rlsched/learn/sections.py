@@ -37,12 +37,9 @@ class Network(Frozen):
     )
     prior: dict[str, float] | None = Field(
         None,
-        description="initial weights from job features straight to the score (job_scorer, priority), learned "
-        "further; where the history is observed also from products, as {requested: -1, "
-        "share_0*used_requests: 0.3}; {}: random weights; null: random weights for ppo without a horizon, "
-        "else short and small jobs first, with other weights where "
-        "the history is observed and units are kept, with a horizon what fills it "
-        "(rlsched/learn/beginnings.py)",
+        description="initial weights from job features to the linear score (job_scorer, priority), as "
+        "{requested: -1}; {}: random; null: random for ppo without a horizon, else as "
+        "rlsched/learn/beginnings.py says",
     )
     sharpness: float = Field(
         60.0,
@@ -52,24 +49,13 @@ class Network(Frozen):
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
         None,
-        description="initial logits of waiting over the best job (job_scorer), or score over it (priority; "
-        "with a horizon a score of its own); above 0 where keeping processors for short jobs to come pays, "
-        "as on overloaded machines; null: -4, with a horizon 1 (priority); where the history is observed and "
-        "network.deferring is not given, below the best job by a third of the sharpness (job_scorer) or of "
-        "10 (priority) with action_rule commit; with fit and hold, where the queue is observed and slowdowns "
-        "or waits are rewarded, too, by 0.65 of it or of 1",
+        description="initial score of the no-op over the best job (priority), in logits (job_scorer); "
+        "null: as rlsched/learn/beginnings.py says",
     )
     deferring: dict[str, float] | None = Field(
         None,
-        description="initial weights straight to waiting, from features of the best job, as {green_0: -1, "
-        "green_6: 1} to wait for wind and sun, and where the history is observed from those of the queue and "
-        "the history, of a priority function always, with a horizon there from none of a job; null: where "
-        "the history is observed and network.waiting is not given, with action_rule commit {used_requests: "
-        "0.3, requested: 0.1}, of a priority function ten times that, to keep processors where requests were "
-        "exact so far, with fit and hold, where the queue is observed and slowdowns or waits are rewarded, "
-        "{requested: 1, share_0: 5.11, free_0: -5.62, used_requests: 0.2, load: 0.2}, to keep some free for "
-        "short jobs to come; else 0 for all where supply or history is observed, else "
-        "there are none",
+        description="initial weights of that score from features of the best job, the queue and the "
+        "history, as {green_0: -1, green_6: 1}; null: as rlsched/learn/beginnings.py says",
     )
     attention: int = Field(
         0,
@@ -269,9 +255,8 @@ class Rare(WithCritics):
     )
     weights: Literal["best", "binary", "exp"] = Field(
         "best",
-        description="what is imitated then: best, what critics think is best, who trust what was shown, as "
-        "in cql; or, which is critic-regularised regression, of what was shown, binary, what is better than "
-        "what the policy does, exp, all, the more so the better",
+        description="what is imitated then: best, the critics' best action; of recorded ones (CRR) binary, "
+        "those above the policy's value; exp, all by their exponentiated advantage",
     )
     best_temperature: float = Field(
         0.003,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
@@ -89,6 +91,20 @@ def test_defaults_are_a_whole_and_read_as_themselves() -> None:
     config = TrainConfig()
     again = yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json")))
     assert make_config(again, "again") == config
+
+
+def test_no_setting_takes_more_than_two_lines_to_describe() -> None:
+    """Of 100 characters each."""
+
+    def described(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+        for name, field in model.model_fields.items():
+            yield f"{model.__name__}.{name}", field.description or ""
+            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                yield from described(field.annotation)
+
+    found = dict(described(TrainConfig))
+    assert len(found) > 150
+    assert [name for name, text in found.items() if len(text) > 200] == []
 
 
 def test_files(tmp_path: Path) -> None:
