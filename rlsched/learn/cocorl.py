@@ -105,7 +105,7 @@ class Cocorl(PPO):
     def _weigh(self) -> None:
         """Tell learners the multipliers."""
         known = [self.controls.get(constraint.name) for constraint in self.constraints]
-        multipliers = [0.0 if one is None else one.multiplier for one in known]
+        multipliers = [self.pid.initial if one is None else one.multiplier for one in known]
         self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

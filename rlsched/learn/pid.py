@@ -54,7 +54,7 @@ def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Cont
     counted = min(max(error, -largest), largest)
     history: tuple[float, ...] = (cost,)
     if before is None:
-        proportional, integral = counted, 0.0
+        proportional, integral = counted, pid.initial
     else:
         proportional = pid.error_smoothing * before.proportional + (1.0 - pid.error_smoothing) * counted
         smooth = pid.cost_smoothing * before.smoothed[-1] + (1.0 - pid.cost_smoothing) * cost

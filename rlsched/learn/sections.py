@@ -88,6 +88,7 @@ class Pid(Frozen):
     delay: int = Field(15, ge=1, description="moves over which a rise is looked at")
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
     largest_error: float | None = Field(None, gt=0, description="that counts, up or down; null: any")
+    initial: float = Field(0.0, ge=0, description="that sum, and the multiplier until costs are known")
 
 
 class Ppo(Frozen):
@@ -118,7 +119,15 @@ class Ppo(Frozen):
         None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
     )
     pid: Pid = Field(
-        Pid(kp=2.0, ki=0.05, kd=0.0, error_smoothing=0.8, integral_limit=1.0, largest_error=0.5),
+        Pid(
+            kp=2.0,
+            ki=0.05,
+            kd=0.0,
+            error_smoothing=0.8,
+            integral_limit=1.0,
+            largest_error=0.5,
+            initial=1.0,
+        ),
         description="of the multipliers of limits",
     )
     calibration: float | None = Field(

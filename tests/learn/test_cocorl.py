@@ -315,6 +315,8 @@ def test_episodes_that_go_on_count_where_they_cost_far_too_much(small: Scenario)
         assert row["wait_time_cost"] > 1.0
         assert row["wait_time_multiplier"] > 0.0
         assert "makespan" not in algorithm.controls  # of which nothing is known yet
+        learner = algorithm.learner_group._learner
+        assert learner.multipliers[1] == algorithm.pid.initial == 1.0
     finally:
         engine.stop()
 

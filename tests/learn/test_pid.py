@@ -22,6 +22,7 @@ PIDS = st.builds(
     delay=st.integers(1, 20),
     integral_limit=st.floats(0.0, 20.0),
     largest_error=st.none() | st.floats(0.1, 20.0),
+    initial=st.floats(0.0, 2.0),
 )
 
 
@@ -50,7 +51,7 @@ def test_parts_are_the_sums_that_they_stand_for(costs: list[float], limit: float
     counted = [min(max(cost - limit, -largest), largest) for cost in costs]
     errors = averages(counted, pid.error_smoothing)
     smooth = averages(costs, pid.cost_smoothing)
-    integral = 0.0
+    integral = pid.initial
     for t, state in enumerate(found):
         integral = min(max(integral + pid.ki * counted[t], 0.0), pid.integral_limit)
         rise = max(0.0, smooth[t] - smooth[max(0, t - pid.delay)])
