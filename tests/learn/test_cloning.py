@@ -72,6 +72,7 @@ def test_a_clone_does_what_was_shown(short: Scenario, shown: Path, tmp_path: Pat
     assert all(torch.equal(kept[name], newest[name]) for name in kept)  # the last one, not the best one
 
 
+@pytest.mark.long
 def test_marwil_learns_what_was_earned(tmp_path: Path) -> None:
     """With a gamma by which it matters less how near the end is, which nobody sees."""
     out, shown = tmp_path / "run", tmp_path / "shown"

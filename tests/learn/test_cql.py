@@ -121,6 +121,7 @@ def test_learners_get_transitions_with_their_time(short: Scenario, shown: Path) 
         setting.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_conservatism_keeps_to_what_was_shown(short: Scenario, shown: Path) -> None:
     """And where it weighs nothing, nothing does."""

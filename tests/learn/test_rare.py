@@ -473,6 +473,7 @@ def test_runners_hold_no_more_than_choosing_needs(setting: Setting) -> None:
     assert not any(isinstance(part, Critic) for part in setting.module.policy.modules())
 
 
+@pytest.mark.long
 def test_launchpad_reads_then_plays_and_goes_on(
     shown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -385,6 +385,7 @@ def test_others_play_and_learn(brief: Scenario) -> None:
 SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "workload.load=0.6")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("kept_ray")
 def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
