@@ -186,5 +186,5 @@ def test_what_is_shipped_can_be_run(path: Path) -> None:
 
 
 def test_all_that_were_promised_are_shipped() -> None:
-    wanted = "battery_sizing cost_limits encoder_size horizon pid_gains ppo_lublin ready_pool"
+    wanted = "battery_sizing cost_limits encoder_size horizon pid_gains ppo_lublin ready_pool wait_limits"
     assert [path.stem for path in SHIPPED] == wanted.split()
