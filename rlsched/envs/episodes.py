@@ -28,8 +28,8 @@ class EpisodeFeed:
     """Draws episodes of a scenario and works out their reward scale.
 
     The scale is 1 / (jobs x the best bounded slowdown of the baseline orders under greedy backfilling), so
-    that a return of -1 means as good as that baseline, whatever the load of the episode. Without a
-    baseline it is 1.
+    that a return of -1 means as good as that baseline, whatever the load of the episode; with a
+    `baseline_exponent` below 1, that slowdown to this power. Without a baseline it is 1.
 
     Args:
         scenario: what is simulated.
@@ -95,22 +95,23 @@ class EpisodeFeed:
 
     def scaled(self, episode: EpisodeJobs) -> Episode:
         """The episode with the scale its baseline gives it."""
-        return Episode(episode.jobs, episode.offset, self._scale(episode.jobs), episode.power)
+        objective, jobs = self.scenario.objective, episode.jobs
+        scale = 1.0
+        if objective.baseline:
+            scale /= len(jobs) * self.baseline_slowdown(jobs) ** objective.baseline_exponent
+        return Episode(jobs, episode.offset, scale, episode.power)
 
-    def _scale(self, jobs: JobTable) -> float:
-        names = self.scenario.objective.baseline
-        if not names:
-            return 1.0
+    def baseline_slowdown(self, jobs: JobTable) -> float:
+        """Mean bounded slowdown of an episode's jobs under the best of the baseline orders."""
         if self._replayer is None:
             self._replayer = Replayer(1, self.max_jobs, self.units)
         tick_s = self.scenario.cluster.tick_s
         window = self.scenario.decision.window
-        best = min(
+        return min(
             _mean_bounded_slowdown(jobs, starts, tick_s)
-            for name in names
+            for name in self.scenario.objective.baseline
             for starts in self._replayer.run([jobs], name, "greedy", window=window)
         )
-        return 1.0 / (len(jobs) * best)
 
 
 def _mean_bounded_slowdown(jobs: JobTable, starts: IntArray, tick_s: int) -> float:

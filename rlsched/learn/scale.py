@@ -91,15 +91,16 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     """Look at the discounted returns of some training episodes, played first come, first served.
 
     The scale is one over their root mean square, and of costs likewise. Nothing is known of returns where
-    nothing is rewarded, and where the objective has a baseline: the environment has scaled rewards by that
-    already, and first come, first served may be many times worse than what is learned.
+    nothing is rewarded. Where the objective has a baseline, first come, first served may be many times worse
+    than what is learned: the scale makes the baseline's mean return -1, as the environment has done with an
+    exponent of 1.
 
     Args:
         feed: of training episodes, and what is simulated.
         seed: of the training; the same arguments give the same result.
     """
     objective = feed.scenario.objective
-    if objective.baseline and not objective.limits:
+    if objective.baseline and not objective.limits and objective.baseline_exponent == 1.0:
         return UNKNOWN
     played = Sample.of(feed, np.random.default_rng([seed, STREAM]))
     constraints = []
@@ -114,7 +115,9 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
             weight /= scale * unit * (played.jobs if objective.limits_per == "job" else 1)
         constraints.append(Constraint(name, most, unit, scale, mean, weight))
     known = Returns(constraints=tuple(constraints))
-    found = None if objective.baseline else played.size_of(played.rewards)
+    if objective.baseline:
+        return replace(known, scale=1.0 / played.baseline)
+    found = played.size_of(played.rewards)
     return known if found is None else replace(known, scale=found[0], mean=found[1], coming=played.coming)
 
 
@@ -129,6 +132,7 @@ class Sample:
         playing: (step, episode) whether there was one.
         coming: as in `Returns`.
         jobs: mean number of an episode.
+        baseline: mean return under the objective's baseline, negated; 1 without one.
         usual: those with a limit -> mean over episodes of what is compared with it.
         allowed: likewise -> mean over episodes of the limit, as an amount.
     """
@@ -139,6 +143,7 @@ class Sample:
     playing: NDArray[np.bool_]
     coming: tuple[tuple[float, ...], tuple[float, ...]]
     jobs: float
+    baseline: float
     usual: dict[str, float]
     allowed: dict[str, float]
 
@@ -168,11 +173,14 @@ class Sample:
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
         usual = {name: float(paid(feed.scenario, feed.units, name, runs).mean()) for name in terms}
-        more = [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms else []
-        most = {
-            name: float(each.mean())
-            for name, each in allowed(feed.scenario, feed.units, [*episodes, *more]).items()
-        }
+        # The power of a baseline's slowdown that the scale leaves of it.
+        left = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
+        more = [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms or left else []
+        known = [*episodes, *more]
+        baseline = (
+            float(np.mean([feed.baseline_slowdown(one.jobs) ** left for one in known])) if left else 1.0
+        )
+        most = {name: float(each.mean()) for name, each in allowed(feed.scenario, feed.units, known).items()}
         shown = np.concatenate(coming) if coming else np.zeros((1, 0))
         return cls(
             np.array(rewards),
@@ -181,6 +189,7 @@ class Sample:
             np.array(playing),
             (tuple(shown.mean(0).tolist()), tuple((shown.std(0) + LEAST_SPREAD).tolist())),
             float(np.mean([len(episode.jobs) for episode in episodes])),
+            baseline,
             usual,
             most,
         )

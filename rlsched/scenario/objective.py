@@ -144,6 +144,12 @@ class Objective(Frozen):
         (),
         description="greedy orders; an episode's reward is divided by jobs x the best one's bounded slowdown",
     )
+    baseline_exponent: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="power of that slowdown; below 1 episodes with a large one count for more",
+    )
     starvation_s: int = Field(
         86_400, ge=1, description="a job that waits longer counts for job_starvation and long_waits"
     )

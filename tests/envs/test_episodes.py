@@ -32,7 +32,19 @@ def test_scale_is_one_over_jobs_times_the_best_greedy_bounded_slowdown(small: Sc
             ).bounded_slowdown.mean()
             for name in ("sjf", "area", "smallest")
         )
-        assert episode.scale == pytest.approx(1 / (40 * best), rel=1e-12)
+        assert episode.scale == pytest.approx(1 / (40 * best**0.5), rel=1e-12)
+
+
+def test_an_exponent_leaves_part_of_the_baseline_in_rewards(model: Scenario) -> None:
+    whole, part = (
+        EpisodeFeed(
+            scenario.parse(model.model_dump(mode="json"), "test", [f"objective.baseline_exponent={power}"])
+        ).evaluation(0, seed=3)
+        for power in (1.0, 0.25)
+    )
+    slowdown = 1 / (whole.scale * len(whole.jobs))
+    assert slowdown > 1.2
+    assert part.scale == pytest.approx(1 / (len(part.jobs) * slowdown**0.25), rel=1e-12)
 
 
 def test_without_a_baseline_the_scale_is_one(model: Scenario) -> None:
@@ -43,7 +55,9 @@ def test_without_a_baseline_the_scale_is_one(model: Scenario) -> None:
 def test_the_scale_of_a_tick_that_is_not_a_second(model: Scenario) -> None:
     """Bounded slowdown is in seconds whatever the tick."""
     coarse = scenario.parse(
-        model.model_dump(mode="json"), "test", ["cluster.tick_s=60", "objective.baseline=[sjf]"]
+        model.model_dump(mode="json"),
+        "test",
+        ["cluster.tick_s=60", "objective.baseline=[sjf]", "objective.baseline_exponent=1"],
     )
     feed = EpisodeFeed(coarse)
     episode = feed.evaluation(0, seed=0)

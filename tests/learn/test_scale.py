@@ -20,6 +20,7 @@ from rlsched.learn.sampling import TrainingVectorEnv
 from rlsched.learn.scale import (
     EPISODES,
     LEAST_SPREAD,
+    REFERENCES,
     STREAM,
     UNKNOWN,
     Returns,
@@ -79,17 +80,28 @@ def test_the_unit_of_an_objective_does_not_matter() -> None:
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
 
 
-def test_what_a_baseline_has_scaled_stays(small: Scenario) -> None:
-    assert expected_returns(feed_of("lublin-256", "episode.jobs=64", "objective.costs={}"), 0) == UNKNOWN
-    limited = EpisodeFeed(
-        scenario.load("lublin-256", ["episode.jobs=64", "objective.costs={wait_time: '1.5:sjf'}"])
-    )
+def test_what_a_baseline_has_scaled_stays() -> None:
+    scaled = ("episode.jobs=64", "objective.baseline_exponent=1")
+    assert expected_returns(feed_of("lublin-256", *scaled, "objective.costs={}"), 0) == UNKNOWN
+    limited = feed_of("lublin-256", *scaled, "objective.costs={wait_time: '1.5:sjf'}")
     found = expected_returns(limited, 0)
     assert replace(found, constraints=()) == UNKNOWN
     (one,) = found.constraints
     assert one.unit == one.limit, "what first come, first served costs is many times that of sjf"
     feed = feed_of("lublin-256", "episode.jobs=64", "objective.baseline=[]")
     assert expected_returns(feed, 0).scale < 1.0
+
+
+@pytest.mark.parametrize("costs", ["{}", "{wait_time: '1.5:sjf'}"])
+def test_a_baseline_that_is_not_taken_out_whole_has_a_mean_return_of_one(costs: str) -> None:
+    feed = feed_of("lublin-256", "episode.jobs=64", f"objective.costs={costs}")
+    assert feed.scenario.objective.baseline_exponent == 0.5
+    scale = expected_returns(feed, 7).scale
+    rng = np.random.default_rng([7, STREAM])
+    drawn = [feed.training(rng) for _ in range(REFERENCES)]
+    returns = [scale * one.scale * len(one.jobs) * feed.baseline_slowdown(one.jobs) for one in drawn]
+    assert np.mean(returns) == pytest.approx(1.0, rel=1e-9)
+    assert np.std(returns) > 0.2, "episodes with a large slowdown count for more"
 
 
 def test_the_makespan_is_trained_on_as_idle_time() -> None:
