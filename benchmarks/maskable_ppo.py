@@ -107,7 +107,10 @@ class Maskable:
             vf_coef=ppo.value_weight,
             max_grad_norm=ppo.gradient_clip,
             policy_kwargs={
-                "net_arch": {"pi": list(config.network.hidden), "vf": list(config.network.critic_hidden)}
+                "net_arch": {
+                    "pi": list(config.network.policy_widths),
+                    "vf": list(config.network.critic_widths),
+                }
             },
             seed=config.seed,
             device="cpu",

@@ -135,8 +135,7 @@ def begun(network: Network, scenario: Scenario, *, random_weights: bool = False)
         given = (network.prior, network.waiting, network.deferring)
         if given == (None, None, None):
             # The linear score has nothing to say yet, so its logit scale is that of the network's score.
-            scale = {} if "sharpness" in network.model_fields_set else {"sharpness": network.gain}
-            return network.model_copy(update={"prior": {}, **scale})
+            return network.model_copy(update={"prior": {}, "sharpness": network.sharpness or network.gain})
     rewarded = {term for term, weight in scenario.objective.reward.items() if weight != 0}
     decision, blocks = scenario.decision, frozenset(scenario.observation.blocks)
     found = beginning(network, blocks, horizon=decision.horizon is not None)
@@ -153,7 +152,7 @@ def begun(network: Network, scenario: Scenario, *, random_weights: bool = False)
                 found = found._replace(prior=HOLDING_PRIOR)
         if keeping is not None and (network.waiting, network.deferring) == (None, None):
             # A job scorer multiplies these weights by its sharpness itself.
-            keen, sharp = (keeping.keen, 1.0) if network.kind == "priority" else (1.0, network.sharpness)
+            keen, sharp = (keeping.keen, 1.0) if network.kind == "priority" else (1.0, network.linear_scale)
             deferring = {name: keen * weight for name, weight in keeping.deferring.items()}
             found = found._replace(waiting=keeping.waiting * keen * sharp, deferring=deferring)
     return network.model_copy(update=found.over(network)._asdict())

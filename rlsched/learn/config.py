@@ -108,11 +108,20 @@ class TrainConfig(Frozen):
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
         elif self.algo in PPO_KINDS and network.kind == "job_scorer" and scenario.decision.horizon is None:
             # They learn as much from a decision there, and from twice as many in the same time.
-            small = {"hidden": SMALL_HIDDEN, "critic_hidden": SMALL_CRITIC}
-            left_out = {name: units for name, units in small.items() if name not in network.model_fields_set}
-            network = network.model_copy(update=left_out)
+            small = {
+                "hidden": network.hidden or SMALL_HIDDEN,
+                "critic_hidden": network.critic_hidden or SMALL_CRITIC,
+            }
+            network = network.model_copy(update=small)
         if self.search.start is None:  # which brings its own
             network = begun(network, scenario, random_weights=self.algo in PPO_KINDS)
+        network = network.model_copy(
+            update={
+                "hidden": network.policy_widths,
+                "critic_hidden": network.critic_widths,
+                "sharpness": network.linear_scale,
+            }
+        )
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})

@@ -25,15 +25,15 @@ class Network(Frozen):
         None, description="units of each resource, columns of the image (cnn); null: those of the scenario"
     )
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
-    hidden: tuple[Width, ...] = Field(
-        (64, 64),
+    hidden: tuple[Width, ...] | None = Field(
+        None,
         min_length=1,
-        description="units per layer of the policy; left out: 32, 32 for ppo without a horizon, else 64, 64",
+        description="units per layer of the policy; null: 32, 32 for ppo without a horizon, else 64, 64",
     )
-    critic_hidden: tuple[Width, ...] = Field(
-        (128, 128),
+    critic_hidden: tuple[Width, ...] | None = Field(
+        None,
         min_length=1,
-        description="of the value function; left out: 64, 64 for ppo without a horizon, else 128, 128",
+        description="of the value function; null: 64, 64 for ppo without a horizon, else 128, 128",
     )
     prior: dict[str, float] | None = Field(
         None,
@@ -41,10 +41,11 @@ class Network(Frozen):
         "{requested: -1}; {}: random; null: random for ppo without a horizon, else as "
         "rlsched/learn/beginnings.py says",
     )
-    sharpness: float = Field(
-        60.0,
+    sharpness: float | None = Field(
+        None,
         gt=0,
-        description="logits per unit of the linear score (job_scorer); left out with random weights: as gain",
+        description="logits per unit of the linear score (job_scorer); null: as gain with random weights, "
+        "else 60",
     )
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
@@ -71,6 +72,21 @@ class Network(Frozen):
         "mlp, cnn; ppo, cocorl); 0: none",
     )
     lstm_steps: int = Field(32, ge=1, description="decisions in a row that it learns from")
+
+    @property
+    def policy_widths(self) -> tuple[int, ...]:
+        """`hidden`, where nothing told otherwise."""
+        return self.hidden or (64, 64)
+
+    @property
+    def critic_widths(self) -> tuple[int, ...]:
+        """`critic_hidden`, likewise."""
+        return self.critic_hidden or (128, 128)
+
+    @property
+    def linear_scale(self) -> float:
+        """`sharpness`, likewise."""
+        return self.sharpness or 60.0
 
 
 class Pid(Frozen):
