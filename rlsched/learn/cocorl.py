@@ -52,7 +52,7 @@ class Cocorl(PPO):
     run_fraction = 0.0
 
     def setup(self, config: Any) -> None:
-        """Build as RLlib does; nothing has cost anything yet."""
+        """Build as RLlib does; multipliers are the initial ones until costs are known."""
         self.controls: dict[str, Control] = {}
         self.paid: dict[str, list[float]] = {}
         super().setup(config)
@@ -60,6 +60,7 @@ class Cocorl(PPO):
         self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
         self.constraints: Sequence[Constraint] = told["constraints"]
         self.pid = Pid.model_validate(told["own"]["pid"])
+        self._weigh()
 
     def training_step(self) -> None:
         """Play and learn, and look at what the episodes cost that ended."""
@@ -95,17 +96,21 @@ class Cocorl(PPO):
         name, unit = constraint.name, constraint.unit
         found = control(self.controls.get(name), cost / unit, constraint.limit / unit, self.pid)
         self.controls[name] = found
-        told = found.model_dump(include=set(FIGURES))
+        told = found.model_dump(include=set(FIGURES) - {"multiplier"})
         told |= {figure: told[figure] * unit for figure in ("cost", "error")}
         for figure, value in told.items():
-            self.metrics.log_value(
-                (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure)), value, reduce="mean", window=1
-            )
+            self._log(name, figure, value)
+
+    def _log(self, name: str, figure: str, value: float) -> None:
+        where = (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure))
+        self.metrics.log_value(where, value, reduce="mean", window=1)
 
     def _weigh(self) -> None:
-        """Tell learners the multipliers."""
+        """Tell learners, and the record, the multipliers."""
         known = [self.controls.get(constraint.name) for constraint in self.constraints]
         multipliers = [self.pid.initial if one is None else one.multiplier for one in known]
+        for constraint, multiplier in zip(self.constraints, multipliers, strict=True):
+            self._log(constraint.name, "multiplier", multiplier)
         self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -309,14 +309,15 @@ def test_episodes_that_go_on_count_where_they_cost_far_too_much(small: Scenario)
     config = make_config({}, "test", [*TINY, "sampling.replicas=1"]).settled(limited)
     engine = RllibEngine(config, EpisodeFeed(limited), 0)
     try:
-        row = engine.iterate().row
         algorithm: Any = engine.algorithm
+        learner = algorithm.learner_group._learner
+        assert learner.multipliers.tolist() == [1.0, 1.0], "from the first batch on"
+        row = engine.iterate().row
         assert len(algorithm.paid["wait_time"]) < algorithm.wave
         assert row["wait_time_cost"] > 1.0
         assert row["wait_time_multiplier"] > 0.0
         assert "makespan" not in algorithm.controls  # of which nothing is known yet
-        learner = algorithm.learner_group._learner
-        assert learner.multipliers[1] == algorithm.pid.initial == 1.0
+        assert learner.multipliers[1] == row["makespan_multiplier"] == algorithm.pid.initial == 1.0
     finally:
         engine.stop()
 
