@@ -62,12 +62,10 @@ def race(
     planned = []
     for algo in algos:
         for seed in seeds:
-            # Only what was given counts as given: the rest is settled by algorithm and scenario.
-            told = {**config.model_dump(exclude_unset=True), "algo": algo, "seed": seed}
-            told["validation"] = checked.model_dump(exclude_unset=True)
             folder = RunFolder(out / f"{algo}-{seed}")
             folder.check_free()
-            planned.append((TrainConfig.model_validate(told), folder))
+            told = {"algo": algo, "seed": seed, "validation": checked}
+            planned.append((config.model_copy(update=told), folder))
     for each, folder in planned:
         settled = each.settled(scenario)
         with RichDisplay(settled) as display:

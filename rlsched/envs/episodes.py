@@ -27,9 +27,9 @@ class Episode:
 class EpisodeFeed:
     """Draws episodes of a scenario and works out their reward scale.
 
-    The scale is 1 / (jobs x the best bounded slowdown of the baseline orders under greedy backfilling), so
-    that a return of -1 means as good as that baseline, whatever the load of the episode; with a
-    `baseline_exponent` below 1, that slowdown to this power. Without a baseline it is 1.
+    The scale is 1 / (jobs x slowdown ** `baseline_exponent`), with the best bounded slowdown of the baseline
+    orders under greedy backfilling. With an exponent of 1 a return of -1 means as good as that baseline,
+    whatever the load of the episode. Without a baseline the scale is 1.
 
     Args:
         scenario: what is simulated.

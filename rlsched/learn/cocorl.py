@@ -108,7 +108,9 @@ class Cocorl(PPO):
     def _weigh(self) -> None:
         """Tell learners, and the record, the multipliers."""
         known = [self.controls.get(constraint.name) for constraint in self.constraints]
-        multipliers = [self.pid.initial if one is None else one.multiplier for one in known]
+        multipliers = [
+            min(self.pid.initial, self.pid.integral_limit) if one is None else one.multiplier for one in known
+        ]
         for constraint, multiplier in zip(self.constraints, multipliers, strict=True):
             self._log(constraint.name, "multiplier", multiplier)
         self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 
 from rlsched.learn.beginnings import begun
 from rlsched.learn.sections import (
+    SMALL_CRITIC_HIDDEN,
+    SMALL_HIDDEN,
     Appo,
     Bc,
     Cocorl,
@@ -48,8 +50,6 @@ PPO_KINDS = ("ppo", "cocorl")
 REPLICAS, FRAGMENT = 8, 64
 """Environments that play the same episodes, and decisions of each in a batch, where nothing else is asked
 for."""
-SMALL_HIDDEN, SMALL_CRITIC = (32, 32), (64, 64)
-"""Units per layer of the networks of PPO without a horizon, where nothing else is asked for."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
 
@@ -107,10 +107,9 @@ class TrainConfig(Frozen):
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
         elif self.algo in PPO_KINDS and network.kind == "job_scorer" and scenario.decision.horizon is None:
-            # They learn as much from a decision there, and from twice as many in the same time.
             small = {
                 "hidden": network.hidden or SMALL_HIDDEN,
-                "critic_hidden": network.critic_hidden or SMALL_CRITIC,
+                "critic_hidden": network.critic_hidden or SMALL_CRITIC_HIDDEN,
             }
             network = network.model_copy(update=small)
         if self.search.start is None:  # which brings its own

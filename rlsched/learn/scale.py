@@ -39,7 +39,7 @@ class Constraint:
         scale: that the costs of transitions are to be multiplied by in training.
         mean: what a decision goes on to cost, so scaled.
         weight: of costs, so scaled, against rewards where the multiplier is 1. Where a baseline scales
-            rewards, an episode that costs `unit` weighs as much as one with the baseline's slowdown.
+            rewards, an episode that costs `unit` weighs as much as the baseline's slowdown does on average.
     """
 
     name: str

@@ -12,6 +12,12 @@ from rlsched.settings import Frozen, SettingError
 Width = Annotated[int, Field(ge=1)]
 
 
+HIDDEN, CRITIC_HIDDEN, SHARPNESS = (64, 64), (128, 128), 60.0
+"""Of networks where nothing else is asked for."""
+SMALL_HIDDEN, SMALL_CRITIC_HIDDEN = (32, 32), (64, 64)
+"""Those of PPO without a horizon: they learn as much from a decision, and from twice as many in a second."""
+
+
 class Network(Frozen):
     """The policy and value networks."""
 
@@ -44,8 +50,8 @@ class Network(Frozen):
     sharpness: float | None = Field(
         None,
         gt=0,
-        description="logits per unit of the linear score (job_scorer); null: as gain with random weights, "
-        "else 60",
+        description="logits per unit of the linear score (job_scorer); null: as gain where prior is null "
+        "and weights are random, else 60",
     )
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
@@ -75,18 +81,18 @@ class Network(Frozen):
 
     @property
     def policy_widths(self) -> tuple[int, ...]:
-        """`hidden`, where nothing told otherwise."""
-        return self.hidden or (64, 64)
+        """`hidden`; 64, 64 where it is null."""
+        return self.hidden or HIDDEN
 
     @property
     def critic_widths(self) -> tuple[int, ...]:
-        """`critic_hidden`, likewise."""
-        return self.critic_hidden or (128, 128)
+        """`critic_hidden`; 128, 128 where it is null."""
+        return self.critic_hidden or CRITIC_HIDDEN
 
     @property
     def linear_scale(self) -> float:
-        """`sharpness`, likewise."""
-        return self.sharpness or 60.0
+        """`sharpness`; 60 where it is null."""
+        return self.sharpness or SHARPNESS
 
 
 class Pid(Frozen):
@@ -104,7 +110,11 @@ class Pid(Frozen):
     delay: int = Field(15, ge=1, description="moves over which a rise is looked at")
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
     largest_error: float | None = Field(None, gt=0, description="that counts, up or down; null: any")
-    initial: float = Field(0.0, ge=0, description="that sum, and the multiplier until costs are known")
+    initial: float = Field(
+        0.0,
+        ge=0,
+        description="integral at first; the multiplier of ppo and cocorl until costs are known",
+    )
 
 
 class Ppo(Frozen):

@@ -142,13 +142,13 @@ class Objective(Frozen):
     gamma: float = Field(1.0, gt=0, le=1, description="discount per tick inside a decision (smdp)")
     baseline: tuple[str, ...] = Field(
         (),
-        description="greedy orders; an episode's reward is divided by jobs x the best one's bounded slowdown",
+        description="greedy orders; rewards are divided by jobs x the best one's slowdown ** the exponent",
     )
     baseline_exponent: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="power of that slowdown; below 1 episodes with a large one count for more",
+        description="that exponent; below 1 episodes with a large slowdown count for more",
     )
     starvation_s: int = Field(
         86_400, ge=1, description="a job that waits longer counts for job_starvation and long_waits"

@@ -110,7 +110,7 @@ def outlook_features() -> tuple[str, ...]:
         "true_remaining_work",  # true remaining work of the running jobs per unit, likewise
         "rate",  # sum of 1 / max(runtime, 10 s) over the waiting jobs, log-scaled
         "scaled_rate",  # the same times the episode's reward scale and an hour, log-scaled
-        "scale",  # the episode's reward scale per job: 1 / the baseline's bounded slowdown
+        "scale",  # the episode's reward scale per job: 1 / the baseline's bounded slowdown ** its exponent
     )
 
 

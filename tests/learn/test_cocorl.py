@@ -25,7 +25,7 @@ from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.rllib import RllibEngine
 from rlsched.learn.runner import BatchedEnvRunner
 from rlsched.learn.sampling import COSTS, LIMITED, log_limited
-from rlsched.learn.scale import EPISODES, STREAM, Returns, expected_returns
+from rlsched.learn.scale import EPISODES, REFERENCES, STREAM, Returns, expected_returns
 from rlsched.learn.sections import Pid
 from rlsched.learn.transitions import Transitions
 from rlsched.scenario import Scenario
@@ -198,10 +198,11 @@ def test_at_a_multiplier_of_one_a_cost_at_its_unit_weighs_as_much_as_the_baselin
     for constraint in returns.constraints:
         episode_at_unit = constraint.unit * (32 if per == "job" else 1)
         assert constraint.weight * constraint.scale * episode_at_unit == pytest.approx(1.0)
-    episode = whole.training(np.random.default_rng(0))
-    jobs = len(episode.jobs)
-    assert jobs == 32
-    assert 1 / (episode.scale * jobs) >= 1, "rewards of an episode: slowdowns over jobs x the baseline's"
+    rng = np.random.default_rng([0, STREAM])
+    drawn = [whole.training(rng) for _ in range(REFERENCES)]
+    assert {len(one.jobs) for one in drawn} == {32}
+    slowdowns = [returns.scale * one.scale * 32 * whole.baseline_slowdown(one.jobs) for one in drawn]
+    assert np.mean(slowdowns) == pytest.approx(1.0), "what the baseline's slowdown is worth, on average"
 
 
 def test_every_critic_learns(setting: Setting) -> None:
