@@ -64,7 +64,7 @@ lint: setup
 bench: setup  ## speed of the core, against the slow twin
 	$(BIN)/rlsched bench core
 
-study: setup  ## the learned policies of the README: three traces, three seeds each, about 45 minutes
+study: setup  ## PPO on the three traces of the README, three seeds each, about 20 minutes
 	$(BIN)/python benchmarks/study_hpc.py
 
 study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases, three seeds each, about an hour

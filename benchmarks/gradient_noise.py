@@ -139,7 +139,7 @@ def main() -> None:
     for steps in (600, chosen.steps // 2, chosen.steps, chosen.steps):  # the first: away from empty clusters
         batch, observed = collect(envs, policy, observed, steps)
         batches.append(batch)
-    critic = Critic(layout, Network().critic_widths)
+    critic = Critic(layout, Network().critic_hidden)
     fit(critic, batches[1], chosen.gamma)
     halves = [(batch, values_of(critic, batch)) for batch in batches[2:]]
     found: dict[str, list[Array]] = {}

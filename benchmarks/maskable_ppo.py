@@ -108,8 +108,8 @@ class Maskable:
             max_grad_norm=ppo.gradient_clip,
             policy_kwargs={
                 "net_arch": {
-                    "pi": list(config.network.policy_widths),
-                    "vf": list(config.network.critic_widths),
+                    "pi": list(config.network.hidden),
+                    "vf": list(config.network.critic_hidden),
                 }
             },
             seed=config.seed,

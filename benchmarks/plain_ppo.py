@@ -71,7 +71,7 @@ class PlainPPO:
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
         torch.manual_seed(config.seed)
         self.policy = build_policy(self.layout, config.network)
-        self.critic = Critic(self.layout, config.network.critic_widths, returns.coming)
+        self.critic = Critic(self.layout, config.network.critic_hidden, returns.coming)
         self.critic.begin_with(returns.mean)
         self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, lr=config.ppo.learning_rate)

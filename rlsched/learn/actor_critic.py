@@ -40,7 +40,7 @@ class Judge(nn.Module):
         self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float, coming: Any
     ) -> None:
         super().__init__()
-        self.value = Critic(layout, network.critic_widths, coming)
+        self.value = Critic(layout, network.critic_hidden, coming)
         self.advantage = advantage
         self.worth = Worth(logit_value * network.gain)
 

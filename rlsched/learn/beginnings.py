@@ -134,8 +134,7 @@ def begun(network: Network, scenario: Scenario, *, random_weights: bool = False)
     if random_weights and network.kind == "job_scorer" and scenario.decision.horizon is None:
         given = (network.prior, network.waiting, network.deferring)
         if given == (None, None, None):
-            # The linear score has nothing to say yet, so its logit scale is that of the network's score.
-            return network.model_copy(update={"prior": {}, "sharpness": network.sharpness or network.gain})
+            return network.model_copy(update={"prior": {}})
     rewarded = {term for term, weight in scenario.objective.reward.items() if weight != 0}
     decision, blocks = scenario.decision, frozenset(scenario.observation.blocks)
     found = beginning(network, blocks, horizon=decision.horizon is not None)
@@ -152,7 +151,7 @@ def begun(network: Network, scenario: Scenario, *, random_weights: bool = False)
                 found = found._replace(prior=HOLDING_PRIOR)
         if keeping is not None and (network.waiting, network.deferring) == (None, None):
             # A job scorer multiplies these weights by its sharpness itself.
-            keen, sharp = (keeping.keen, 1.0) if network.kind == "priority" else (1.0, network.linear_scale)
+            keen, sharp = (keeping.keen, 1.0) if network.kind == "priority" else (1.0, network.sharpness)
             deferring = {name: keen * weight for name, weight in keeping.deferring.items()}
             found = found._replace(waiting=keeping.waiting * keen * sharp, deferring=deferring)
     return network.model_copy(update=found.over(network)._asdict())

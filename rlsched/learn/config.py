@@ -10,8 +10,6 @@ from pydantic import Field, model_validator
 
 from rlsched.learn.beginnings import begun
 from rlsched.learn.sections import (
-    SMALL_CRITIC_HIDDEN,
-    SMALL_HIDDEN,
     Appo,
     Bc,
     Cocorl,
@@ -106,21 +104,8 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
-        elif self.algo in PPO_KINDS and network.kind == "job_scorer" and scenario.decision.horizon is None:
-            small = {
-                "hidden": network.hidden or SMALL_HIDDEN,
-                "critic_hidden": network.critic_hidden or SMALL_CRITIC_HIDDEN,
-            }
-            network = network.model_copy(update=small)
         if self.search.start is None:  # which brings its own
             network = begun(network, scenario, random_weights=self.algo in PPO_KINDS)
-        network = network.model_copy(
-            update={
-                "hidden": network.policy_widths,
-                "critic_hidden": network.critic_widths,
-                "sharpness": network.linear_scale,
-            }
-        )
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})

@@ -72,7 +72,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         network = Network.model_validate(self.model_config["network"])
         self.policy = build_policy(self.layout, network)
         self.together = network.lstm_steps if network.lstm else 0
-        self.critic = Critic(self.layout, network.critic_widths, self.model_config["coming"])
+        self.critic = Critic(self.layout, network.critic_hidden, self.model_config["coming"])
         self.critic.begin_with(self.model_config["mean_return"])
 
     def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:
@@ -134,7 +134,7 @@ class ConstrainedModule(MaskedModule):
     def setup(self) -> None:
         """Build the networks."""
         super().setup()
-        hidden = Network.model_validate(self.model_config["network"]).critic_widths
+        hidden = Network.model_validate(self.model_config["network"]).critic_hidden
         means = torch.tensor([self.model_config["mean_return"], *self.model_config["mean_costs"]])
         self.register_buffer("centres", centres(), persistent=False)
         self.critic = Critic(self.layout, hidden, self.model_config["coming"], len(means) * BINS)

@@ -339,7 +339,7 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
                 f"network.{setting}", f"means nothing to network.kind {network.kind}", "leave it out"
             )
     if network.kind == "mlp":
-        return FlatPolicy(layout, network.policy_widths)
+        return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]
     for name in needed:
         if name not in seen:
@@ -366,9 +366,9 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         return PriorityNet(layout, network.priority_units, prior, waiting or 0.0, deferring or {})
     return JobScorer(
         layout,
-        network.policy_widths,
+        network.hidden,
         prior,
-        network.linear_scale,
+        network.sharpness,
         network.gain,
         waiting,
         deferring,

@@ -12,12 +12,6 @@ from rlsched.settings import Frozen, SettingError
 Width = Annotated[int, Field(ge=1)]
 
 
-HIDDEN, CRITIC_HIDDEN, SHARPNESS = (64, 64), (128, 128), 60.0
-"""Of networks where nothing else is asked for."""
-SMALL_HIDDEN, SMALL_CRITIC_HIDDEN = (32, 32), (64, 64)
-"""Those of PPO without a horizon: they learn as much from a decision, and from twice as many in a second."""
-
-
 class Network(Frozen):
     """The policy and value networks."""
 
@@ -31,28 +25,15 @@ class Network(Frozen):
         None, description="units of each resource, columns of the image (cnn); null: those of the scenario"
     )
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
-    hidden: tuple[Width, ...] | None = Field(
-        None,
-        min_length=1,
-        description="units per layer of the policy; null: 32, 32 for ppo without a horizon, else 64, 64",
-    )
-    critic_hidden: tuple[Width, ...] | None = Field(
-        None,
-        min_length=1,
-        description="of the value function; null: 64, 64 for ppo without a horizon, else 128, 128",
-    )
+    hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
+    critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
     prior: dict[str, float] | None = Field(
         None,
         description="initial weights from job features to the linear score (job_scorer, priority), as "
         "{requested: -1}; {}: random; null: random for ppo without a horizon, else as "
         "rlsched/learn/beginnings.py says",
     )
-    sharpness: float | None = Field(
-        None,
-        gt=0,
-        description="logits per unit of the linear score (job_scorer); null: as gain where prior is null "
-        "and weights are random, else 60",
-    )
+    sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
         None,
@@ -78,21 +59,6 @@ class Network(Frozen):
         "mlp, cnn; ppo, cocorl); 0: none",
     )
     lstm_steps: int = Field(32, ge=1, description="decisions in a row that it learns from")
-
-    @property
-    def policy_widths(self) -> tuple[int, ...]:
-        """`hidden`; 64, 64 where it is null."""
-        return self.hidden or HIDDEN
-
-    @property
-    def critic_widths(self) -> tuple[int, ...]:
-        """`critic_hidden`; 128, 128 where it is null."""
-        return self.critic_hidden or CRITIC_HIDDEN
-
-    @property
-    def linear_scale(self) -> float:
-        """`sharpness`; 60 where it is null."""
-        return self.sharpness or SHARPNESS
 
 
 class Pid(Frozen):

@@ -211,8 +211,7 @@ def test_a_settled_training_says_what_it_begins_with() -> None:
     begins with what another found."""
     chosen = scenario.load("lublin-sizes")
     config = make_config({}, "test", ["algo=appo"]).settled(chosen)
-    given = Network(hidden=(64, 64), critic_hidden=(128, 128), sharpness=60.0)
-    assert config.network == begun(given, chosen)
+    assert config.network == begun(Network(), chosen)
     assert config.settled(chosen) == config
     search = make_config({}, "test", ["algo=priority_search", "search.start=runs/found"]).settled(chosen)
     assert (search.network.prior, search.network.waiting, search.network.deferring) == (None, None, None)
