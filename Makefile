@@ -46,13 +46,13 @@ $(VENV)/.compiled: $(VENV)/.ready tests/compiling.py $(wildcard rlsched/sim/*.py
 	$(BIN)/python -m tests.compiling
 	touch $@
 
-test: setup tools $(VENV)/.compiled  ## everything but what takes minutes by nature, some 9 minutes on two cores
+test: setup tools $(VENV)/.compiled  ## everything but the long tests, some 12 minutes on two cores
 	$(PYTEST) -m "not long"
 
 test-fast: setup $(VENV)/.compiled  ## for every save: no Ray, no service, nothing of several seconds; under 3 minutes
 	$(PYTEST) -m "not long and not slow"
 
-test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps, browsers, leaks, README as programs; some 9 minutes
+test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps, browsers, leaks, the guides' commands; some 20 minutes
 	$(PYTEST) -m long
 
 lint: setup

@@ -1,7 +1,7 @@
 """What all tests share: the data folder, one Ray per worker, and how long each folder took.
 
 Markers: `slow` needs Ray, a service or a process with torch, or takes several seconds; `long` takes minutes
-by nature and runs in `make test-long`. Everything else is `make test-fast`.
+by nature, or trains as the guides do, and runs in `make test-long`. Everything else is `make test-fast`.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def test_a_share_is_of_what_is_paid_without_limits(
     assert main([*TRAIN, *words, "--set", "episode.max_ticks=400"]) == 0
     said_then = capsys.readouterr().out
     assert (
-        "delayed_jobs: its multiplier has not moved yet" in said_then
+        "delayed_jobs: its multiplier is still the initial one" in said_then
     )  # no episode has ended or is far beyond
     found = tmp_path / "found.json"
     asked = ["--against", "sjf", "--episodes", "3", "--json", str(found), "--report", str(tmp_path / "page")]
@@ -189,7 +189,7 @@ def test_a_share_is_of_what_is_paid_without_limits(
     assert not (other / UNCONSTRAINED).exists()
     rows = RunFolder(out).rows()
     assert all(row["validation_limited.delayed_jobs"] for row in rows)
-    assert "multiplier has not moved" not in said
+    assert "multiplier is still the initial one" not in said
     latest = RunFolder(out).latest()
     assert latest is not None
     best = latest[1].best_paid["delayed_jobs"]
