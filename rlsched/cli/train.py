@@ -240,8 +240,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
             console.print(f"{name}: {number(paid)} in validation, {verdict} its limit of {number(limit)}")
     if summary.unmoved:
         console.print(
-            f"{', '.join(summary.unmoved)}: its multiplier is still the initial one: to move it takes an episode "
-            "of every environment. Train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
+            f"{', '.join(summary.unmoved)}: its multiplier is still the initial one: to move it takes an "
+            "episode of every environment. Train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
             style="yellow",
         )
     next_command = f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report"
