@@ -241,7 +241,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     if summary.unmoved:
         console.print(
             f"{', '.join(summary.unmoved)}: its multiplier is still the initial one: to move it takes an "
-            "episode of every environment. Train longer, or with fewer (sampling.envs_per_runner, sampling.runners)",
+            "episode of every environment. Train longer, or with fewer (sampling.envs_per_runner, "
+            "sampling.runners)",
             style="yellow",
         )
     next_command = f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report"
