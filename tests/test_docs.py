@@ -156,16 +156,10 @@ class Shell:
         return words
 
 
+@pytest.mark.long  # half a minute to two minutes a page
 @pytest.mark.slow
 @pytest.mark.usefixtures("kept_ray")
-@pytest.mark.parametrize(
-    "page",
-    [
-        # Each page of the guides trains several times: half a minute to a minute.
-        pytest.param(page, id=page.name, marks=[] if page.name == "README.md" else [pytest.mark.long])
-        for page in PAGES
-    ],
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     run_commands(page, Shell(tmp_path), request)
 

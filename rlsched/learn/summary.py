@@ -79,7 +79,7 @@ class Summary:
             unmoved=tuple(
                 name
                 for name in limits
-                if config.algo in PPO_KINDS and folder.first(f"{name}_multiplier") is None
+                if config.algo in PPO_KINDS and folder.first(f"{name}_cost") is None
             ),
         )
 
