@@ -53,7 +53,8 @@ test-fast: setup $(VENV)/.compiled  ## for every save: no Ray, no service, nothi
 	$(PYTEST) -m "not long and not slow"
 
 test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps, browsers, leaks, the guides' commands; some 20 minutes
-	$(PYTEST) -m long
+	$(PYTEST) -m long --ignore=tests/test_docs.py
+	$(BIN)/pytest -m long tests/test_docs.py  # by itself: it serves, and so do others
 
 lint: setup
 	$(BIN)/ruff check .
