@@ -77,9 +77,7 @@ class Summary:
             plays=config.plays,
             limits=limits,
             unmoved=tuple(
-                name
-                for name in limits
-                if config.algo in PPO_KINDS and folder.first(f"{name}_cost") is None
+                name for name in limits if config.algo in PPO_KINDS and folder.first(f"{name}_cost") is None
             ),
         )
 
