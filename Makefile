@@ -65,7 +65,7 @@ lint: setup
 bench: setup  ## speed of the core, against the slow twin
 	$(BIN)/rlsched bench core
 
-study: setup  ## PPO on the three traces of the README, three seeds each, about 20 minutes
+study: setup  ## PPO on three published traces, three seeds each, about 20 minutes (estimated)
 	$(BIN)/python benchmarks/study_hpc.py
 
 study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases, three seeds each, about an hour

@@ -107,10 +107,7 @@ class Maskable:
             vf_coef=ppo.value_weight,
             max_grad_norm=ppo.gradient_clip,
             policy_kwargs={
-                "net_arch": {
-                    "pi": list(config.network.hidden),
-                    "vf": list(config.network.critic_hidden),
-                }
+                "net_arch": {"pi": list(config.network.hidden), "vf": list(config.network.critic_hidden)}
             },
             seed=config.seed,
             device="cpu",

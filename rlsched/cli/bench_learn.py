@@ -64,8 +64,8 @@ def race(
         for seed in seeds:
             folder = RunFolder(out / f"{algo}-{seed}")
             folder.check_free()
-            told = {"algo": algo, "seed": seed, "validation": checked}
-            planned.append((config.model_copy(update=told), folder))
+            settings = {"algo": algo, "seed": seed, "validation": checked}
+            planned.append((config.model_copy(update=settings), folder))
     for each, folder in planned:
         settled = each.settled(scenario)
         with RichDisplay(settled) as display:

@@ -106,7 +106,7 @@ class Cocorl(PPO):
         self.metrics.log_value(where, value, reduce="mean", window=1)
 
     def _weigh(self) -> None:
-        """Tell learners, and the record, the multipliers."""
+        """Set the multipliers in all learners, and log them."""
         known = [self.controls.get(constraint.name) for constraint in self.constraints]
         multipliers = [
             min(self.pid.initial, self.pid.integral_limit) if one is None else one.multiplier for one in known

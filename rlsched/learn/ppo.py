@@ -85,7 +85,7 @@ class PlayedLearner(LeanLearner):
     noise_left = 1.0
 
     def build(self) -> None:
-        """Build what learns; what costs are worth is told later."""
+        """Build the learner; the algorithm sets the multipliers."""
         super().build()
         self.memory = Memory()
         constraints = self.config.learner_config_dict.get("constraints", ())

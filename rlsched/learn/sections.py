@@ -30,20 +30,20 @@ class Network(Frozen):
     prior: dict[str, float] | None = Field(
         None,
         description="initial weights from job features to the linear score (job_scorer, priority), as "
-        "{requested: -1}; {}: random; null: random for ppo without a horizon, else as "
-        "rlsched/learn/beginnings.py says",
+        "{requested: -1}; {}: random; null: random for ppo without a horizon, else by scenario (the run's "
+        "train.yaml has them)",
     )
     sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
     gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
     waiting: float | None = Field(
         None,
         description="initial score of the no-op over the best job (priority), in logits (job_scorer); "
-        "null: as rlsched/learn/beginnings.py says",
+        "null: by algorithm and scenario (the run's train.yaml has it)",
     )
     deferring: dict[str, float] | None = Field(
         None,
         description="initial weights of that score from features of the best job, the queue and the "
-        "history, as {green_0: -1, green_6: 1}; null: as rlsched/learn/beginnings.py says",
+        "history, as {green_0: -1, green_6: 1}; null: likewise",
     )
     attention: int = Field(
         0,
