@@ -1,4 +1,4 @@
-"""PPO on published traces, with the commands of the README: three traces, several seeds each, against every heuristic.
+"""PPO on three published traces: several seeds each, against every heuristic.
 
 Trains each policy (skipping those already trained), evaluates it by the RLScheduler protocol on sequences it
 never saw, and prints medians and hoarding verdicts, beside the same policy before training; the Lublin
