@@ -36,7 +36,7 @@ tools:
 
 demo: setup  ## train on the shipped sample trace and compare with the heuristics
 	rm -rf runs/demo
-	$(BIN)/rlsched train --trace datasets/sample.swf.gz --set episode.jobs=256 --minutes 1.25 --out runs/demo
+	$(BIN)/rlsched train --trace datasets/sample.swf.gz --minutes 1.25 --out runs/demo
 	$(BIN)/rlsched evaluate runs/demo --episodes 64 --report runs/demo/report
 
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
