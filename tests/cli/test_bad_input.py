@@ -132,7 +132,7 @@ def test_unusable_traces(rlsched: Run, tmp_path: Path, content: bytes, said: str
     [
         (["--jobs", "301"], ["--jobs: value 301", "300 jobs that fit the machine are less"]),
         (["--jobs", "200"], ["--jobs: value 200", "for evaluation", "--offsets"]),
-        (["--episodes", "2"], ["less than an episode of 1024; set --jobs to at most 300"]),
+        (["--episodes", "2"], ["60 jobs in a row for evaluation", "set a smaller --jobs"]),
         (["--offsets", "0,290", "--jobs", "20"], ["--offsets: no 20 jobs from row 290", "rows 0 to 280"]),
         (["--offsets", "1,1", "--jobs", "20"], ["--offsets: names a row twice in 1,1"]),
         (["--offsets", "1", "--episodes", "2"], ["--episodes: given together with --offsets"]),

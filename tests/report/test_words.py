@@ -14,7 +14,7 @@ from rlsched.report.words import described
         (
             "lublin-256",
             [],
-            "scenario lublin-256: jobs of the lublin model on 256 processors, episodes of 1,024 jobs",
+            "scenario lublin-256: jobs of the lublin model on 256 processors, episodes of 256 jobs",
         ),
         (
             "green-10",

@@ -57,6 +57,19 @@ def test_agrees_with_the_twin(policy: str, backfill: str, data: st.DataObject) -
     agree(instance, policy, backfill, window, seed=data.draw(st.integers(0, 3)))
 
 
+def test_keys_that_differ_by_rounding_alone_order_as_in_the_twin() -> None:
+    # At 1 both waiting jobs match the free units (0, 4, 4) of (1, 5, 5) by 0.8, or nearly so.
+    table = JobTable.build(
+        id=[2, 3, 1],
+        submit=[0, 0, 1],
+        runtime=[2, 1, 1],
+        requested=[2, 1, 1],
+        demand=[[1, 1, 1], [0, 0, 5], [0, 1, 4]],
+    )
+    starts = replay(table, [1, 5, 5], "packing", "none")
+    assert starts.tolist() == twin_replay(table, (1, 5, 5), "packing", "none")
+
+
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
 def test_agrees_with_the_twin_on_a_thousand_bigger_instances(backfill: str) -> None:
     rng = random.Random(20)
