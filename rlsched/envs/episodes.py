@@ -13,15 +13,27 @@ from rlsched.sim.metrics import JobOutcome, Played
 from rlsched.sim.replay import Replayer, make_order
 from rlsched.workloads.source import EpisodeJobs, Source, open_source
 
+LEAST_CHANCE = 1e-3
+"""Slowdown beyond 1 that every episode counts as having, so that calm ones are drawn where all are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One episode: its jobs, where in the trace they begin, the factor on its rewards, and its power."""
+    """One episode that is ready to be played.
+
+    Attributes:
+        jobs: of the episode.
+        offset: where in the trace they begin.
+        scale: factor on its rewards.
+        power: of the site; None without.
+        baseline: mean bounded slowdown of the best baseline order; 1 without a baseline.
+    """
 
     jobs: JobTable
     offset: int
     scale: float
     power: PowerSeries | None = None
+    baseline: float = 1.0
 
 
 class EpisodeFeed:
@@ -60,6 +72,23 @@ class EpisodeFeed:
         """A random episode to train on."""
         return self.scaled(self.source.training(rng))
 
+    def contended(self, rng: np.random.Generator, candidates: int) -> Episode:
+        """One of several random episodes to train on, likelier the more its jobs wait under the baseline.
+
+        The chance is in proportion to the baseline's mean bounded slowdown beyond 1. Where hardly a job waits
+        all policies are alike, and nothing can be learned [Zhang et al. 2020, RLScheduler, filters such
+        sequences]; and the mean slowdown is mostly that of crowded episodes.
+
+        Args:
+            rng: draws them.
+            candidates: how many are drawn; without a baseline, one.
+        """
+        if not self.scenario.objective.baseline:
+            return self.training(rng)
+        drawn = [self.training(rng) for _ in range(candidates)]
+        beyond = np.array([episode.baseline for episode in drawn]) - 1.0 + LEAST_CHANCE
+        return drawn[int(rng.choice(candidates, p=beyond / beyond.sum()))]
+
     def stratified(
         self, rng: np.random.Generator, count: int, *, least: int = 0
     ) -> tuple[list[Episode], IntArray]:
@@ -96,10 +125,11 @@ class EpisodeFeed:
     def scaled(self, episode: EpisodeJobs) -> Episode:
         """The episode with the scale its baseline gives it."""
         objective, jobs = self.scenario.objective, episode.jobs
-        scale = 1.0
+        scale = baseline = 1.0
         if objective.baseline:
-            scale /= len(jobs) * self.baseline_slowdown(jobs) ** objective.baseline_exponent
-        return Episode(jobs, episode.offset, scale, episode.power)
+            baseline = self.baseline_slowdown(jobs)
+            scale /= len(jobs) * baseline**objective.baseline_exponent
+        return Episode(jobs, episode.offset, scale, episode.power, baseline)
 
     def baseline_slowdown(self, jobs: JobTable) -> float:
         """Mean bounded slowdown of an episode's jobs under the best of the baseline orders."""

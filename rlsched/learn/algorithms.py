@@ -258,6 +258,7 @@ def _from_runners(
                 "stream": (config.seed, iteration),
                 "reward_scale": returns.scale,
                 "replicas": sampling.replicas or 1,
+                "candidates": sampling.candidates,
                 "limits": {each.name: each.limit for each in returns.constraints if kind.constrained},
                 "cost_scales": {each.name: each.scale for each in returns.constraints if kind.constrained},
             },

@@ -48,6 +48,8 @@ PPO_KINDS = ("ppo", "cocorl")
 REPLICAS, FRAGMENT = 8, 64
 """Environments that play the same episodes, and decisions of each in a batch, where nothing else is asked
 for."""
+LAMBDA_AN_HOUR = 0.9
+"""`ppo.gae_lambda` per simulated hour, where it is left out (docs/decisions/0012-advantages-of-hours.md)."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 
 
@@ -112,9 +114,14 @@ class TrainConfig(Frozen):
         if sampling.replicas is None and self.algo in PPO_KINDS:
             even = sampling.batched and sampling.envs_per_runner % REPLICAS == 0
             sampling = sampling.model_copy(update={"replicas": REPLICAS if even else 1})
+        ppo = self.ppo
+        if self.algo == "ppo" and ppo.gae_lambda is None:
+            per_tick = LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
+            ppo = ppo.model_copy(update={"gae_lambda": per_tick})
         return self.model_copy(
             update={
                 "validation": validation,
+                "ppo": ppo,
                 "steps": self.steps or usual,
                 "network": network,
                 "sampling": sampling,

@@ -40,17 +40,18 @@ class EpisodeStream:
         feed: of training episodes.
         rng: draws them.
         share: of its jobs that the first episode has, so that groups are not all in the same phase.
+        candidates: episodes that each is chosen from (`EpisodeFeed.contended`).
     """
 
-    def __init__(self, feed: EpisodeFeed, rng: np.random.Generator, share: float) -> None:
-        self.feed, self.rng, self.share = feed, rng, share
+    def __init__(self, feed: EpisodeFeed, rng: np.random.Generator, share: float, candidates: int) -> None:
+        self.feed, self.rng, self.share, self.candidates = feed, rng, share, candidates
         self.drawn: dict[int, Episode] = {}
         self.count = 0
 
     def episode(self, number: int) -> Episode:
         """The one with that number, from 0; none that was forgotten."""
         while self.count <= number:
-            episode = self.feed.training(self.rng)
+            episode = self.feed.contended(self.rng, self.candidates)
             if self.count == 0 and self.share < 1.0:
                 episode = self.feed.shortened(episode, self.share)
             self.drawn[self.count] = episode
@@ -88,6 +89,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         self.limits: Mapping[str, float] = context.get("limits", {})
         self.stream = tuple(context["stream"])
         self.replicas = int(context.get("replicas", 1))
+        self.candidates = int(context.get("candidates", 1))
         self.group = np.arange(envs) // self.replicas
         self.streams: list[EpisodeStream] = []
         self.accrued = np.zeros((envs, len(self.terms)))  # of these terms, in the episode that each plays
@@ -112,7 +114,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
             drawn = np.random.SeedSequence((*self.stream, *told)).generate_state(groups + 1).tolist()
             self.choice = np.random.default_rng(drawn.pop())
             self.streams = [
-                EpisodeStream(self.feed, np.random.default_rng(own), (group + 1) / groups)
+                EpisodeStream(self.feed, np.random.default_rng(own), (group + 1) / groups, self.candidates)
                 for group, own in enumerate(drawn)
             ]
             self.number[:] = -1

@@ -93,7 +93,7 @@ class Ppo(Frozen):
         "no multiple of it",
     )
     gae_lambda: float | None = Field(
-        None, ge=0, le=1, description="of advantages, per tick; left out: as objective.gamma"
+        None, ge=0, le=1, description="of advantages, per tick; left out: 0.9 an hour, of cocorl as gamma"
     )
     clip: float = Field(0.2, gt=0)
     learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
@@ -375,6 +375,12 @@ class Sampling(Frozen):
         ge=1,
         description="environments that play the same episodes, a baseline for each other; left out: 8 where "
         "that divides envs_per_runner and algo is ppo or cocorl, else 1",
+    )
+    candidates: int = Field(
+        8,
+        ge=1,
+        description="random episodes that each is drawn from, likelier the more its jobs wait under the "
+        "baseline; without objective.baseline any",
     )
     runners: int | None = Field(
         None,

@@ -53,7 +53,7 @@ def job_features(num_resources: int, *, horizon: bool = False, supply: bool = Fa
         "fits",  # 1 where its demand is free now
         "legal",  # 1 where choosing it is legal now
         "reserved",  # 1 where it holds the reservation
-        *(with_horizon if horizon else ()),
+        *(with_horizon if horizon else ("delay",)),  # until its demand is expected to be free
         *(with_supply if supply else ()),
     )
 

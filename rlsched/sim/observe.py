@@ -28,7 +28,7 @@ from rlsched.sim.view import (
 )
 
 NUM_STATIC = 5  # static job columns beside the two per resource: present, requested, and three at submit
-NUM_MOVING = 5  # job columns after these that change while it waits
+NUM_MOVING = 5  # job columns after these that change while it waits; one more without a horizon
 NUM_STATIC_LOT = 4  # static job columns after these, with a horizon
 
 
@@ -112,11 +112,40 @@ def observe_jobs(s: State, o: Outcome, v: View, i: int, window: int) -> None:
         moving[2] = o.fits[i, k]
         moving[3] = o.mask[i, k]
         moving[4] = v.shown[i, k] == e.reserved
+        if len(s.horizon) == 0:
+            moving[NUM_MOVING] = 0.0 if o.fits[i, k] else log_ticks(v, expected_delay(s, i, v.shown[i, k]))
     if len(s.horizon) > 0:
         observe_lots(s, o, v, i, static + NUM_MOVING + NUM_STATIC_LOT)
     if v.supply_at != ABSENT:
         for k in range(visible):
             observe_green(s, o, v, i, k)
+
+
+@step
+def expected_delay(s: State, i: int, row: int) -> int:
+    """Ticks until the job's demand is expected to be free, if nothing is started before.
+
+    It is the shadow time that `reserve` would find. Releases are in order, so each resource is looked at by
+    itself: the latest of them decides.
+    """
+    e = s.episodes[i]
+    delay = 0
+    for r in range(len(s.resources)):
+        short = s.demand[i, row, r] - s.free[i, r]
+        place = 0
+        while short > 0 and place < e.num_blocks:
+            block = s.block_order[i, place]
+            place += 1
+            if short > s.block_units[i, block, r]:
+                short -= s.block_units[i, block, r]
+                continue
+            for k in range(s.block_size[i, block]):
+                code = s.blocks[i, block, k]
+                short -= s.demand[i, code & JOB_MASK, r]
+                if short <= 0:
+                    delay = max(delay, max(code >> JOB_BITS, e.now + 1) - e.now)
+                    break
+    return delay
 
 
 @step

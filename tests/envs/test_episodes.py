@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import cycle
 from typing import get_args
 
 import numpy as np
 import pytest
 
 from rlsched import scenario
-from rlsched.envs.episodes import EpisodeFeed
+from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.objectives import TERM_NOTES
 from rlsched.errors import BadInputError
 from rlsched.scenario import Scenario, Term
@@ -66,6 +67,33 @@ def test_the_scale_of_a_tick_that_is_not_a_second(model: Scenario) -> None:
     response = (starts - episode.jobs.submit) * 60.0 + runtime
     expected = np.maximum(1, response / np.maximum(runtime, 10)).sum()
     assert episode.scale == pytest.approx(1 / expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("first", "second", "chance"), [(3.0, 2.0, 2 / 3), (1.0, 1.0, 0.5), (9.0, 1.0, 1.0)])
+def test_episodes_are_drawn_by_how_long_their_jobs_wait(
+    model: Scenario, first: float, second: float, chance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, rng = EpisodeFeed(model), np.random.default_rng(0)
+    jobs = feed.training(rng).jobs
+    offered = cycle([Episode(jobs, 1, 1.0, baseline=first), Episode(jobs, 2, 1.0, baseline=second)])
+    monkeypatch.setattr(feed, "training", lambda _: next(offered))
+    drawn = [feed.contended(rng, 2).offset == 1 for _ in range(2000)]
+    assert np.mean(drawn) == pytest.approx(chance, abs=0.045)  # four standard deviations
+
+
+def test_the_baseline_of_an_episode_is_kept(model: Scenario) -> None:
+    feed = EpisodeFeed(model)
+    episode = feed.contended(np.random.default_rng(0), 3)
+    assert episode.baseline == feed.baseline_slowdown(episode.jobs) > 1.0
+
+
+def test_without_a_baseline_one_episode_is_drawn(model: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = EpisodeFeed(scenario.parse(model.model_dump(mode="json"), "test", ["objective.baseline=[]"]))
+    asked: list[int] = []
+    plain = feed.training
+    monkeypatch.setattr(feed, "training", lambda rng: asked.append(1) or plain(rng))
+    assert feed.contended(np.random.default_rng(0), 8).baseline == 1.0
+    assert len(asked) == 1
 
 
 def test_a_baseline_that_is_no_order(model: Scenario) -> None:

@@ -67,7 +67,14 @@ def rate(tenths: float) -> float:
 
 
 def job(
-    asks: int, units: int, at_submit: tuple[int, int, int], waited: int, fits: int, legal: int, reserved: int
+    asks: int,
+    units: int,
+    at_submit: tuple[int, int, int],
+    waited: int,
+    fits: int,
+    legal: int,
+    reserved: int,
+    delay: int = 0,
 ) -> list[float]:
     queue, work, free = at_submit
     return [
@@ -83,6 +90,7 @@ def job(
         fits,
         legal,
         reserved,
+        time(delay),
     ]
 
 
@@ -128,7 +136,7 @@ def outlook(to_come: int, work: int, last: int, queued: int, remaining: int, wai
     ]
 
 
-NONE = [0.0] * 12
+NONE = [0.0] * 13
 AT_A, AT_B, AT_C, AT_D, AT_E = (0, 0, 8), (1, 60, 8), (2, 122, 8), (2, 111, 4), (1, 49, 2)
 RATE_A, RATE_B, RATE_C, RATE_D, RATE_E = 1 / 20, 1 / 63, 1 / 10, 1 / 10, 1 / 10
 
@@ -147,7 +155,7 @@ QUESTIONS = [
         0,
         0,
         [1, 1, 0, 0],
-        [job(31, 2, AT_B, 0, 1, 1, 0), job(7, 7, AT_C, 0, 0, 1, 0), NONE],
+        [job(31, 2, AT_B, 0, 1, 1, 0), job(7, 7, AT_C, 0, 0, 1, 0, 15), NONE],
         events((15, 8)),
         queue(2, 0, 62 + 49, 60, 15, None, 4, 0),
         outlook(2, 12, 17, 126 + 56, 80, RATE_B + RATE_C),
@@ -156,7 +164,7 @@ QUESTIONS = [
         1,
         3,
         [1, 1, 1, 0],
-        [job(31, 2, AT_B, 3, 1, 1, 0), job(7, 7, AT_C, 3, 0, 1, 0), job(3, 2, AT_D, 0, 1, 1, 0)],
+        [job(31, 2, AT_B, 3, 1, 1, 0), job(7, 7, AT_C, 3, 0, 1, 0, 12), job(3, 2, AT_D, 0, 1, 1, 0)],
         events((12, 8)),
         queue(3, 0, 62 + 49 + 6, 60 - 12, 12, None, 4, 0),
         outlook(1, 2, 14, 126 + 56 + 10, 80 - 12, RATE_B + RATE_C + RATE_D),
@@ -165,7 +173,7 @@ QUESTIONS = [
         1,
         0,
         [0, 0, 1, 1],
-        [job(31, 2, AT_B, 3, 1, 0, 0), job(7, 7, AT_C, 3, 0, 0, 1), job(3, 2, AT_D, 0, 1, 1, 0)],
+        [job(31, 2, AT_B, 3, 1, 0, 0), job(7, 7, AT_C, 3, 0, 0, 1, 12), job(3, 2, AT_D, 0, 1, 1, 0)],
         events((12, 8)),
         queue(3, 0, 62 + 49 + 6, 60 - 12, 12, 12, 4, 1),
         outlook(1, 2, 14, 126 + 56 + 10, 80 - 12, RATE_B + RATE_C + RATE_D),
@@ -174,7 +182,7 @@ QUESTIONS = [
         2,
         5,
         [1, 1, 0, 0],
-        [job(31, 2, AT_B, 8, 1, 1, 0), job(7, 7, AT_C, 8, 0, 1, 0), NONE],
+        [job(31, 2, AT_B, 8, 1, 1, 0), job(7, 7, AT_C, 8, 0, 1, 0, 7), NONE],
         events((7, 8)),
         queue(2, 0, 62 + 49, 60 - 32, 7, None, 4, 0),
         outlook(1, 2, 9, 126 + 56, 80 - 32, RATE_B + RATE_C),
@@ -183,7 +191,7 @@ QUESTIONS = [
         0,
         9,
         [1, 1, 0, 0],
-        [job(7, 7, AT_C, 17, 0, 1, 0), job(1, 1, AT_E, 0, 1, 1, 0), NONE],
+        [job(7, 7, AT_C, 17, 0, 1, 0, 22), job(1, 1, AT_E, 0, 1, 1, 0), NONE],
         events((1, 6), (22, 8)),
         queue(2, 0, 49 + 1, 60 + 78 - 6 * 17, 1, None, 2, 0),
         outlook(0, 0, 0, 56 + 2, 80 + 142 - 6 * 17, RATE_C + RATE_E),
@@ -254,7 +262,7 @@ def test_the_end_of_the_same_episode() -> None:
 def test_what_is_beyond_the_window_is_backlog() -> None:
     env = SchedulingEnv(settings(window=2))
     obs, _ = env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
-    assert obs["jobs"].shape == (2, 12)
+    assert obs["jobs"].shape == (2, 13)
     check(obs["queue"], queue(3, 1, 60 + 62 + 49, 0, 0, None, 8, 0), queue_features(1), "window of two")
 
 

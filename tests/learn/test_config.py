@@ -42,7 +42,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
         ),
         (
             "sampling.envs=1",
-            "--set: sampling.envs: unknown key; use one of batched, envs_per_runner, fragment, hung_",
+            "--set: sampling.envs: unknown key; use one of batched, candidates, envs_per_runner, fragment, ",
         ),
         ("algo=a3c", "--set: algo: value 'a3c'; Input should be 'ppo'"),
         ("seed=-1", "--set: seed: value -1; Input should be greater than or equal to 0"),
@@ -146,6 +146,22 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
         assert make_config({}, "test", [f"algo={algo}"]).settled(chosen).sampling.runners == runners
         given = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
         assert given.sampling.runners == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("lublin-256", [], 0.9 ** (1 / 3600)),  # ticks of a second
+        ("green-10", [], 0.9),  # of an hour
+        ("green-10", ["ppo.gae_lambda=0.8"], 0.8),
+        ("lublin-256", ["algo=cocorl"], None),
+    ],
+)
+def test_lambda_is_meant_per_hour_where_it_is_left_out(
+    name: str, settings: list[str], expected: float | None
+) -> None:
+    settled = make_config({}, "test", settings).settled(scenario.load(name))
+    assert settled.ppo_like.gae_lambda == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import log2
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import Instance
 from tests.twin.env import TwinEnv
+from tests.twin.rules import reserve
 
 
 def check_state(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
@@ -23,6 +25,21 @@ def check_state(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
     assert tuple(core.free[env].tolist()) == twin.machine.free
     if not twin.over:
         assert core.mask[env].tolist() == twin.mask
+        check_delays(core, env, twin)
+
+
+def check_delays(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
+    """Each job shows how long its units are expected to take to become free."""
+    seen, settings = core.scenario.observation, core.scenario.cluster
+    if "jobs" not in seen.blocks or "delay" not in core.layout.job_features:
+        return
+    now, machine = twin.now, twin.machine
+    column = core.layout.job_features.index("delay")
+    found = core.layout.view(core.obs, "jobs")[env, :, column]
+    for slot, job in enumerate(twin.visible):
+        delay = 0 if machine.fits(job) else reserve(job, now, machine).shadow - now
+        expected = min(1.0, log2(1 + delay) / log2(1 + seen.time_scale_s / settings.tick_s))
+        assert abs(float(found[slot]) - expected) < 1e-6, (job, delay)
 
 
 def check_transition(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
