@@ -114,14 +114,19 @@ class TrainConfig(Frozen):
         if sampling.replicas is None and self.algo in PPO_KINDS:
             even = sampling.batched and sampling.envs_per_runner % REPLICAS == 0
             sampling = sampling.model_copy(update={"replicas": REPLICAS if even else 1})
-        ppo = self.ppo
-        if self.algo == "ppo" and ppo.gae_lambda is None:
-            per_tick = LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
-            ppo = ppo.model_copy(update={"gae_lambda": per_tick})
+        lambdas = {
+            "ppo": LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600),
+            "cocorl": scenario.objective.gamma,
+        }
+        settled = {
+            algo: getattr(self, algo).model_copy(update={"gae_lambda": per_tick})
+            for algo, per_tick in lambdas.items()
+            if algo == self.algo and getattr(self, algo).gae_lambda is None
+        }
         return self.model_copy(
-            update={
+            update=settled
+            | {
                 "validation": validation,
-                "ppo": ppo,
                 "steps": self.steps or usual,
                 "network": network,
                 "sampling": sampling,

@@ -54,7 +54,8 @@ def train_unconstrained(
     Raises:
         BadInputError: there is one of other settings, or these cannot be used.
     """
-    scenario, config = with_limits(scenario, dict.fromkeys(scenario.objective.costs)), without_limits(config)
+    config = without_limits(config.settled(scenario))
+    scenario = with_limits(scenario, dict.fromkeys(scenario.objective.costs))
     resume = folder.holds_run
     if resume:
         feed, wanted = whole(scenario, config)

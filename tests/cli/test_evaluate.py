@@ -293,7 +293,7 @@ def test_a_policy_is_exported_for_a_longer_queue(rlsched: Run, tmp_path: Path) -
     [
         (
             lambda folder: save_policy(folder, resources=2),
-            ["was trained on 2 resource types", "has 1", "jobs 16 x 12, not 16 x 14", "queue 9, not 11"],
+            ["was trained on 2 resource types", "has 1", "jobs 16 x 13, not 16 x 15", "queue 9, not 11"],
         ),
         (lambda folder: (save_network(folder) / "weights.safetensors").unlink(), ["is damaged"]),
         (lambda folder: (save_network(folder) / "policy.json").write_text("{"), ["is damaged"]),

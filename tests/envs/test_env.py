@@ -40,7 +40,7 @@ def test_make() -> None:
     env = gymnasium.make("rlsched/lublin-256", render_mode="ansi")
     obs, info = env.reset(seed=1)
     assert env.observation_space.contains(obs)
-    assert obs["jobs"].shape == (128, 12)
+    assert obs["jobs"].shape == (128, 13)
     assert env.action_space.n == 129
     obs, reward, terminated, truncated, info = env.step(int(info["action_mask"].argmax()))
     assert env.observation_space.contains(obs)
@@ -65,7 +65,7 @@ def test_make_vec() -> None:
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     obs, info = envs.reset(seed=4)
     assert envs.observation_space.contains(obs)
-    assert obs["jobs"].shape == (3, 128, 12)
+    assert obs["jobs"].shape == (3, 128, 13)
     obs, reward, terminated, truncated, _ = envs.step(info["action_mask"].argmax(axis=1))
     assert envs.observation_space.contains(obs)
     assert reward.shape == terminated.shape == truncated.shape == (3,)

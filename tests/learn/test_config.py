@@ -154,14 +154,14 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
         ("lublin-256", [], 0.9 ** (1 / 3600)),  # ticks of a second
         ("green-10", [], 0.9),  # of an hour
         ("green-10", ["ppo.gae_lambda=0.8"], 0.8),
-        ("lublin-256", ["algo=cocorl"], None),
+        ("green-10", ["algo=cocorl"], scenario.load("green-10").objective.gamma),
     ],
 )
 def test_lambda_is_meant_per_hour_where_it_is_left_out(
-    name: str, settings: list[str], expected: float | None
+    name: str, settings: list[str], expected: float
 ) -> None:
     settled = make_config({}, "test", settings).settled(scenario.load(name))
-    assert settled.ppo_like.gae_lambda == (None if expected is None else pytest.approx(expected))
+    assert settled.ppo_like.gae_lambda == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

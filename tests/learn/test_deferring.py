@@ -125,7 +125,7 @@ def test_a_prior_on_products_is_for_who_sees_the_history() -> None:
             build_policy(unaccounted(), Network(kind=kind, prior=prior))
         build_policy(accounted(), Network(kind=kind, prior=prior))
         assert "times" not in str(refused.value)
-    with pytest.raises(BadInputError, match=r"reserved, or one of these times one of arrived,"):
+    with pytest.raises(BadInputError, match=r"delay, or one of these times one of arrived,"):
         build_policy(accounted(), Network(prior={"share_0*gone": 0.3}))
 
 

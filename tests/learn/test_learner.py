@@ -110,7 +110,11 @@ def setting(request: pytest.FixtureRequest, small: Scenario) -> Setting:
     batched = str(runner is BatchedEnvRunner).lower()
     return Setting(
         simulated,
-        make_config({}, "test", [*TINY, f"sampling.batched={batched}", "sampling.replicas=1"]),
+        make_config(
+            {},
+            "test",
+            [*TINY, f"sampling.batched={batched}", "sampling.replicas=1", f"ppo.gae_lambda={gamma}"],
+        ),
         runner,
     )
 

@@ -111,8 +111,10 @@ def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_it_learns_to_serve_short_jobs_first(workers: int) -> None:
-    one = engine(f"reinforce.workers={workers}")
-    returns = [one.iterate().row["episode_return_mean"] or 0.0 for _ in range(90)]
+    # With the MLP of the other tests and their rate, three seeds of ten learn it.
+    scorer = ("network={kind: job_scorer, hidden: [16], prior: {}, gain: 1}", "reinforce.learning_rate=0.01")
+    one = engine(*scorer, f"reinforce.workers={workers}")
+    returns = [one.iterate().row["episode_return_mean"] or 0.0 for _ in range(60)]
     before, after = np.mean(returns[:9]), np.mean(returns[-18:])
     assert after > 0.75 * before  # slowdowns are negative: a quarter less
 
@@ -127,7 +129,7 @@ def test_it_learns_to_serve_short_jobs_first(workers: int) -> None:
             found.append(sim.metrics(0, episode.jobs)["slowdown"])
         return float(np.mean(found))
 
-    assert mean_slowdown(one.policy()) < 0.8 * mean_slowdown(engine().policy())
+    assert mean_slowdown(one.policy()) < 0.8 * mean_slowdown(engine(*scorer).policy())
 
 
 def test_each_worker_has_the_mean_of_its_own() -> None:
