@@ -14,7 +14,7 @@ from rlsched.sim.replay import Replayer, make_order
 from rlsched.workloads.source import EpisodeJobs, Source, open_source
 
 LEAST_CHANCE = 1e-3
-"""Slowdown beyond 1 that every episode counts as having, so that calm ones are drawn where all are."""
+"""Added to the weight of every episode, so that one can be drawn where no job waits in any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +77,17 @@ class EpisodeFeed:
 
         The chance is in proportion to the baseline's mean bounded slowdown beyond 1. Where hardly a job waits
         all policies are alike, and nothing can be learned [Zhang et al. 2020, RLScheduler, filters such
-        sequences]; and the mean slowdown is mostly that of crowded episodes.
+        sequences]; and the mean slowdown is mostly that of contended episodes.
 
         Args:
             rng: draws them.
-            candidates: how many are drawn; without a baseline, one.
+            candidates: how many are drawn; one without a baseline, and where jobs do not end episodes.
         """
-        if not self.scenario.objective.baseline:
+        if not self.scenario.objective.baseline or self.scenario.episode.jobs is None:
             return self.training(rng)
-        drawn = [self.training(rng) for _ in range(candidates)]
-        beyond = np.array([episode.baseline for episode in drawn]) - 1.0 + LEAST_CHANCE
-        return drawn[int(rng.choice(candidates, p=beyond / beyond.sum()))]
+        episodes = [self.training(rng) for _ in range(candidates)]
+        weights = np.array([episode.baseline for episode in episodes]) - 1.0 + LEAST_CHANCE
+        return episodes[int(rng.choice(candidates, p=weights / weights.sum()))]
 
     def stratified(
         self, rng: np.random.Generator, count: int, *, least: int = 0

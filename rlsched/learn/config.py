@@ -114,17 +114,14 @@ class TrainConfig(Frozen):
         if sampling.replicas is None and self.algo in PPO_KINDS:
             even = sampling.batched and sampling.envs_per_runner % REPLICAS == 0
             sampling = sampling.model_copy(update={"replicas": REPLICAS if even else 1})
-        lambdas = {
-            "ppo": LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600),
-            "cocorl": scenario.objective.gamma,
-        }
-        settled = {
-            algo: getattr(self, algo).model_copy(update={"gae_lambda": per_tick})
-            for algo, per_tick in lambdas.items()
-            if algo == self.algo and getattr(self, algo).gae_lambda is None
-        }
+        lambdas: dict[str, Ppo] = {}
+        if self.algo in PPO_KINDS and self.ppo_like.gae_lambda is None:
+            per_tick = scenario.objective.gamma
+            if self.algo == "ppo":
+                per_tick = LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
+            lambdas[self.algo] = self.ppo_like.model_copy(update={"gae_lambda": per_tick})
         return self.model_copy(
-            update=settled
+            update=lambdas
             | {
                 "validation": validation,
                 "steps": self.steps or usual,

@@ -87,13 +87,16 @@ def test_the_baseline_of_an_episode_is_kept(model: Scenario) -> None:
     assert episode.baseline == feed.baseline_slowdown(episode.jobs) > 1.0
 
 
-def test_without_a_baseline_one_episode_is_drawn(model: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = EpisodeFeed(scenario.parse(model.model_dump(mode="json"), "test", ["objective.baseline=[]"]))
-    asked: list[int] = []
-    plain = feed.training
-    monkeypatch.setattr(feed, "training", lambda rng: asked.append(1) or plain(rng))
-    assert feed.contended(np.random.default_rng(0), 8).baseline == 1.0
-    assert len(asked) == 1
+@pytest.mark.parametrize("setting", ["objective.baseline=[]", "episode.jobs=null"])
+def test_one_episode_is_drawn_where_there_is_no_choice(
+    trace: Scenario, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = EpisodeFeed(scenario.parse(trace.model_dump(mode="json"), "test", [setting]))
+    draws: list[int] = []
+    training = feed.training
+    monkeypatch.setattr(feed, "training", lambda rng: draws.append(1) or training(rng))
+    feed.contended(np.random.default_rng(0), 8)
+    assert len(draws) == 1
 
 
 def test_a_baseline_that_is_no_order(model: Scenario) -> None:

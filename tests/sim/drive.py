@@ -30,16 +30,17 @@ def check_state(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
 
 def check_delays(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
     """Each job shows how long its units are expected to take to become free."""
-    seen, settings = core.scenario.observation, core.scenario.cluster
-    if "jobs" not in seen.blocks or "delay" not in core.layout.job_features:
+    observation = core.scenario.observation
+    if "jobs" not in observation.blocks or "delay" not in core.layout.job_features:
         return
-    now, machine = twin.now, twin.machine
+    longest = observation.time_scale_s / core.scenario.cluster.tick_s
     column = core.layout.job_features.index("delay")
-    found = core.layout.view(core.obs, "jobs")[env, :, column]
+    delays = core.layout.view(core.obs, "jobs")[env, :, column].tolist()
     for slot, job in enumerate(twin.visible):
-        delay = 0 if machine.fits(job) else reserve(job, now, machine).shadow - now
-        expected = min(1.0, log2(1 + delay) / log2(1 + seen.time_scale_s / settings.tick_s))
-        assert abs(float(found[slot]) - expected) < 1e-6, (job, delay)
+        fits = twin.machine.fits(job)
+        delay = 0 if fits else reserve(job, twin.now, twin.machine).shadow - twin.now
+        expected = min(1.0, log2(1 + delay) / log2(1 + longest))
+        assert abs(delays[slot] - expected) < 1e-6, (job, delay)
 
 
 def check_transition(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
