@@ -15,11 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
 from scipy import stats
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.priority import PriorityNet
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout
@@ -47,8 +49,12 @@ def rlsched(*words: str) -> None:
 def policy(scenario: Scenario, units: list[int], weights: dict[str, float], folder: Path) -> Path:
     """Write a policy that takes jobs by these weights, those that fit before waiting."""
     layout = Layout.of(scenario.observation, scenario.decision, len(units))
-    network = Network(kind="priority", prior=weights | {"fits": 3.0}, waiting=1.0)
-    TrainedPolicy(scenario, network, build_policy(layout, network).eval(), len(units), {}).save(folder)
+    network = Network(kind="priority")
+    net = build_policy(layout, network).eval()
+    assert isinstance(net, PriorityNet)
+    scores = weights | {"fits": 3.0}
+    net.weights.data = torch.tensor([scores.get(name, 0.0) for name in layout.job_features])
+    TrainedPolicy(scenario, network, net, len(units), {}).save(folder)
     return folder
 
 

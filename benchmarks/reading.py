@@ -18,7 +18,7 @@ from studies import collect, rlsched
 
 ROWS = 250_000
 METHODS = ("bc", "marwil", "cql", "rare")
-PLAIN = ["--set", "network.prior={}", "--set", "network.waiting=0", "--set", "validation.episodes=4"]
+FEW = ["--set", "validation.episodes=4"]
 
 
 def speeds(run: Path) -> list[float]:
@@ -44,7 +44,7 @@ def main() -> None:
         for method in chosen.methods:
             run = chosen.out / method
             shutil.rmtree(run, ignore_errors=True)
-            asked = ["--algo", method, "--dataset", str(data), *PLAIN, "--steps", str(ROWS)]
+            asked = ["--algo", method, "--dataset", str(data), *FEW, "--steps", str(ROWS)]
             if chosen.minibatch is not None:
                 asked += ["--set", f"{method}.minibatch={chosen.minibatch}"]
             if method == "rare":  # from the beginning as it goes on

@@ -4,8 +4,8 @@ In every case (green-10 at a load; a trace with GPUs and qos, fed by the wind an
 trained that keeps no limits, and others that keep job hours of delay within shares of what that one pays; at
 loads also with plain Lagrange, and at one with a memory. All are evaluated with every common order on the
 same 96 episodes (24 of a trace), which no training saw. A share counts as possible where some order pays no
-more than that. One more case keeps delay and brown energy at once, at a site with wind, sun and a grid, from
-a policy that waits for wind and sun, under a PID controller and plain Lagrange.
+more than that. One more case keeps delay and brown energy at once, at a site with wind, sun and a grid, under
+a PID controller and plain Lagrange.
 Half a million decisions a run: about a minute on one quiet core, three with a memory; of traces, which are
 left out where their folder is not there, half as many, from a policy that was shown an order: three minutes.
 Run: `make study-cocorl`, or with `--seeds 1 --scale 0.1` for a look; what was done is not done again.
@@ -52,7 +52,6 @@ SITE = [
 ]
 """A site whose wind and sun are worth waiting for."""
 
-WAITS = ["--set", "network.deferring={green_0: -1, green_6: 1}"]
 SETTLED = 1.05
 """Share of a limit that counts as on it."""
 
@@ -304,7 +303,7 @@ def learn_two(study: Asked, seed: int) -> None:
     """Keep two limits, under both kinds of controllers."""
     limits = [word for name, limit in TWO_LIMITS.items() for word in ("--limit", f"{name}={limit}")]
     for kind, gains in CONTROLLERS.items():
-        words = [*SITE, *WAITS, "--algo", "cocorl", *limits, *gains]
+        words = [*SITE, "--algo", "cocorl", *limits, *gains]
         steps = ["--steps", str(round(study.scale * STEPS))]
         train(run_of(study, TWO, kind, seed), [*words, *steps], seed=seed, threads=study.threads)
 

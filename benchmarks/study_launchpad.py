@@ -84,8 +84,6 @@ OFFLINE = {
 REWARD = ["--set", "objective.reward={started_value: 1}"]
 """What comes of a decision is told with it, so that critics can see what it was worth."""
 
-PLAIN = ["--set", "network.prior={}", "--set", "network.waiting=0"]
-
 JUDGED = ["--set", "validation.episodes=64", "--set", "averaging=0.9"]
 """The best of many that hardly differ is looked for, so it takes many episodes."""
 
@@ -160,7 +158,6 @@ def learn(study: Asked, case: str, seed: int) -> None:
         chosen = [
             *words,
             *(imitate if "rare" in words else []),
-            *PLAIN,
             *JUDGED,
             *dataset,
             "--steps",
@@ -176,7 +173,6 @@ def learn(study: Asked, case: str, seed: int) -> None:
         "--set",
         f"launchpad.rows={read}",
         *imitate,
-        *PLAIN,
         *JUDGED,
         *OFTEN,
         *REMEMBERED,
@@ -187,7 +183,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
 
 def play(study: Asked, units: str, seed: int) -> None:
     """Only play."""
-    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *PLAIN, *JUDGED, *OFTEN, *REMEMBERED]
+    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *JUDGED, *OFTEN, *REMEMBERED]
     steps = ["--steps", str(round(study.scale * PLAYED))]
     train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
 

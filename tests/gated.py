@@ -8,12 +8,10 @@ import numpy as np
 
 from rlsched import scenario
 from rlsched.jobs import JobTable
-from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
 from rlsched.serve.artefact import export_policy
-from rlsched.sim.layout import Layout
 from rlsched.workloads import swf
+
+from .priorities import priority_policy
 
 PROCESSORS, JOBS, EPISODE = 4, 120, 20
 SETTINGS = (f"episode.jobs={EPISODE}", "decision.window=16", "decision.action_rule=fit", "objective.costs={}")
@@ -34,10 +32,8 @@ def write_site(path: Path) -> Path:
 def export_by_length(folder: Path, *, longest: bool, settings: tuple[str, ...] = SETTINGS) -> Path:
     """The artefact of a policy that starts the longest job first, or the shortest."""
     made = scenario.load("lublin-256", settings)
-    prior = {"requested": 5.0 if longest else -5.0}
-    network = Network(kind="priority", prior=prior, waiting=-100.0, deferring={})
-    net = build_policy(Layout.of(made.observation, made.decision, 1), network)
+    weights = {"requested": 5.0 if longest else -5.0}
     run = folder.with_name(f"{folder.name}-run")
-    TrainedPolicy(made, network, net, 1, {"algo": "priority_search"}).save(run)
+    priority_policy(made, weights, noop=-100.0).save(run)
     export_policy(run, folder)
     return folder

@@ -141,8 +141,7 @@ class Shell:
                 words += shlex.split("--set episode.jobs=64")  # heuristics play them, too
             if "network.lstm" in command:
                 words += shlex.split("--set network.lstm_steps=8")
-            if "warm_start" in command:
-                words += shlex.split("--set warm_start.decisions=500")
+            words += shlex.split("--set warm_start.decisions=500")
             if "priority_search" in words:
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
         begins = words[0] == "tune" and "show" not in words and "--resume" not in words

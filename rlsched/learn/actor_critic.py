@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from rlsched.learn.blocks import EncodedPolicy
 from rlsched.learn.critic import Critic, Seen
 from rlsched.learn.module import MaskedModule, Worth
+from rlsched.learn.networks import SCORE_SCALE
 from rlsched.learn.popart import PopArt
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout
@@ -42,7 +43,7 @@ class Judge(nn.Module):
         super().__init__()
         self.value = Critic(layout, network.critic_hidden, coming)
         self.advantage = advantage
-        self.worth = Worth(logit_value * network.gain)
+        self.worth = Worth(logit_value * SCORE_SCALE)
 
     def forward(self, seen: Seen, mask: Tensor, encoded: Any) -> Tensor:
         """(batch, actions) Q; of illegal actions as of the state."""

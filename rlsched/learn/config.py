@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rlsched.learn.beginnings import begun
 from rlsched.learn.sections import (
     Appo,
     Bc,
@@ -44,13 +43,18 @@ FROM_DATASETS = ("bc", "marwil", "cql", "launchpad")
 OWN_ENGINES: Mapping[str, str] = {"priority_search": "search", "reinforce": "reinforce"}
 """Algorithms that are not RLlib's, and what runs them."""
 PPO_KINDS = ("ppo", "cocorl")
-"""PPO: may learn recurrent policies, compares replicas, and starts from random weights without a horizon."""
+"""PPO: may learn recurrent policies, and compares replicas."""
 REPLICAS, FRAGMENT = 8, 64
 """Environments that play the same episodes, and decisions of each in a batch, where nothing else is asked
 for."""
-LAMBDA_AN_HOUR = 0.9
-"""`ppo.gae_lambda` per simulated hour, where it is left out (docs/decisions/0012-advantages-of-hours.md)."""
+LAMBDA_AN_HOUR, LAMBDA_A_TICK = 0.9, 0.98
+"""`ppo.gae_lambda` where it is left out: per simulated hour, and per tick with a horizon
+(docs/decisions/0012-advantages-of-hours.md, 0013-imitation-instead-of-weights.md)."""
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
+IMITATORS = ("ppo", "cocorl", "appo", "dqn")
+"""Algorithms that may begin with imitation of a teacher."""
+WAITS = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
+"""Rewards for which short jobs should not wait for long ones."""
 
 
 class TrainConfig(Frozen):
@@ -76,7 +80,7 @@ class TrainConfig(Frozen):
     launchpad: Launchpad = Launchpad()
     search: Search = Search()
     dataset: Path | None = Field(None, description="folder of the dataset that is learned from")
-    warm_start: WarmStart | None = Field(None, description="null: as the network is built")
+    warm_start: WarmStart = WarmStart()
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
     averaging: float = Field(
@@ -106,8 +110,11 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
-        if self.search.start is None:  # which brings its own
-            network = begun(network, scenario, random_weights=self.algo in PPO_KINDS)
+        warm_start = self.warm_start
+        planned = scenario.decision.horizon is not None  # random policies plan badly, and learn little there
+        if warm_start.teacher is None and warm_start.decisions and planned and self.algo in IMITATORS:
+            impatient = any(weight and term in WAITS for term, weight in scenario.objective.reward.items())
+            warm_start = warm_start.model_copy(update={"teacher": "sjf" if impatient else "packing"})
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})
@@ -118,7 +125,7 @@ class TrainConfig(Frozen):
         if self.algo in PPO_KINDS and self.ppo_like.gae_lambda is None:
             per_tick = scenario.objective.gamma
             if self.algo == "ppo":
-                per_tick = LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
+                per_tick = LAMBDA_A_TICK if planned else LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
             lambdas[self.algo] = self.ppo_like.model_copy(update={"gae_lambda": per_tick})
         return self.model_copy(
             update=lambdas
@@ -126,6 +133,7 @@ class TrainConfig(Frozen):
                 "validation": validation,
                 "steps": self.steps or usual,
                 "network": network,
+                "warm_start": warm_start,
                 "sampling": sampling,
             }
         )
@@ -151,6 +159,11 @@ class TrainConfig(Frozen):
         """Decisions per environment in a batch of PPO."""
         sampled, given = self.sampling.fragment, self.ppo_like.fragment
         return given or (FRAGMENT if sampled % FRAGMENT == 0 else sampled)
+
+    @property
+    def imitates(self) -> bool:
+        """Whether the policy learns from a teacher first."""
+        return self.warm_start.teacher is not None and self.warm_start.decisions > 0
 
     @property
     def plays(self) -> bool:
@@ -200,17 +213,13 @@ class TrainConfig(Frozen):
     def _together(self) -> TrainConfig:
         if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
-        if self.algo == "priority_search" and self.warm_start is not None:
-            raise SettingError(
-                "warm_start", "means nothing to priority_search", "leave it out, or set search.start"
-            )
-        for name in ("prior", "waiting", "deferring"):
-            if self.search.start is not None and getattr(self.network, name) is not None:
-                raise SettingError(
-                    f"network.{name}",
-                    "is given together with search.start, which brings its own",
-                    f"leave network.{name} out",
-                )
+        if self.imitates and self.algo not in IMITATORS:
+            remedy = "leave it out"
+            if self.algo == "priority_search":
+                remedy += ", or set search.start"
+            elif self.algo in ("rare", "launchpad"):
+                remedy += ", or give a dataset of the teacher"
+            raise SettingError("warm_start.teacher", f"means nothing to {self.algo}", remedy)
         if self.algo != "priority_search" and self.search.start is not None:
             raise SettingError(
                 "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"
@@ -238,8 +247,6 @@ class TrainConfig(Frozen):
     def _check_reinforce(self) -> None:
         if self.network.kind == "priority":
             raise SettingError("network.kind", "priority means nothing to reinforce", "leave it out")
-        if self.warm_start is not None:
-            raise SettingError("warm_start", "means nothing to reinforce", "leave it out, or set algo=ppo")
         if self.sampling.runners:
             raise SettingError(
                 "sampling.runners",
@@ -278,12 +285,6 @@ class TrainConfig(Frozen):
     def _check_rare(self) -> None:
         if self.network.kind == "priority":
             raise SettingError("network.kind", f"priority means nothing to {self.algo}", "leave it out")
-        if self.warm_start is not None:
-            raise SettingError(
-                "warm_start",
-                f"means nothing to {self.algo}",
-                "leave it out, or give a dataset of the teacher",
-            )
         if self.plays:
             self._check_buffer("rare", self.rare.every, self.rare.buffer)
             if self.rare.batch < self.rare.minibatch:
@@ -313,8 +314,6 @@ class TrainConfig(Frozen):
             raise SettingError(
                 "sampling.runners", f"mean nothing to {self.algo}, which plays nothing", "leave it out"
             )
-        if self.warm_start is not None:
-            raise SettingError("warm_start", f"means nothing to {self.algo}", "leave it out")
         if self.validation.patience is not None:
             raise SettingError(
                 "validation.patience", f"means nothing to {self.algo}, which keeps its newest", "leave it out"

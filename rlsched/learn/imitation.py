@@ -54,7 +54,7 @@ def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) ->
         BadInputError: the teacher is unknown, or cannot play this scenario.
     """
     sim = VectorSimulator(feed.scenario.public, feed.units, ENVS, feed.max_jobs)
-    choose, begin = _teacher(sim.scenario, warm.teacher, sim)
+    choose, begin = _teacher(sim.scenario, warm, sim)
     for env in range(ENVS):
         _load(sim, feed, rng, env, begin)
     obs, mask, actions = [], [], []
@@ -80,7 +80,7 @@ def check_teacher(feed: EpisodeFeed, warm: WarmStart) -> None:
         BadInputError: it is unknown, or cannot play this scenario.
     """
     sim = VectorSimulator(feed.scenario.public, feed.units, 1, feed.max_jobs)
-    _teacher(sim.scenario, warm.teacher, sim)
+    _teacher(sim.scenario, warm, sim)
 
 
 def _load(
@@ -96,9 +96,11 @@ def _load(
 
 
 def _teacher(
-    scenario: Scenario, name: str, sim: VectorSimulator
+    scenario: Scenario, warm: WarmStart, sim: VectorSimulator
 ) -> tuple[Chooser, Callable[[int, JobTable, int], None]]:
     """Who decides, and what must be told of new episodes."""
+    name = warm.teacher
+    assert name is not None
     if name in PRIORITIES:
         order = OrderPolicy(sim, name, scenario.decision.placement)
         return (lambda sim, envs: order.act()), order.begin

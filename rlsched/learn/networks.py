@@ -6,7 +6,7 @@ finite minimum, so that softmax, entropy and imitation losses stay finite and il
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
 from rlsched.learn.attention import QueueAttention
-from rlsched.learn.beginnings import beginning
 from rlsched.learn.blocks import (
     ILLEGAL,
     Blocks,
@@ -24,16 +23,20 @@ from rlsched.learn.blocks import (
     as_seen,
     context_size,
     masked,
-    order_features,
 )
 from rlsched.learn.images import ImagePolicy
-from rlsched.learn.priority import STATE_BLOCKS, PriorityNet, other_features, state_blocks, state_features
+from rlsched.learn.priority import STATE_BLOCKS, PriorityNet
 from rlsched.learn.recurrent import RecurrentPolicy
 from rlsched.learn.sections import Network
 from rlsched.sim.layout import Layout, history_features
 
 NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
+
+LINEAR_SCALE, SCORE_SCALE = 60.0, 6.0
+"""Logits per unit of a job's linear score, and of what the layers add to it. Adam moves all weights by the
+same amount, and few weights learn an order from little data: so the linear score moves faster
+(docs/experiments/0009-imitation-instead-of-weights.md)."""
 
 
 def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
@@ -115,12 +118,6 @@ class JobEncoder(nn.Module):
         return self.of_job(chosen).add_(around).relu_()
 
 
-def deferring_features(layout: Layout) -> tuple[str, ...]:
-    """What may speak for waiting: features of the best job; of the state, where the history is observed."""
-    known = layout.block("history") is not None
-    return layout.job_features + (state_features(layout) if known else ())
-
-
 class Encoded(NamedTuple):
     """The n jobs that may be chosen, and the states around them.
 
@@ -132,7 +129,6 @@ class Encoded(NamedTuple):
         around: (batch, 2 width) what actions that are no job are judged by.
         legal: (batch, window) 1 where a job may be chosen.
         history: (batch, feature) what accounting knows of each episode; no columns where it is not observed.
-        state: (batch, feature) the same after the queue; no columns where there is no history.
     """
 
     env: Tensor
@@ -142,7 +138,6 @@ class Encoded(NamedTuple):
     around: Tensor
     legal: Tensor
     history: Tensor
-    state: Tensor
 
     def detach(self) -> Encoded:
         """The same, for who may not change how it is encoded."""
@@ -164,33 +159,27 @@ class JobHeads(nn.Module):
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
         self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
 
-    def of_all(
-        self, scores: Tensor, encoded: Encoded, waiting: float | None = None, gain: float = 1.0
-    ) -> Tensor:
+    def of_all(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
         """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
 
         Args:
             scores: (n,) of the jobs that may be chosen.
             encoded: these, and the states around them.
-            waiting: that other actions are better by than the best job at first, whatever the level of the
-                scores; None: they have a level of their own, so that what is started depends on the job.
-            gain: what the heads of other actions are multiplied by.
+            scale: what the heads of other actions are multiplied by.
         """
         jobs = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
-        level = torch.zeros_like(jobs[:, :1])
-        if waiting is not None:
-            best = jobs.max(dim=1, keepdim=True).values
-            level = best.where(best > ILLEGAL / 2, 0.0) + waiting  # where there is no job, they compete alone
-        others = [torch.add(level, head(encoded.around), alpha=gain) for head in self.others]
-        return torch.cat([jobs, *others], dim=1)
+        return torch.cat([jobs, *(scale * head(encoded.around) for head in self.others)], dim=1)
 
 
 class JobJudge(JobHeads):
-    """Judges all actions by what is encoded."""
+    """Judges all actions by what is encoded, those that are no job beside the best job."""
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(batch, actions), `ILLEGAL` where a job may not be chosen."""
-        return self.of_all(self.body(encoded.hidden).squeeze(-1), encoded, waiting=0.0)
+        scores = self.of_all(self.body(encoded.hidden).squeeze(-1), encoded)
+        jobs, others = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
+        best = jobs.max(dim=1, keepdim=True).values
+        return torch.cat([jobs, others + best.where(best > ILLEGAL / 2, 0.0)], dim=1)
 
 
 class JobScorer(JobHeads, EncodedPolicy):
@@ -199,64 +188,32 @@ class JobScorer(JobHeads, EncodedPolicy):
     Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster.
     Jobs that may not be chosen are not scored: on real queues that saves most of the work.
 
-    A linear path from the job's features to its score starts at a given prior: the network learns what to
-    change about an order that is sensible to begin with, instead of finding it from random starts. Where the
-    history is observed, its weights hang on that: which order is good does. The linear score is multiplied
-    by `sharpness`, so that the stochastic policy is close to the greedy one from the start. What the network
-    adds is multiplied by `gain`, which is smaller: little data can tell few weights, and so the order is
-    learned fast and the network moves it slowly.
+    Beside the layers there is a linear path from a job's features to its score, whose weights are zero at
+    first. Where the history is observed, they hang on that: which order is good does. The no-op has a level
+    of its own: so whether to wait depends on the jobs.
 
     Args:
         layout: with a `jobs` block.
         hidden: units per layer.
-        prior: job feature, or its product with one of the history (`order_features`) -> initial weight.
-        sharpness: logits per unit of the linear score.
-        gain: logits per unit of the network's score.
-        waiting: initial logits of the no-op, and of suspending a job, over the best job; None: their level
-            does not depend on the jobs.
-        deferring: of `deferring_features` -> initial weight to the no-op's logits, times `sharpness`; None:
-            there is no such path.
         attention: weighted means of the queue that are seen beside the plain one.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        hidden: Sequence[int],
-        prior: Mapping[str, float],
-        sharpness: float,
-        gain: float,
-        waiting: float | None,
-        deferring: Mapping[str, float] | None = None,
-        attention: int = 0,
-    ) -> None:
+    def __init__(self, layout: Layout, hidden: Sequence[int], attention: int = 0) -> None:
         super().__init__(hidden, layout.num_actions - layout.window)
-        self.sharpness = sharpness
-        self.gain = gain
-        self.waiting = waiting
         self.blocks = Blocks(layout)
-        names = layout.job_features
+        features = len(layout.job_features)
         self.knows_history = layout.block("history") is not None
-        self.told = [block.name for block in state_blocks(layout)] if self.knows_history else []
         self.width = hidden[0]
-        self.attention = QueueAttention(len(names), self.width, attention) if attention else None
+        self.attention = QueueAttention(features, self.width, attention) if attention else None
         self.encoder = JobEncoder(
             layout, self.width, privileged=False, more=self.attention.size if self.attention else 0
         )
-        known = len(history_features()) if self.knows_history else 0
-        begun = torch.tensor([prior.get(name, 0.0) for name in order_features(layout)])
-        self.linear = nn.Linear(len(names), 1, bias=False)
-        self.order = nn.Linear(known, len(names), bias=False) if known else None
-        with torch.no_grad():
-            self.linear.weight.copy_(begun[None, : len(names)])
-            if self.order is not None:
-                self.order.weight.copy_(begun[len(names) :].view(known, len(names)).T)
-        self.deferring: nn.Linear | None = None
-        if deferring is not None:
-            reasons = deferring_features(layout)
-            self.deferring = nn.Linear(len(reasons), 1, bias=False)
-            with torch.no_grad():
-                self.deferring.weight.copy_(torch.tensor([[deferring.get(name, 0.0) for name in reasons]]))
+        self.linear = nn.Linear(features, 1, bias=False)
+        nn.init.zeros_(self.linear.weight)
+        self.order: nn.Linear | None = None
+        if self.knows_history:
+            self.order = nn.Linear(len(history_features()), features, bias=False)
+            nn.init.zeros_(self.order.weight)
 
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Encoded:
         """The jobs that may be chosen, and the states around them."""
@@ -271,8 +228,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         hidden = self.encoder(chosen, state.index_select(0, env))
         pool = torch.zeros_like(state).index_add(0, env, hidden) / (legal.sum(1, keepdim=True) + 1)
         history = self.blocks(vector, "history") if self.knows_history else vector[:, :0]
-        told = torch.cat([vector[:, :0], *(self.blocks(vector, name) for name in self.told)], dim=1)
-        return Encoded(env, slot, chosen, hidden, torch.cat([state, pool], dim=1), legal, history, told)
+        return Encoded(env, slot, chosen, hidden, torch.cat([state, pool], dim=1), legal, history)
 
     def choose(self, encoded: Encoded, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""
@@ -280,13 +236,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         if self.order is not None:
             weights = self.order(encoded.history).index_select(0, encoded.env)
             linear = linear + (encoded.jobs * weights).sum(dim=1, keepdim=True)
-        scores = torch.add(self.sharpness * linear, body, alpha=self.gain).squeeze(-1)
-        logits = self.of_all(scores, encoded, self.waiting, self.gain)
-        if self.deferring is not None:
-            reasons = torch.cat([self.best_job(logits, encoded), encoded.state], dim=1)
-            better = self.sharpness * self.deferring(reasons)
-            logits = torch.cat([logits[:, :-1], logits[:, -1:] + better], dim=1)
-        return masked(logits, mask)
+        scores = torch.add(LINEAR_SCALE * linear, body, alpha=SCORE_SCALE).squeeze(-1)
+        return masked(self.of_all(scores, encoded, SCORE_SCALE), mask)
 
     @torch.no_grad()
     def shift_noop(self, amount: float) -> None:
@@ -295,18 +246,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         assert isinstance(head, nn.Sequential)
         last = head[-1]
         assert isinstance(last, nn.Linear)
-        last.bias.add_(amount / self.gain)
-
-    def best_job(self, logits: Tensor, encoded: Encoded) -> Tensor:
-        """(batch, feature) of the job with the highest logits; zeros where none may be chosen."""
-        window = encoded.legal.shape[1]
-        slots = torch.full_like(encoded.legal, -1, dtype=torch.long)
-        slots = slots.index_put(
-            (encoded.env, encoded.slot), torch.arange(len(encoded.env), device=slots.device)
-        )
-        best = slots.gather(1, logits[:, :window].argmax(dim=1, keepdim=True)).squeeze(1)
-        padded = torch.cat([encoded.jobs, torch.zeros_like(logits[:1, :1]).expand(1, encoded.jobs.shape[1])])
-        return padded[best]  # -1 is the last, which is no job
+        last.bias.add_(amount / SCORE_SCALE)
 
     def judge(self) -> nn.Module:
         """What judges all actions by what is encoded: -> (batch, actions)."""
@@ -319,7 +259,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
     With `network.lstm` it is a `RecurrentPolicy`, which is also given what it remembers.
 
     Raises:
-        BadInputError: it cannot work with what is observed, or its prior is on no feature of a job.
+        BadInputError: it cannot work with what is observed.
     """
     policy = _of_state(layout, network)
     if not network.lstm:
@@ -332,12 +272,10 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
 def _of_state(layout: Layout, network: Network) -> nn.Module:
     """The policy network that knows nothing but the state."""
     seen = [block.name for block in layout.blocks]
-    meant = {"deferring": ("job_scorer", "priority"), "attention": ("job_scorer",)}
-    for setting, kinds in meant.items():
-        if network.kind not in kinds and getattr(network, setting) not in (None, 0):
-            raise BadInputError(
-                f"network.{setting}", f"means nothing to network.kind {network.kind}", "leave it out"
-            )
+    if network.attention and network.kind != "job_scorer":
+        raise BadInputError(
+            "network.attention", f"means nothing to network.kind {network.kind}", "leave it out"
+        )
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]
@@ -352,35 +290,6 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         if network.units is None:
             raise BadInputError("network.units", "are not known", "give the units of each resource")
         return ImagePolicy(layout, network.units, network.size)
-    usual = beginning(network, frozenset(seen), horizon=layout.horizon > 0)
-    prior, waiting, deferring = usual.over(network)
-    reasons = other_features(layout) if network.kind == "priority" else deferring_features(layout)
-    for setting, weights, known in (
-        ("prior", prior, order_features(layout)),
-        ("deferring", deferring or {}, reasons),
-    ):
-        for name in weights:
-            if name not in known:
-                raise BadInputError(f"network.{setting}.{name}", "no such feature", f"use {_some_of(known)}")
     if network.kind == "priority":
-        return PriorityNet(layout, network.priority_units, prior, waiting or 0.0, deferring or {})
-    return JobScorer(
-        layout,
-        network.hidden,
-        prior,
-        network.sharpness,
-        network.gain,
-        waiting,
-        deferring,
-        network.attention,
-    )
-
-
-def _some_of(features: Sequence[str]) -> str:
-    """Features by name; products, which are many, by what they are of."""
-    plain = ", ".join(name for name in features if "*" not in name)
-    products = [name.split("*") for name in features if "*" in name]
-    if not products:
-        return f"some of {plain}"
-    known = ", ".join(dict.fromkeys(of for _, of in products))
-    return f"some of {plain}, or one of these times one of {known}, as {'*'.join(products[0])}"
+        return PriorityNet(layout, network.priority_units)
+    return JobScorer(layout, network.hidden, network.attention)

@@ -150,7 +150,7 @@ def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
 def in_place(config: TrainConfig) -> TrainConfig:
     """The same with other runs and datasets named from the root, likewise."""
     warm, start = config.warm_start, config.search.start
-    if warm is not None and warm.teacher not in PRIORITIES:
+    if warm.teacher is not None and warm.teacher not in PRIORITIES:
         warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
     if start is not None:
         start = str(Path(start).resolve())
@@ -177,7 +177,7 @@ def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
     Raises:
         BadInputError: one cannot.
     """
-    if config.warm_start is not None:
+    if config.imitates:
         check_teacher(feed, config.warm_start)
     if config.search.start is not None:
         from rlsched.learn.search import found_before

@@ -29,7 +29,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import checksum
 from rlsched.jobs import IntArray
-from rlsched.learn.networks import build_policy
+from rlsched.learn.networks import LINEAR_SCALE, SCORE_SCALE, build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, parse
@@ -378,6 +378,22 @@ def read_about(path: Path) -> dict[str, Any]:
     return found
 
 
+def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A network's settings without those by which older versions set initial weights and scales.
+
+    Raises:
+        BadInputError: it would compute something else without them.
+    """
+    same = {"waiting": None, "deferring": None, "sharpness": LINEAR_SCALE, "gain": SCORE_SCALE}
+    if network.get("kind") == "job_scorer":
+        for name, value in same.items():
+            if network.get(name, value) != value:
+                raise BadInputError(
+                    str(folder), f"is of an older version (network.{name})", "train it again with this one"
+                )
+    return {name: value for name, value in network.items() if name not in (*same, "prior")}
+
+
 def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
     """Read a policy from its folder, a checkpoint or a run folder.
 
@@ -389,7 +405,8 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         settings = json.loads((folder / SETTINGS).read_text("utf-8"))
         # Older versions wrote the privileged blocks, too, which a policy has no weights for.
         scenario = parse(settings["scenario"], str(folder / SETTINGS)).public
-        network = validate(Network, settings["network"], str(folder / SETTINGS))
+        known = without_initial_weights(settings["network"], folder)
+        network = validate(Network, known, str(folder / SETTINGS))
         resources = int(settings["num_resources"])
         layout = Layout.of(scenario.observation, scenario.decision, resources)
         net = build_policy(layout, network)

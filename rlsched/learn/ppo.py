@@ -5,8 +5,8 @@ push all later costs one step further away and be rewarded for nothing but being
 transition of k ticks is discounted by gamma^k, as rewards are inside it [Cunha 2022, 4.7.3].
 
 The same holds for lambda. With a lambda per decision every reservation is judged at once by the value of
-the state it leads to, and the critic's error there is far larger than what is to be learned
-(benchmarks/gradient_noise.py). So k ticks weigh lambda^k, and what takes no time is never judged by a guess.
+the state it leads to, and the critic's error there is far larger than what is to be learned. So k ticks weigh
+lambda^k, and what takes no time is never judged by a guess.
 
 RLlib's own pipeline lengthens every episode by a row for the state after it, copies the batch once per piece
 of the pipeline, and again to shuffle it; here it is copied once, and minibatches are gathered by index.

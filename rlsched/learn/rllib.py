@@ -56,7 +56,7 @@ class RllibEngine:
             layout = Layout.of(scenario.observation.public, scenario.decision, num_resources)
             self.net = build_policy(layout, config.network).eval()
             self.net.load_state_dict(self.learned())
-            if config.warm_start is not None and iteration == 0:
+            if config.imitates and iteration == 0:
                 self.warm_up(feed, config.warm_start)
         except BaseException:
             self.stop()

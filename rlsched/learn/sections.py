@@ -27,24 +27,6 @@ class Network(Frozen):
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
     hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
     critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
-    prior: dict[str, float] | None = Field(
-        None,
-        description="initial weights from job features to the linear score (job_scorer, priority), as "
-        "{requested: -1}; {}: random; null: random for ppo without a horizon, else by scenario (the run's "
-        "train.yaml has them)",
-    )
-    sharpness: float = Field(60.0, gt=0, description="logits per unit of the linear score (job_scorer)")
-    gain: float = Field(6.0, gt=0, description="logits per unit of the network's score (job_scorer)")
-    waiting: float | None = Field(
-        None,
-        description="initial score of the no-op over the best job (priority), in logits (job_scorer); "
-        "null: by algorithm and scenario (the run's train.yaml has it)",
-    )
-    deferring: dict[str, float] | None = Field(
-        None,
-        description="initial weights of that score from features of the best job, the queue and the "
-        "history, as {green_0: -1, green_6: 1}; null: likewise",
-    )
     attention: int = Field(
         0,
         ge=0,
@@ -93,7 +75,11 @@ class Ppo(Frozen):
         "no multiple of it",
     )
     gae_lambda: float | None = Field(
-        None, ge=0, le=1, description="of advantages, per tick; left out: 0.9 an hour, of cocorl as gamma"
+        None,
+        ge=0,
+        le=1,
+        description="of advantages, per tick; left out: 0.9 an hour, with a horizon 0.98 a tick, "
+        "of cocorl gamma",
     )
     clip: float = Field(0.2, gt=0)
     learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
@@ -353,15 +339,19 @@ class Search(Frozen):
     start: str | None = Field(
         None,
         description="folder of a trained priority function that the search begins with, of any cluster or "
-        "window; null: as network.prior, waiting and deferring say",
+        "window; null: all weights are zero",
     )
 
 
 class WarmStart(Frozen):
     """Imitation of a teacher before reinforcement learning."""
 
-    teacher: str = Field(description="a queue order, or the folder of a trained policy")
-    decisions: int = Field(200_000, ge=1, description="of the teacher, that are learned from")
+    teacher: str | None = Field(
+        None,
+        description="a queue order, or the folder of a trained policy; left out: none, but with a horizon "
+        "sjf where waits are rewarded, else packing (ppo, cocorl, appo, dqn)",
+    )
+    decisions: int = Field(50_000, ge=0, description="of the teacher, that are learned from; 0: none")
     epochs: int = Field(4, ge=1)
     learning_rate: float = Field(1e-3, gt=0)
 

@@ -9,11 +9,8 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
-from rlsched.sim.layout import Layout
 
+from ..priorities import priority_policy
 from .conftest import Run
 
 SHORT = ("--set", "episode.max_ticks=100")
@@ -76,9 +73,8 @@ def test_a_log_is_imported_and_judged_by(rlsched: Run, log: Path, recorded: Path
     assert "how likely choices were" in found.err
     assert rlsched("dataset", "check", out).code == 0
     chosen = EpisodeFeed(scenario.load("green-10", [SHORT[1]])).scenario
-    layout = Layout.of(chosen.observation, chosen.decision, 2)
-    network = Network(kind="priority", prior={"duration": -1.0, "fits": 3.0}, waiting=1.0)
-    TrainedPolicy(chosen, network, build_policy(layout, network).eval(), 2, {}).save(tmp_path / "policy")
+    weights = {"duration": -1.0, "fits": 3.0}
+    priority_policy(chosen, weights, noop=1.0, resources=2).save(tmp_path / "policy")
     judged = rlsched("dataset", "judge", out, tmp_path / "policy", "--json", "-")
     (one,) = judged.json["policies"].values()
     assert one["agreement"]["night shift"] > 0.8

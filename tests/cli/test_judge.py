@@ -9,22 +9,17 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.networks import build_policy
-from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
-from rlsched.sim.layout import Layout
 
+from ..priorities import priority_policy
 from .conftest import Run
 
 SHORT = "episode.max_ticks=100"
 
 
-def exported(folder: Path, prior: dict[str, float], waiting: float, *settings: str) -> Path:
+def exported(folder: Path, weights: dict[str, float], noop: float, *settings: str) -> Path:
     """A policy that scores jobs so."""
     chosen = EpisodeFeed(scenario.load("green-10", [SHORT, *settings])).scenario
-    layout = Layout.of(chosen.observation, chosen.decision, 2)
-    network = Network(kind="priority", prior=prior, waiting=waiting)
-    TrainedPolicy(chosen, network, build_policy(layout, network).eval(), 2, {}).save(folder)
+    priority_policy(chosen, weights, noop=noop, resources=2).save(folder)
     return folder
 
 

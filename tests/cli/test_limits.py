@@ -19,6 +19,7 @@ from rlsched.learn.networks import build_policy
 from rlsched.learn.plan import plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.sections import Network
+from rlsched.report.words import number
 from rlsched.scenario import RelativeLimit
 from rlsched.sim.layout import Layout
 
@@ -31,6 +32,7 @@ LITTLE = (
     "cocorl.fragment=32",
     "cocorl.minibatch=64",
     "validation.episodes=2",
+    "warm_start.decisions=500",
 )
 TRAIN = ("train", "--algo", "cocorl", "--scenario", "green-10", "--steps", "512", *SHORT)
 TRAIN += tuple(word for setting in (*LITTLE, "validation.every=1") for word in ("--set", setting))
@@ -194,7 +196,7 @@ def test_a_share_is_of_what_is_paid_without_limits(
     assert latest is not None
     best = latest[1].best_paid["delayed_jobs"]
     where = "within" if best <= 0.5 * paid else "above"
-    assert f"delayed_jobs: {best:.4g} in validation, {where} its limit of {0.5 * paid:.4g}" in said
+    assert f"delayed_jobs: {number(best)} in validation, {where} its limit of {number(0.5 * paid)}" in said
     assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 2
     assert "holds a run already" in capsys.readouterr().err
 

@@ -23,6 +23,7 @@ TINY = (
     "ppo.epochs=2",
     "validation.episodes=4",
     "validation.every=1",
+    "warm_start.decisions=0",
 )
 
 

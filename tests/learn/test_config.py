@@ -12,7 +12,6 @@ from pydantic import BaseModel
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.beginnings import HORIZON_PRIOR
 from rlsched.learn.config import TrainConfig, make_config, read_config
 from rlsched.scenario.beside import split_overrides
 
@@ -54,7 +53,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
             "network.hidden.0=0",
             "--set: network.hidden.0: value 0; Input should be greater than or equal to 1",
         ),
-        ("network.sharpness=0", "--set: network.sharpness: value 0"),
+        ("network.attention=-1", "--set: network.attention: value -1"),
         ("network.critic_hidden=[8, -1]", "--set: network.critic_hidden.1: value -1"),
         ("ppo.gae_lambda=1.1", "--set: ppo.gae_lambda: value 1.1"),
         ("validation.metric=bsld", "--set: validation.metric: value 'bsld'; "),
@@ -152,12 +151,12 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
     ("name", "settings", "expected"),
     [
         ("lublin-256", [], 0.9 ** (1 / 3600)),  # ticks of a second
-        ("green-10", [], 0.9),  # of an hour
+        ("green-10", [], 0.98),  # which is planned on
         ("green-10", ["ppo.gae_lambda=0.8"], 0.8),
         ("green-10", ["algo=cocorl"], scenario.load("green-10").objective.gamma),
     ],
 )
-def test_lambda_is_meant_per_hour_where_it_is_left_out(
+def test_lambda_goes_with_the_scenario_where_it_is_left_out(
     name: str, settings: list[str], expected: float
 ) -> None:
     settled = make_config({}, "test", settings).settled(scenario.load(name))
@@ -179,6 +178,24 @@ def test_dqn_has_room_and_time_to_learn(settings: list[str], line: str) -> None:
     make_config({}, "test", settings)  # of no interest to ppo
 
 
-def test_a_weight_of_nothing_makes_nobody_impatient() -> None:
-    chosen = scenario.load("deeprm", ["objective.reward={slowdown: 0, utilization: 1}"])
-    assert TrainConfig().settled(chosen).network.prior == HORIZON_PRIOR
+@pytest.mark.parametrize(
+    ("name", "settings", "teacher"),
+    [
+        ("green-10", [], "packing"),
+        ("deeprm", [], "sjf"),
+        ("deeprm", ["objective.reward={slowdown: 0, utilization: 1}"], "packing"),
+        ("lublin-256", [], None),
+    ],
+)
+def test_policies_begin_with_imitation_where_jobs_are_planned(
+    name: str, settings: list[str], teacher: str | None
+) -> None:
+    chosen = scenario.load(name, settings)
+    for algo in ("ppo", "cocorl", "appo", "dqn"):
+        config = make_config({}, "test", [f"algo={algo}"]).settled(chosen)
+        assert config.warm_start.teacher == teacher
+        assert config.settled(chosen) == config
+    for words in (["algo=rare"], ["algo=reinforce"], ["algo=priority_search"], ["warm_start.decisions=0"]):
+        assert not make_config({}, "test", words).settled(chosen).imitates
+    given = make_config({}, "test", ["warm_start.teacher=fcfs"]).settled(chosen)
+    assert given.warm_start.teacher == "fcfs"

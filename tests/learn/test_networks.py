@@ -1,4 +1,4 @@
-"""The networks: the one mask, symmetry over the window, size, the prior, gradients."""
+"""The networks: the one mask, symmetry over the window, size, linear scores, gradients."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.beginnings import QUEUE_PRIOR, WAITING
 from rlsched.learn.blocks import ILLEGAL, masked
 from rlsched.learn.critic import FAR, SMALL, Critic
-from rlsched.learn.networks import JobHeads, JobScorer, build_policy, mean_job
+from rlsched.learn.networks import LINEAR_SCALE, JobHeads, JobScorer, build_policy, mean_job
 from rlsched.learn.sections import Network
 from rlsched.scenario import PRIVILEGED, Decision, Observation, ObservationBlock, Scenario
-from rlsched.sim.layout import Layout, job_features
+from rlsched.sim.layout import Layout
 
 from .states import made_up, met
 
@@ -96,28 +95,64 @@ def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(
     torch.testing.assert_close(found[:, -1], expected[:, -1], rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("judged", [False, True])
-def test_what_is_no_job_stands_beside_the_best_job(judged: bool) -> None:
+def test_other_actions_are_judged_beside_the_best_job() -> None:
     """By what its head adds to the best score; where there is no job, by nothing but its head."""
     layout = layout_of("jobs", "queue", horizon=8, action_rule="fit")
     vectors, mask = made_up(layout, 200)
     mask[::5, : layout.window] = 0.0
     mask[:, layout.window :] = 1.0  # both may be done
-    policy = build_policy(layout, Network(waiting=0.0, gain=2.0))
+    policy = build_policy(layout, Network())
     assert isinstance(policy, JobScorer)
     shaken(policy)
-    heads = policy.judge() if judged else policy
+    heads = policy.judge()
     assert isinstance(heads, JobHeads)
     shaken(heads, 1)
     encoded = policy.encode(vectors, mask)
-    scores = policy.choose(encoded, mask) if not judged else heads(encoded)
+    scores = heads(encoded)
     jobs, others = scores[:, : layout.window], scores[:, layout.window :]
     best = jobs.max(1, keepdim=True).values.where(mask[:, : layout.window].any(1, keepdim=True), 0.0)
-    added = torch.cat([head(encoded.around) for head in heads.others], 1) * (1.0 if judged else 2.0)
+    added = torch.cat([head(encoded.around) for head in heads.others], 1)
     torch.testing.assert_close(others, best + added, rtol=1e-5, atol=1e-5)
     assert others.shape[1] == 2
     assert float((others[::5, 0] - others[::5, 1]).detach().abs().min()) > 0
     assert bool((jobs == ILLEGAL).eq(mask[:, : layout.window] < 0.5).all())
+
+
+def test_waiting_has_a_level_of_its_own() -> None:
+    """Scores of jobs move all jobs against the no-op, and not the no-op with them."""
+    layout = layout_of()
+    vectors, mask = made_up(layout, 50)
+    net = shaken(build_policy(layout, Network()))
+    assert isinstance(net, JobScorer)
+    with torch.no_grad():
+        before = net(vectors, mask)
+        net.body[-1].bias += 2.0
+        after = net(vectors, mask)
+    jobs = mask[:, :-1] > 0.5
+    torch.testing.assert_close((after - before)[:, :-1][jobs], torch.full_like(after[:, :-1][jobs], 12.0))
+    torch.testing.assert_close(after[:, -1], before[:, -1])
+
+
+def test_the_linear_score_is_that_of_job_features_and_their_products_with_the_history() -> None:
+    """Beside what the layers say, which is nothing here."""
+    simulated = scenario.load("lublin-sizes")
+    layout = Layout.of(simulated.observation, simulated.decision, 1)
+    net = shaken(build_policy(layout, Network()))
+    assert isinstance(net, JobScorer)
+    assert net.order is not None
+    nn.init.zeros_(net.body[-1].weight)
+    nn.init.zeros_(net.body[-1].bias)
+    vectors, mask = made_up(layout, 200)
+    mask[:, :3] = 1
+    jobs, history = (net.blocks(vectors, name) for name in ("jobs", "history"))
+    score = torch.zeros(mask[:, :-1].shape)
+    for j in range(jobs.shape[2]):
+        score += net.linear.weight[0, j] * jobs[..., j]
+        for k in range(history.shape[1]):
+            score += net.order.weight[j, k] * jobs[..., j] * history[:, [k]]
+    legal = mask[:, :-1] > 0
+    logits = net(vectors, mask)[:, :-1]
+    torch.testing.assert_close(logits[legal], LINEAR_SCALE * score[legal], rtol=1e-4, atol=1e-3)
 
 
 def test_states_of_a_batch_do_not_see_each_other() -> None:
@@ -149,45 +184,6 @@ def test_job_scorer_is_as_large_for_any_window_and_cluster(kind: str) -> None:
     wide_mask[:, :4], wide_mask[:, -1] = mask[:, :4], mask[:, -1]
     expected, found = small(vectors, mask), large(wide, wide_mask)
     torch.testing.assert_close(torch.cat([found[:, :4], found[:, -1:]], 1), expected, rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize("resources", [1, 2])
-def test_an_untrained_scorer_chooses_by_its_prior(resources: int, small: Scenario) -> None:
-    layout = layout_of(resources=resources)
-    network = Network(prior={"requested": -1.0, "wait": 0.5}, waiting=WAITING)
-    torch.manual_seed(0)
-    vectors, mask = made_up(layout, 300)
-    mask[:, :-1] = torch.maximum(mask[:, :-1], torch.eye(16)[torch.arange(300) % 16])  # a job is legal
-    net = build_policy(layout, network)
-    with torch.no_grad():
-        net.body[-1].weight.zero_()  # what is left of chance; it is small, but ties are close here
-    jobs = vectors[:, layout.block("jobs").offset :][:, : layout.block("jobs").size]
-    jobs = jobs.view(300, 16, -1)
-    names = job_features(resources)
-    score = 0.5 * jobs[..., names.index("wait")] - jobs[..., names.index("requested")]
-    expected = score.masked_fill(mask[:, :-1] == 0, -torch.inf).argmax(1)
-    assert (net(vectors, mask).argmax(1) == expected).all()
-
-
-def test_the_shipped_prior_decides_as_the_untrained_network_does(small: Scenario) -> None:
-    """With its random last layer it still agrees nearly always, and waits rarely."""
-    layout = Layout.of(small.observation, small.decision, 1)
-    vectors, mask = met(small, steps=80)
-    some = mask[:, :-1].sum(1) > 0
-    vectors, mask = vectors[some], mask[some]
-    block = layout.block("jobs")
-    assert block is not None
-    jobs = vectors[:, block.offset : block.offset + block.size].view(-1, *block.shape)
-    prior = QUEUE_PRIOR
-    score = sum(prior.get(name, 0.0) * jobs[..., k] for k, name in enumerate(job_features(1)))
-    assert isinstance(score, Tensor)
-    expected = score.masked_fill(mask[:, :-1] == 0, -torch.inf).argmax(1)
-    torch.manual_seed(3)
-    net = build_policy(layout, Network())
-    logits = net(vectors, mask)
-    assert (logits[:, :-1].argmax(1) == expected).float().mean() > 0.9
-    assert (logits.argmax(1) != block.shape[0]).all()  # greedily it never waits while it may choose
-    assert torch.softmax(logits, 1)[:, -1].max() < 0.1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -276,17 +272,13 @@ def test_a_critic_sees_what_is_coming_by_how_far_it_is_from_what_is_usual() -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_the_probabilities(kind: str) -> None:
-    """Of every log-probability, in a random direction of all weights, against central differences.
-
-    Waiting competes with the best job, so its logit moves with that job's score; a gradient that leaves this
-    out pushes the scores of jobs in states where only waiting was to be judged.
-    """
+    """Of every log-probability, in a random direction of all weights, against central differences."""
     torch.manual_seed(3)
     layout = layout_of()
     vectors, mask = made_up(layout, 12)
     vectors, mask = vectors.double(), mask.double()
     mask[:, -1] = 1.0
-    net = shaken(build_policy(layout, of_kind(kind, sharpness=3.0, waiting=-0.5))).double()
+    net = shaken(build_policy(layout, of_kind(kind))).double()
     weights = list(net.parameters())
     direction = [torch.randn_like(weight) for weight in weights]
     rows, actions = torch.nonzero(mask > 0.5, as_tuple=True)
@@ -374,13 +366,6 @@ def test_every_combination_of_blocks_works_or_is_refused(kind: str, blocks: tupl
     vectors, mask = made_up(layout, 5)
     assert build_policy(layout, of_kind(kind))(vectors, mask).shape == (5, 17)
     assert Critic(layout, (8, 8))(vectors).shape == (5,)
-
-
-def test_a_prior_on_no_feature_is_refused() -> None:
-    with pytest.raises(BadInputError, match=r"network\.prior\.waiting: no such feature; use some of present"):
-        build_policy(layout_of(), Network(prior={"waiting": 1.0}))
-    build_policy(layout_of(), Network(kind="mlp"))
-    build_policy(layout_of(resources=2), Network(prior={"share_1": 1.0}))
 
 
 @pytest.mark.parametrize("name", scenario.names())

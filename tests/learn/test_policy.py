@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,39 @@ def edited(**changes: object) -> Callable[[Path], None]:
         (folder / "policy.json").write_text(json.dumps(values | changes))
 
     return edit
+
+
+RANDOM_WEIGHTS = {"prior": {}, "waiting": None, "deferring": None, "sharpness": 60.0, "gain": 6.0}
+"""As older versions wrote them."""
+
+
+@pytest.mark.parametrize(
+    ("older", "refused"),
+    [
+        ({"prior": {}, "waiting": None, "deferring": None, "sharpness": 60.0, "gain": 6.0}, ""),
+        ({"prior": {"requested": -1.0}, "waiting": -4.0, "sharpness": 60.0, "gain": 6.0}, "network.waiting"),
+        (
+            {"prior": {}, "waiting": None, "deferring": {}, "sharpness": 60.0, "gain": 6.0},
+            "network.deferring",
+        ),
+        (
+            {"prior": {}, "waiting": None, "deferring": None, "sharpness": 8.0, "gain": 1.0},
+            "network.sharpness",
+        ),
+        ({"kind": "mlp", "prior": {}, "waiting": -4.0, "sharpness": 8.0, "gain": 1.0}, ""),
+    ],
+)
+def test_policies_of_older_versions_are_read_or_refused(
+    small: Scenario, tmp_path: Path, older: dict[str, Any], refused: str
+) -> None:
+    policy_of(small, older.get("kind", "job_scorer")).save(tmp_path / "p")
+    values = json.loads((tmp_path / "p" / "policy.json").read_text())
+    (tmp_path / "p" / "policy.json").write_text(json.dumps(values | {"network": values["network"] | older}))
+    if refused:
+        with pytest.raises(BadInputError, match=rf"is of an older version \({refused}\); train it again"):
+            load_policy(tmp_path / "p")
+    else:
+        load_policy(tmp_path / "p")
 
 
 def without(key: str) -> Callable[[Path], None]:

@@ -37,9 +37,8 @@ def layout_of(simulated: Scenario) -> Layout:
     return Layout.of(simulated.observation, simulated.decision, len(simulated.cluster.resources))
 
 
-def net_of(layout: Layout, hidden: int, **settings: object) -> PriorityNet:
-    network = Network.model_validate({"kind": "priority", "priority_units": hidden, **settings})
-    net = build_policy(layout, network)
+def net_of(layout: Layout, hidden: int) -> PriorityNet:
+    net = build_policy(layout, Network(kind="priority", priority_units=hidden))
     assert isinstance(net, PriorityNet)
     return net
 
@@ -218,17 +217,13 @@ def test_the_network_keeps_numbers_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["queue", "horizon"])
-def test_it_begins_with_its_prior_and_does_not_wait_for_better(name: str) -> None:
+def test_it_does_not_wait_for_better_at_first(name: str) -> None:
     layout, obs, mask = states_of(name, "met")
-    net = net_of(layout, 3, prior={"wait": 0.5, "fits": 1})
-    found = dict(zip(layout.job_features, net.weights.tolist(), strict=True))
-    assert {key: value for key, value in found.items() if value} == {"wait": 0.5, "fits": 1}
-    for begun in (net, net_of(layout, 3)):  # with the prior of the scenario
-        actions = begun(torch.from_numpy(obs), torch.from_numpy(mask).float()).argmax(dim=1).numpy()
-        fits = layout.view(obs, "jobs")[:, :, layout.job_features.index("fits")]
-        could = (mask[:, : layout.window] * fits).any(axis=1)
-        assert could.any()
-        assert (actions[could] < layout.window).all()
+    actions = net_of(layout, 3)(torch.from_numpy(obs), torch.from_numpy(mask).float()).argmax(dim=1).numpy()
+    fits = layout.view(obs, "jobs")[:, :, layout.job_features.index("fits")]
+    could = (mask[:, : layout.window] * fits).any(axis=1)
+    assert could.any()
+    assert (actions[could] < layout.window).all()
 
 
 def test_at_first_nothing_is_suspended_just_because_nothing_fits() -> None:
@@ -247,8 +242,3 @@ def test_it_reads_jobs_and_queue(blocks: list[str]) -> None:
         net_of(layout, 0)
     with pytest.raises(KeyError, match="jobs, queue"):
         Candidates(layout, 0, np.zeros((1, 1)), np.zeros(1, np.int64))
-
-
-def test_a_prior_on_no_feature_is_refused() -> None:
-    with pytest.raises(BadInputError, match=r"network\.prior\.matches: no such feature; use some of present"):
-        net_of(layout_of(load("horizon")), 0, prior={"matches": 1.0})

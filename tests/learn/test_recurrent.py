@@ -74,14 +74,14 @@ def awake(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 def recurrent(simulated: Scenario, kind: str = "job_scorer") -> RecurrentPolicy:
     torch.manual_seed(0)
     # Logits of the order itself would drown what is remembered.
-    network = Network(kind=kind, hidden=(16,), lstm=UNITS, sharpness=1.0)
+    network = Network(kind=kind, hidden=(16,), lstm=UNITS)
     net = awake(build_policy(layout_of(simulated), network))
     assert isinstance(net, RecurrentPolicy)
     return net
 
 
 def policy_of(simulated: Scenario) -> TrainedPolicy:
-    network = Network(hidden=(16,), lstm=UNITS, sharpness=1.0)
+    network = Network(hidden=(16,), lstm=UNITS)
     return TrainedPolicy(simulated, network, recurrent(simulated), len(simulated.cluster.resources), {})
 
 
@@ -243,7 +243,7 @@ def test_decisions_by_themselves_are_refused(brief: Scenario) -> None:
 
 def played(simulated: Scenario, *told: str) -> tuple[BatchedEnvRunner, Any]:
     """A runner, and a learner with the same weights of which the memory counts."""
-    words = [*TINY, *REMEMBERS, "network.sharpness=1", *told]
+    words = [*TINY, *REMEMBERS, *told]
     config = build_config(simulated, make_config({}, "test", words), len(simulated.cluster.resources))
     runner = BatchedEnvRunner(config=config)
     learner = config.build_learner(env=None, spaces=runner.get_spaces())

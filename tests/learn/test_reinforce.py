@@ -112,7 +112,7 @@ def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_it_learns_to_serve_short_jobs_first(workers: int) -> None:
     # With the MLP of the other tests and their rate, three seeds of ten learn it.
-    scorer = ("network={kind: job_scorer, hidden: [16], prior: {}, gain: 1}", "reinforce.learning_rate=0.01")
+    scorer = ("network={kind: job_scorer, hidden: [16]}", "reinforce.learning_rate=0.01")
     one = engine(*scorer, f"reinforce.workers={workers}")
     returns = [one.iterate().row["episode_return_mean"] or 0.0 for _ in range(60)]
     before, after = np.mean(returns[:9]), np.mean(returns[-18:])
@@ -210,7 +210,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     ("settings", "told"),
     [
         (["network.kind=priority"], "network.kind: priority means nothing to reinforce"),
-        (["warm_start={teacher: sjf}"], "warm_start: means nothing to reinforce"),
+        (["warm_start={teacher: sjf}"], "warm_start.teacher: means nothing to reinforce"),
         (["sampling.runners=2"], "sampling.runners: mean nothing to reinforce"),
         (["network.lstm=8"], "network.lstm: is not learned by reinforce"),
         (["dataset=somewhere"], "dataset: means nothing to reinforce"),

@@ -51,7 +51,7 @@ def test_an_untrained_policy_never_draws_what_is_illegal(kind: str, rule: str) -
         "lublin-256", ["episode.jobs=128", "decision.window=32", f"decision.action_rule={rule}"]
     )
     torch.manual_seed(5)
-    network = Network(kind=kind, hidden=(32,), sharpness=1.0)  # far from greedy
+    network = Network(kind=kind, hidden=(32,))  # far from greedy
     net = build_policy(Layout.of(simulated.observation, simulated.decision, 1), network)
     counting = play_drawing(TrainedPolicy(simulated, network, net, 1, {}), simulated, STEPS)
     assert counting.steps >= STEPS

@@ -234,7 +234,6 @@ def test_a_damaged_checkpoint_is_one_line_and_the_one_before_is_gone_on_from(
         ("observation.blocks=[queue, profile]", "observation.blocks"),
         ("search.population=1", "search.population: value 1"),
         ("search.sigma=0", "search.sigma: value 0"),
-        ("network.prior={matches: 1}", "network.prior.matches: no such feature"),
         ("network.priority_units=-1", "network.priority_units: value -1"),
         ("network.kind=mlp", "priority_search finds no network.kind mlp"),
     ],

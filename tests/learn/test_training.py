@@ -310,7 +310,7 @@ def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFix
     ("setting", "said"),
     [
         ("observation.blocks=[queue]", "observation.blocks: value ['queue']: network.kind job_scorer"),
-        ("network.prior={waiting: 1}", "network.prior.waiting: no such feature"),
+        ("warm_start.teacher=shortest", "holds no trained policy"),
         ("validation.metric=bsld", "validation.metric: value 'bsld'"),
     ],
 )
