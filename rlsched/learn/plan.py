@@ -11,6 +11,7 @@ import torch
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.costs import check_heuristic
+from rlsched.evaluate.gate import LEAST_EPISODES
 from rlsched.files import checksum
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder, Standing
@@ -127,6 +128,8 @@ def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) ->
     """
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes, parts = feed.stratified(rng, config.validation.episodes or 1, least=1)
+    if np.bincount(parts).max() < LEAST_EPISODES:  # single episodes say nothing about hoarding in a part
+        parts = np.zeros_like(parts)
     if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     return Validation.of(scenario, feed.units, episodes, config.validation.metric or "", parts)
