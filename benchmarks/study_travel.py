@@ -1,12 +1,10 @@
-"""Policies for clusters that they never saw: trained on the Lublin model alone, shown on three traces.
+"""A policy for clusters that it never saw: trained on a family of models, shown on others and on traces.
 
-They are trained on 128, 256 and 2,048 processors, calm and overloaded, with exact requests and with those of
-users (`lublin-sizes`): by PPO (`travels`), and priority functions by a search. Without another decision of
-training they are shown on lublin_256, HPC2N and CTC-SP2 by the RLScheduler protocol: next to every order of
-the queue, greedy and with EASY backfilling, and policies trained on each trace's own past (`study_hpc`), or
-on the model that lublin_256 was drawn from. Then on the Lublin model with 256 processors, and with ten times
-as many: how much of what they gain over the best order is left. What a training may take is a number of
-decisions; on two cores about two hours for three seeds, two at a time, each with half of the cores.
+PPO on `lublin-family` from random weights, several seeds. Without another decision of training the seeds
+together, as one policy, are held against every order of the queue, greedy and with EASY backfilling: on
+members of the family that no training saw, on three traces by the RLScheduler protocol, and on the Lublin
+model with 256 processors and with ten times as many.
+On two cores about an hour and a half for five seeds, two at a time.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 
@@ -17,310 +15,168 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
-import numpy as np
+import yaml
+from lublin_family import UNSEEN_SEED, family
 from matplotlib.figure import Figure
 from studies import Asked, asked, evaluated, train
-from study_hpc import DATA, TRACES, training
+from study_hpc import DATA, TRACES
 
-from rlsched.evaluate.bootstrap import RESAMPLES, Interval, bootstrap_columns
 from rlsched.files import write_whole
-from rlsched.jobs import FloatArray
-from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
+from rlsched.report.style import HEURISTIC, LEARNED, house_style, new_figure, quiet_axes, to_png
+from rlsched.scenario import load
 from rlsched.sim.priorities import PRIORITIES
 
-STEPS, SEARCH_STEPS = 2_000_000, 60_000_000
-"""Decisions of a training, and of a search."""
+STEPS = 2_000_000
+"""Decisions of a training."""
 
-TRAVELLING = [
-    *("--set", "decision.action_rule=hold", "--set", "sampling.envs_per_runner=256"),
-    *("--set", "objective.reward.wait_time=0.001"),
+TRAINING = [
+    *("--scenario", "lublin-family", "--set", "sampling.envs_per_runner=256"),
     *("--set", "validation.every=2"),
 ]
-"""Few and large iterations: a batch then has some ten episodes of every part of the mixture. Waiting costs
-more than in the scenario: at its price PPO moves on to waits that are over the limits of hoarding."""
+"""A batch of 64 environments has too few of the family's members to learn from."""
 
-RULES = ("fit", "hold")
-"""`decision.action_rule`: jobs that do not fit are passed over, or may have a reservation, as under EASY.
-Waiting is legal under both."""
-
-UNITS = {"linear": 0, "small": 8}
-"""Hidden units of a priority function."""
-
-SEARCHED = {f"{form}-{rule}": (form, rule) for form, rule in product(UNITS, RULES)}
-"""Priority functions that are searched for."""
-
-SEARCHING = [
-    *("--scenario", "lublin-sizes", "--algo", "priority_search"),
-    *("--set", "observation.blocks=[jobs, queue, history]"),  # what a priority function reads; half the time
-    *("--set", "objective.reward.wait_time=0"),  # waits have prices of their own
-    *("--set", "search.episodes=48", "--set", "search.sigma=0.05"),
-    *("--set", "validation.every=2"),
-]
-"""Four episodes of every part of the mixture; small steps: the beginning is near the limits of hoarding."""
-
-PRICES = ["--set", "search.pid.kp=4", "--set", "search.pid.ki=1", "--set", "search.pid.error_smoothing=0.7"]
-"""Searches go over the limits of hoarding at once, and slower prices of waits let them stay there."""
-
+MEMBERS, EPISODES, EPISODE_SEED = 30, 32, 2
 SMALL, LARGE = 256, 2560
 """Processors that the Lublin model is shown on."""
 
-EVERYWHERE = ("travels", *SEARCHED)
-KINDS = (*EVERYWHERE, *(f"own-{trace}" for trace in TRACES))
 ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "easy"))]
-PUBLISHED = {
-    "lublin_256": {"RLScheduler, backfilled": 58.64, "SMDP": 67.55},
-    "HPC2N": {"RLScheduler, backfilled": 86.14, "SMDP": 59.77},
-    "CTC-SP2": {"SMDP (own sequences)": 7.22},
-}
-"""Zhang et al. 2020 and Cunha 2022, on these sequences where nothing else is said."""
-
-EPISODES, EPISODE_SEED = 128, 2
-"""Of each size. Nothing was decided with these."""
-
 METRIC = "bounded_slowdown"
 
 
-def words(kind: str, scale: float) -> list[str]:
-    """The words that train a policy of a kind."""
-    if kind == "travels":
-        return ["--scenario", "lublin-sizes", *TRAVELLING, "--steps", str(round(scale * STEPS))]
-    if kind.startswith("own-"):
-        return training(kind.removeprefix("own-"), scale)
-    form, rule = SEARCHED[kind]
-    how = ["--set", f"decision.action_rule={rule}", "--set", f"network.priority_units={UNITS[form]}"]
-    return [*SEARCHING, *how, *PRICES, "--steps", str(round(scale * SEARCH_STEPS))]
-
-
-def learn(study: Asked, kind: str, seed: int) -> None:
-    """Train a policy."""
-    train(study.folder / f"{kind}-{seed}", words(kind, study.scale), seed=seed, threads=study.threads)
-
-
 class Shown(NamedTuple):
-    """What a policy or an order reached on the ten sequences of a trace, or the episodes of a size.
+    """What a policy reached beside the best order, on the same episodes.
 
     Attributes:
-        mean: bounded slowdown.
-        low: of the 95 % interval of the mean.
+        place: where.
+        mean: bounded slowdown of all seeds.
+        best: of the order with the lowest mean.
+        order: that one.
+        difference: to it.
+        low: of the 95 % interval of that.
         high: likewise.
-        utilization: mean.
-        difference: to the best order, with its interval; None: of orders.
         hoards: whether it only pushes long jobs out of sight.
     """
 
+    place: str
     mean: float
+    best: float
+    order: str
+    difference: float
     low: float
     high: float
-    utilization: float
-    difference: tuple[float, float, float] | None
     hoards: bool
 
-
-def shown(target: Path, where: Sequence[str], runs: Sequence[Path]) -> dict[str, Shown]:
-    """Policies and all orders, by name, on the same episodes."""
-    asked_for = [*map(str, runs), *where, "--against", ",".join(ORDERS)]
-    told = json.loads(evaluated(target, asked_for, runs).read_text("utf-8"))
-    hoards = {one["policy"]: bool(one["breached"]) for one in told["hoarding"]}
-    used = {
-        (row["policy"], row["backfill"]): row["mean"]
-        for row in told["summary"]
-        if row["metric"] == "utilization"
-    }
-    found = {}
-    for row in told["summary"]:
-        if row["metric"] != METRIC:
-            continue
-        name = row["policy"] if row["learned"] else f"{row['policy']}:{row['backfill']}"
-        ends = (row["best_heuristic_difference"], row["difference_low"], row["difference_high"])
-        found[name] = Shown(
-            row["mean"],
-            row["low"],
-            row["high"],
-            used[row["policy"], row["backfill"]],
-            ends if row["learned"] else None,
-            hoards.get(row["policy"], False),
-        )
-    return found
+    @property
+    def verdict(self) -> str:
+        """Better, worse or level, by the interval."""
+        return "better" if self.high < 0 else "worse" if self.low > 0 else "level"
 
 
-def shown_on(trace: str) -> tuple[str, ...]:
-    """Kinds of policies that are shown on a trace: of the others' own none."""
-    return (*EVERYWHERE, f"own-{trace}")
+def learn(study: Asked, case: str, seed: int) -> None:
+    """Train a policy."""
+    words = [*TRAINING, "--steps", str(round(study.scale * STEPS))]
+    train(study.folder / case / f"seed-{seed}", words, seed=seed, threads=study.threads)
 
 
-def on_trace(study: Asked, trace: str) -> dict[str, Shown]:
-    """Everybody on the ten sequences of a trace."""
-    where = ["--trace", str(DATA / TRACES[trace].file), "--protocol", "rlscheduler"]
-    kinds = shown_on(trace)
-    runs = [study.folder / f"{kind}-{seed}" for kind in kinds for seed in range(study.seeds)]
-    return shown(study.folder / f"on-{trace}.json", where, runs)
+def shown(study: Asked, place: str, where: Sequence[str]) -> Shown:
+    """All seeds as one policy, and all orders."""
+    runs = study.folder / "travels"
+    words = [str(runs), *where, "--against", ",".join(ORDERS)]
+    target = study.folder / f"on-{place}.json"
+    seeds = [runs / f"seed-{seed}" for seed in range(study.seeds)]
+    return read(place, json.loads(evaluated(target, words, seeds).read_text("utf-8")))
 
 
-def on_size(study: Asked, units: int) -> dict[str, Shown]:
-    """Everybody on the Lublin model with so many processors, but for policies of a trace."""
-    where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}"]
-    runs = [study.folder / f"{kind}-{seed}" for kind in EVERYWHERE for seed in range(study.seeds)]
-    where += ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
-    return shown(study.folder / f"on-{units}.json", where, runs)
-
-
-def paired(target: Path, kind: str, order: str) -> tuple[FloatArray, FloatArray]:
-    """(episode,) values in this file of all seeds of a kind, on average, and of an order (order:backfill)."""
-    played: dict[str, list[float]] = {}
-    for episode in json.loads(target.read_text("utf-8"))["episodes"]:
-        name = f"{episode['policy']}:{episode['backfill']}"
-        played.setdefault(name, []).append(episode["metrics"][METRIC])
-    seeds = [values for name, values in played.items() if kind_of(name.rpartition(":")[0]) == kind]
-    return np.mean(seeds, axis=0), np.array(played[order])
-
-
-def together(target: Path, kind: str, order: str) -> Interval:
-    """How far all seeds of a kind are from an order, paired by the episodes in this file."""
-    ours, theirs = paired(target, kind, order)
-    return bootstrap_columns([ours - theirs])[0]
-
-
-def gains(target: Path, kind: str, order: str) -> FloatArray:
-    """(1 + resamples,) share that all seeds of a kind are lower than an order: as it is, then resampled.
-
-    Episodes are resampled, together; seeds and which order is the best are as they are.
-    """
-    ours, theirs = paired(target, kind, order)
-    rows = np.random.default_rng(0).integers(len(ours), size=(RESAMPLES, len(ours)))
-    rows = np.vstack([np.arange(len(ours)), rows])
-    ours_mean, theirs_mean = (values[rows].mean(axis=1) for values in (ours, theirs))
-    return np.asarray(1.0 - ours_mean / theirs_mean, np.float64)
-
-
-def percents(shares: FloatArray) -> str:
-    """The first of them with the 95 % interval of the others."""
-    low, high = np.quantile(shares[1:], (0.025, 0.975))
-    return f"{100 * shares[0]:.1f} [{100 * low:.1f}, {100 * high:.1f}] %"
-
-
-def gained(shares: dict[int, FloatArray]) -> str:
-    """What is gained with so many processors, and how much of it more processors cost.
-
-    Args:
-        shares: processors, the fewer first -> `gains`.
-    """
-    small, large = shares.values()
-    words = [f"{percents(share)} with {units:,} processors" for units, share in shares.items()]
-    if np.quantile(small[1:], 0.025) > 0:  # else shares of it mean nothing
-        words.append(f"loses {percents(1.0 - large / small)} of it")
-    return f"gains {', '.join(words)}"
-
-
-def kind_of(name: str) -> str:
-    """Which kind of run a folder is of; orders are none."""
-    run = Path(name).name.rpartition("-")[0]
-    return run if run in KINDS else ""
-
-
-def best_order(found: dict[str, Shown]) -> tuple[str, Shown]:
-    """The order with the lowest mean."""
-    return min(
-        ((n, one) for n, one in found.items() if one.difference is None), key=lambda pair: pair[1].mean
+def read(place: str, told: dict[str, list[dict[str, object]]]) -> Shown:
+    """What an evaluation found of the one policy that was evaluated."""
+    rows = [row for row in told["summary"] if row["metric"] == METRIC]
+    (policy,) = [row for row in rows if row["learned"]]
+    best = min((row for row in rows if not row["learned"]), key=lambda row: float(str(row["mean"])))
+    values = (policy["best_heuristic_difference"], policy["difference_low"], policy["difference_high"])
+    difference, low, high = (float(str(value)) for value in values)
+    return Shown(
+        place,
+        float(str(policy["mean"])),
+        float(str(best["mean"])),
+        f"{best['policy']}:{best['backfill']}",
+        difference,
+        low,
+        high,
+        any(one["breached"] for one in told["hoarding"] if one["policy"] == policy["policy"]),
     )
 
 
-def told(place: str, found: dict[str, Shown]) -> str:
-    """The best orders and every policy, a line each."""
-    form = "  {:<28} {:>8} {:<18} {:>6} {:<24} {}"
-    orders = sorted((one.mean, name) for name, one in found.items() if one.difference is None)
-    names = [name for _, name in orders[:5]] + [name for name in found if kind_of(name)]
-    lines = [place, form.format("", "slowdown", "95 %", "used", "to the best order", "")]
-    for name in names:
-        one = found[name]
-        ends = "" if one.difference is None else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*one.difference)
-        lines.append(
-            form.format(
-                Path(name).name,
-                f"{one.mean:.2f}",
-                f"[{one.low:.2f}, {one.high:.2f}]",
-                f"{100 * one.utilization:.1f}",
-                ends,
-                "hoards" if one.hoards else "",
-            )
-        )
-    lines += [f"  {who:<28} {value:>8.2f} (published)" for who, value in PUBLISHED.get(place, {}).items()]
-    return "\n".join(lines)
+def unseen(folder: Path) -> list[Path]:
+    """Scenarios of members of the family that no training saw."""
+    folder.mkdir(exist_ok=True)
+    found = []
+    for k, part in enumerate(family(UNSEEN_SEED, MEMBERS)):
+        given = load("lublin-family").model_dump(mode="json", exclude_unset=True)
+        given |= {"name": f"member-{k}", "workload": part["workload"]}
+        given["cluster"]["resources"][0]["units"] = part["units"]
+        found.append(folder / f"member-{k}.yaml")
+        found[-1].write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
+    return found
 
 
-def draw(traces: dict[str, dict[str, Shown]]) -> Figure:
-    """A panel for each trace: orders, what is published, and policies with their intervals."""
-    titles = {
-        "travels": ("travels", LEARNED[0]),
-        **{kind: (f"searched, {kind.replace('-', ', ')}", LEARNED[1]) for kind in SEARCHED},
-        "own": ("of its own", LEARNED[2]),
-    }
+def told(found: Sequence[Shown]) -> str:
+    """A line each."""
+    form = "  {:<12} {:>9} {:>9} {:<22} {:<26} {}"
+    lines = [form.format("", "slowdown", "best", "order", "difference", "")]
+    for one in found:
+        ends = f"{one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
+        verdict = f"{one.verdict}{', hoards' if one.hoards else ''}"
+        lines.append(form.format(one.place, f"{one.mean:.2f}", f"{one.best:.2f}", one.order, ends, verdict))
+    counts = ", ".join(
+        f"{sum(one.verdict == verdict for one in found)} {verdict}"
+        for verdict in ("better", "level", "worse")
+    )
+    return "\n".join([*lines, f"  {counts} of {len(found)}"])
+
+
+def draw(members: Sequence[Shown], others: Sequence[Shown]) -> Figure:
+    """Slowdowns as shares of the best order's, with their intervals: members by share, then the others."""
+    rows = [*sorted(members, key=lambda one: one.mean / one.best), *others]
     with house_style():
-        figure = new_figure(11.0, 5.4)
-        for axes, (trace, found) in zip(figure.subplots(1, len(traces)), traces.items(), strict=True):
-            name, best = best_order(found)
-            axes.axvline(best.mean, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
-            rows: list[tuple[str, str, list[Shown]]] = [(f"{name} (best order)", HEURISTIC, [best])]
-            for kind, (title, colour) in titles.items():
-                of_kind = f"own-{trace}" if kind == "own" else kind
-                rows.append((title, colour, [one for run, one in found.items() if kind_of(run) == of_kind]))
-            for k, (_, colour, seeds) in enumerate(rows):
-                for j, one in enumerate(seeds):
-                    y = k + 0.16 * (j - (len(seeds) - 1) / 2)
-                    axes.plot([one.low, one.high], [y, y], color=colour, linewidth=1.6)
-                    axes.plot(one.mean, y, "o", color=colour, markersize=5)
-            for j, (who, value) in enumerate(PUBLISHED[trace].items()):
-                axes.plot(value, len(rows), "x", color=MUTED)
-                below = (value, len(rows) + 0.18 + 0.25 * j)  # one under the other: they are close
-                axes.annotate(who, below, ha="right", va="top", fontsize=7.5, color=MUTED)
-            axes.set_yticks(range(len(rows) + 1), [title for title, _, _ in rows] + ["published"], fontsize=8)
-            axes.set_ylim(len(rows) + 0.9, -0.6)
-            axes.set_xlim(left=0)
-            axes.set_title(trace)
-            axes.set_xlabel("bounded slowdown")
-            quiet_axes(axes, "x")
-        figure.supxlabel(
-            "ten sequences of 1,024 jobs, the same for all; bars: 95 % intervals of the mean, one per seed",
-            fontsize=8.5,
-            color=MUTED,
-        )
+        figure = new_figure(8.0, 8.0)
+        axes = figure.subplots()
+        axes.axvline(1.0, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
+        for k, one in enumerate(rows):
+            colour = LEARNED[0] if k < len(members) else LEARNED[1]
+            ends = [1.0 + end / one.best for end in (one.low, one.high)]
+            axes.plot(ends, [k, k], color=colour, linewidth=1.6)
+            axes.plot(one.mean / one.best, k, "o", color=colour, markersize=4)
+        axes.set_yticks(range(len(rows)), [one.place for one in rows], fontsize=7)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlabel("bounded slowdown as a share of the best order's; bars: 95 % intervals")
+        quiet_axes(axes, "x")
     return figure
-
-
-def _interval(study: Asked, place: str | int, kind: str, order: str) -> str:
-    one = together(study.folder / f"on-{place}.json", kind, order)
-    return f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
 
 
 def main() -> None:
     """Train, show, tell, draw."""
-    study = asked(__doc__, KINDS, "runs/study-travel")
+    study = asked(__doc__, ["travels"], "runs/study-travel")
     study.learn(partial(learn, study))
-    if len(study.cases) < len(KINDS):
-        print(f"no picture yet: {len(study.cases)} of {len(KINDS)} kinds were asked for")
-        return
-    traces = {trace: on_trace(study, trace) for trace in TRACES}
-    for trace, found in traces.items():
-        print(told(trace, found))
-        for kind, order in product(shown_on(trace), (best_order(found)[0], "sjf:greedy")):
-            print(f"  {kind}, all seeds, to {order}: {_interval(study, trace, kind, order)}")
-        ours = median(one.mean for name, one in found.items() if kind_of(name) == "travels")
-        print(f"  travels, median of seeds: {ours:.2f}; best order {best_order(found)[1].mean:.2f}")
-    sizes = {units: on_size(study, units) for units in (SMALL, LARGE)}
-    for units, found in sizes.items():
-        print(told(f"{units:,} processors", found))
-        for kind, order in product(EVERYWHERE, (best_order(found)[0], "sjf:greedy")):
-            print(f"  {kind}, all seeds, to {order}: {_interval(study, units, kind, order)}")
-    for kind in EVERYWHERE:
-        shares = {
-            units: gains(study.folder / f"on-{units}.json", kind, best_order(found)[0])
-            for units, found in sizes.items()
-        }
-        print(f"{kind} {gained(shares)}")
+    drawn = ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
+    members = [
+        shown(study, file.stem, ["--scenario", str(file), *drawn])
+        for file in unseen(study.folder / "members")
+    ]
+    print(f"members of the family that no training saw\n{told(members)}")
+    others = [
+        shown(study, name, ["--trace", str(DATA / trace.file), "--protocol", "rlscheduler"])
+        for name, trace in TRACES.items()
+    ]
+    for units in (SMALL, LARGE):
+        where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}", *drawn]
+        others.append(shown(study, f"lublin-{units}", where))
+    print(f"traces, and the Lublin model with ten times the processors\n{told(others)}")
+    for one in others[-2:]:
+        print(f"  {one.place}: gains {-100 * one.difference / one.best:.1f} %")
     picture = study.folder / "travel.png"
-    write_whole(picture, to_png(draw(traces)))
+    write_whole(picture, to_png(draw(members, others)))
     print(f"picture: {picture}")
 
 

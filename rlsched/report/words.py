@@ -32,7 +32,10 @@ def time_unit(longest_s: float) -> TimeUnit:
 
 def sizes(units: Iterable[int]) -> str:
     """Each size once: 128 or 256 or 2,048."""
-    return " or ".join(f"{each:,}" for each in sorted(set(units)))
+    sizes = sorted(set(units))
+    if len(sizes) > 4:
+        return f"{sizes[0]:,} to {sizes[-1]:,}"
+    return " or ".join(f"{each:,}" for each in sizes)
 
 
 def workload_name(scenario: Scenario) -> str:

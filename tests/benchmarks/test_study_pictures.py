@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -17,9 +16,7 @@ from matplotlib.text import Text
 
 from rlsched import scenario
 from rlsched.evaluate.statistics import SummaryRow
-from rlsched.learn.config import make_config
 from rlsched.report.style import to_png
-from rlsched.scenario import Scenario
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -40,95 +37,54 @@ def labels(figure: Figure) -> set[str]:
     return {text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)}
 
 
-def one(study: ModuleType, mean: float, difference: tuple[float, float, float] | None = None) -> Any:
-    return study.Shown(mean, mean - 2, mean + 2, 0.75, difference, False)
-
-
-def on_a_trace(study: ModuleType, trace: str) -> dict[str, Any]:
-    return {
-        "sjf:greedy": one(study, 40.0),
-        "area:easy": one(study, 30.0),
-        "runs/travels-0": one(study, 24.0, (-6.0, -8.0, -4.0)),
-        "runs/travels-1": one(study, 27.0, (-3.0, -8.0, 2.0)),
-        "runs/linear-hold-0": one(study, 29.0, (-1.0, -2.0, 1.0)),
-        f"runs/own-{trace}-0": one(study, 22.0, (-8.0, -9.0, -7.0)),
-    }
+def seen_on(study: ModuleType, place: str, mean: float, low: float, high: float) -> Any:
+    return study.Shown(place, mean, 30.0, "area:easy", mean - 30.0, low, high, False)
 
 
 @of("study_travel")
-def test_the_best_order_is_found_and_policies_are_known_by_their_folders(study: ModuleType) -> None:
-    found = on_a_trace(study, "HPC2N")
-    assert study.best_order(found) == ("area:easy", found["area:easy"])
-    assert [study.kind_of(name) for name in found] == [
-        "",
-        "",
-        "travels",
-        "travels",
-        "linear-hold",
-        "own-HPC2N",
+def test_seeds_are_read_as_one_policy_beside_the_best_order(study: ModuleType) -> None:
+    def row(policy: str, mean: float, *, learned: bool = False, **more: float) -> dict[str, Any]:
+        given = {"policy": policy, "backfill": "easy", "metric": study.METRIC, "mean": mean}
+        return given | {"learned": learned} | more
+
+    ends = {"best_heuristic_difference": -6.0, "difference_low": -9.0, "difference_high": -2.0}
+    rows = [row("sjf", 40.0), row("area", 30.0), row("runs/travels", 24.0, learned=True, **ends)]
+    rows.append(row("area", 1.0) | {"metric": "wait"})
+    told = {"summary": rows, "hoarding": [{"policy": "runs/travels", "breached": ["wait"]}]}
+    found = study.read("HPC2N", told)
+    assert found == study.Shown("HPC2N", 24.0, 30.0, "area:easy", -6.0, -9.0, -2.0, True)
+    assert found.verdict == "better"
+
+
+@of("study_travel")
+def test_members_that_are_shown_are_none_of_those_trained_on(study: ModuleType, tmp_path: Path) -> None:
+    trained = {part.workload.parameters for part in scenario.load("lublin-family").workload.parts}
+    shown = [scenario.load(str(file)) for file in study.unseen(tmp_path / "members")]
+    assert len(trained) == 96
+    assert len(shown) == study.MEMBERS
+    assert not trained & {one.workload.parameters for one in shown}
+    assert all(64 <= one.cluster.resources[0].units <= 4096 for one in shown)
+
+
+@of("study_travel")
+def test_the_shipped_family_is_the_one_that_is_written(study: ModuleType) -> None:
+    members = study.family(0, 96)
+    parts = scenario.load("lublin-family").model_dump(mode="json", exclude_unset=True)["workload"]["parts"]
+    assert parts == members
+
+
+@of("study_travel")
+def test_places_are_told_and_counted(study: ModuleType) -> None:
+    found = [
+        seen_on(study, "a", 24.0, -8.0, -4.0),
+        seen_on(study, "b", 29.0, -3.0, 1.0),
+        seen_on(study, "c", 33.0, 1.0, 4.0),
     ]
-
-
-@of("study_travel")
-def test_every_kind_is_trained_where_it_should_be(study: ModuleType) -> None:
-    """But for those of a trace's own past, whose words are of another study."""
-    for kind in study.EVERYWHERE:
-        words = study.words(kind, 0.5)
-        given = [words[k + 1] for k, word in enumerate(words) if word == "--set"]
-        of_scenario = [one for one in given if one.partition(".")[0] in Scenario.model_fields]
-        simulated = scenario.load(words[1], of_scenario)
-        make_config({}, "test", [one for one in given if one not in of_scenario])
-        steps = words[words.index("--steps") + 1]
-        assert steps == str((study.STEPS if kind == "travels" else study.SEARCH_STEPS) // 2)
-        assert simulated.decision.action_rule == ("fit" if kind.endswith("fit") else "hold")
-        assert simulated.cluster.resources[0].units == 2048
-        assert {part.units for part in simulated.workload.parts} == {128, 256, 2048}
-
-
-@of("study_travel")
-def test_orders_are_told_best_first_and_then_all_policies(study: ModuleType) -> None:
-    lines = study.told("HPC2N", on_a_trace(study, "HPC2N")).splitlines()
-    names = [line.split()[0] for line in lines[2:8]]
-    assert names == ["area:easy", "sjf:greedy", "travels-0", "travels-1", "linear-hold-0", "own-HPC2N-0"]
-    assert "-6.00 [-8.00, -4.00]" in lines[4]
-    assert [line.split()[-2] for line in lines[8:]] == ["86.14", "59.77"]
-
-
-@of("study_travel")
-def test_seeds_are_held_against_an_order_together_episode_by_episode(
-    study: ModuleType, tmp_path: Path
-) -> None:
-    """Two seeds whose means are 2 and 4 below the order in two episodes, which has 10 and 30 there."""
-    played = {
-        "runs/travels-0": (7, 23),
-        "runs/travels-1": (9, 29),
-        "runs/linear-hold-0": (1, 1),
-        "sjf": (10, 30),
-    }
-    episodes = [
-        {"policy": name, "backfill": "greedy", "metrics": {study.METRIC: value}}
-        for name, values in played.items()
-        for value in values
-    ]
-    (tmp_path / "told.json").write_text(json.dumps({"episodes": episodes}))
-    found = study.together(tmp_path / "told.json", "travels", "sjf:greedy")
-    assert (found.mean, found.low, found.high) == (-3, -4, -2)
-    shares = study.gains(tmp_path / "told.json", "travels", "sjf:greedy")
-    assert len(shares) == 10_001
-    assert study.percents(shares) == "15.0 [13.3, 20.0] %"  # of means, episode by episode the same ones
-    told = study.gained({256: shares, 2560: shares / 2})
-    assert told == (
-        "gains 15.0 [13.3, 20.0] % with 256 processors, 7.5 [6.7, 10.0] % with 2,560 processors, "
-        "loses 50.0 [50.0, 50.0] % of it"
-    )
-    assert "loses" not in study.gained({256: shares - 0.14, 2560: shares})
-
-
-@of("study_travel")
-def test_every_trace_has_a_panel(study: ModuleType) -> None:
-    figure = study.draw({trace: on_a_trace(study, trace) for trace in study.TRACES})
-    assert [axes.get_title(loc="left") for axes in figure.axes] == list(study.TRACES)
-    assert {"area:easy (best order)", "travels", "searched, linear, hold", "of its own"} <= labels(figure)
+    lines = study.told(found).splitlines()
+    assert [line.split()[-1] for line in lines[1:4]] == ["better", "level", "worse"]
+    assert lines[-1].strip() == "1 better, 1 level, 1 worse of 3"
+    figure = study.draw(found[:2], found[2:])
+    assert labels(figure) >= {"a", "b", "c"}
     assert to_png(figure).startswith(b"\x89PNG")
 
 
