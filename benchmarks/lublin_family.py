@@ -14,7 +14,7 @@ import yaml
 
 from rlsched.scenario import load
 
-MEMBERS, TRAINING_SEED, UNSEEN_SEED = 96, 0, 1
+TRAINING_MEMBERS, TRAINING_SEED, UNSEEN_SEED = 96, 0, 1
 UNITS = (64, 4096)
 LOAD = (0.5, 1.1)
 ESTIMATES = ("exact", "gaussian", "tsafrir", "tsafrir")
@@ -57,12 +57,12 @@ def family(seed: int, members: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Write the scenario."""
-    parts = family(TRAINING_SEED, MEMBERS)
+    parts = family(TRAINING_SEED, TRAINING_MEMBERS)
     given = load("lublin-sizes").model_dump(mode="json", exclude_unset=True)
     given |= {
         "name": "lublin-family",
-        "description": f"{MEMBERS} clusters of 64 to 4,096 processors with models of their jobs, calm to "
-        "overloaded; policies for unseen clusters are trained on it.",
+        "description": f"{TRAINING_MEMBERS} clusters of 64 to 4,096 processors with models of their jobs, "
+        "calm to overloaded; policies for unseen clusters are trained on it.",
         "cluster": {
             "tick_s": 1,
             "resources": [{"name": "processors", "units": max(part["units"] for part in parts)}],

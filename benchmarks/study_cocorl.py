@@ -5,7 +5,7 @@ trained that keeps no limits, and others that keep job hours of delay within sha
 loads also with plain Lagrange, and at one with a memory. All are evaluated with every common order on the
 same 96 episodes (24 of a trace), which no training saw. A share counts as possible where some order pays no
 more than that. One more case keeps delay and brown energy at once, at a site with wind, sun and a grid, under
-a PID controller and plain Lagrange.
+a PID controller and plain Lagrange: from random weights, twice as many decisions.
 Half a million decisions a run: about a minute on one quiet core, three with a memory; of traces, which are
 left out where their folder is not there, half as many, from a policy that was shown an order: three minutes.
 Run: `make study-cocorl`, or with `--seeds 1 --scale 0.1` for a look; what was done is not done again.
@@ -110,6 +110,11 @@ def at_load(load: str) -> Case:
     return Case(scenario, (*SHARES, *(OTHERWISE if load == POSSIBLE else ["lagrange"])))
 
 
+def imitating(order: str) -> list[str]:
+    """Words that begin with imitation of an order."""
+    return ["--set", f"warm_start={{teacher: {order}, decisions: 200000}}"]
+
+
 def of_trace(scenario: str, trace: str, power: str) -> Case:
     """A trace, fed by the wind and sun of another place.
 
@@ -123,8 +128,8 @@ def of_trace(scenario: str, trace: str, power: str) -> Case:
     return Case(
         words,
         ("0.6", "0.8"),
-        [*checked, "--set", "warm_start.teacher=qos"],
-        [*checked, "--set", "warm_start.teacher=sjf", *(word for one in few for word in ("--set", one))],
+        [*checked, *imitating("qos")],
+        [*checked, *imitating("sjf"), *(word for one in few for word in ("--set", one))],
         STEPS // 2,
         EPISODES // 4,
     )
@@ -303,8 +308,8 @@ def learn_two(study: Asked, seed: int) -> None:
     """Keep two limits, under both kinds of controllers."""
     limits = [word for name, limit in TWO_LIMITS.items() for word in ("--limit", f"{name}={limit}")]
     for kind, gains in CONTROLLERS.items():
-        words = [*SITE, "--algo", "cocorl", *limits, *gains]
-        steps = ["--steps", str(round(study.scale * STEPS))]
+        words = [*SITE, "--set", "warm_start.decisions=0", "--algo", "cocorl", *limits, *gains]
+        steps = ["--steps", str(round(study.scale * 2 * STEPS))]
         train(run_of(study, TWO, kind, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 

@@ -44,7 +44,12 @@ REINFORCE = {
     "reinforce.entropy": "2",
     "validation.every": "20",
 }
-ACTOR_CRITIC = {"sampling.fragment": "64", "validation.every": "20", "ppo.gae_lambda": "0.95"}
+ACTOR_CRITIC = {
+    "sampling.fragment": "64",
+    "validation.every": "20",
+    "ppo.gae_lambda": "0.95",
+    "warm_start.decisions": "0",  # REINFORCE begins with random weights, too
+}
 A2C = {"ppo.epochs": "1", "ppo.minibatch": "4096", "ppo.learning_rate": "3e-3", "ppo.entropy": "0.03"}
 LEARNERS = {
     "reinforce": ("reinforce", REINFORCE),

@@ -42,6 +42,7 @@ LEARNING = {
     "ppo.gae_lambda": "0.9",
     "ppo.entropy": "0.005",
     "validation.every": "20",
+    "warm_start.decisions": "0",
 }
 """Found with semi-Markov formulations on 20 and 50 processors. With lambda 1, which goes with gamma 1,
 returns over a whole episode are mostly the luck of its jobs: slowdowns of 3.7 after 200,000 decisions, of sjf

@@ -4,7 +4,7 @@ PPO on `lublin-family` from random weights, several seeds. Without another decis
 together, as one policy, are held against every order of the queue, greedy and with EASY backfilling: on
 members of the family that no training saw, on three traces by the RLScheduler protocol, and on the Lublin
 model with 256 processors and with ten times as many.
-On two cores about an hour and a half for five seeds, two at a time.
+On two cores about an hour for three seeds, two at a time.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 
@@ -37,7 +37,7 @@ TRAINING = [
 ]
 """A batch of 64 environments has too few of the family's members to learn from."""
 
-MEMBERS, EPISODES, EPISODE_SEED = 30, 32, 2
+UNSEEN_MEMBERS, EPISODES, EPISODE_SEED = 30, 32, 2
 SMALL, LARGE = 256, 2560
 """Processors that the Lublin model is shown on."""
 
@@ -112,7 +112,7 @@ def unseen(folder: Path) -> list[Path]:
     """Scenarios of members of the family that no training saw."""
     folder.mkdir(exist_ok=True)
     found = []
-    for k, part in enumerate(family(UNSEEN_SEED, MEMBERS)):
+    for k, part in enumerate(family(UNSEEN_SEED, UNSEEN_MEMBERS)):
         given = load("lublin-family").model_dump(mode="json", exclude_unset=True)
         given |= {"name": f"member-{k}", "workload": part["workload"]}
         given["cluster"]["resources"][0]["units"] = part["units"]

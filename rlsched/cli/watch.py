@@ -28,7 +28,8 @@ class RichDisplay(Bar):
     def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
         """Say what is trained; Ray and RLlib are about to start."""
         self.config = config
-        after = f" after imitating {config.warm_start.teacher}" if config.imitates else ""
+        imitation = config.imitation(scenario)
+        after = "" if imitation is None else f" after imitating {imitation.teacher}"
         self.console.print(f"{config.algo}{after} on {described(scenario)}", style="bold", markup=False)
         for line in self._later:
             self.console.print(line, style="yellow", markup=False)

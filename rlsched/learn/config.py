@@ -53,7 +53,7 @@ LAMBDA_AN_HOUR, LAMBDA_A_TICK = 0.9, 0.98
 USUAL_STEPS, SEARCH_STEPS = 1_000_000, 100_000_000
 IMITATORS = ("ppo", "cocorl", "appo", "dqn")
 """Algorithms that may begin with imitation of a teacher."""
-WAITS = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
+WAIT_REWARDS = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
 """Rewards for which short jobs should not wait for long ones."""
 
 
@@ -110,11 +110,6 @@ class TrainConfig(Frozen):
         network, usual = self.network, USUAL_STEPS
         if self.algo == "priority_search":
             network, usual = network.model_copy(update={"kind": "priority"}), SEARCH_STEPS
-        warm_start = self.warm_start
-        planned = scenario.decision.horizon is not None  # random policies plan badly, and learn little there
-        if warm_start.teacher is None and warm_start.decisions and planned and self.algo in IMITATORS:
-            impatient = any(weight and term in WAITS for term, weight in scenario.objective.reward.items())
-            warm_start = warm_start.model_copy(update={"teacher": "sjf" if impatient else "packing"})
         sampling = self.sampling
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": int(self.algo == "appo")})
@@ -125,7 +120,9 @@ class TrainConfig(Frozen):
         if self.algo in PPO_KINDS and self.ppo_like.gae_lambda is None:
             per_tick = scenario.objective.gamma
             if self.algo == "ppo":
-                per_tick = LAMBDA_A_TICK if planned else LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
+                per_tick = LAMBDA_A_TICK
+                if scenario.decision.horizon is None:
+                    per_tick = LAMBDA_AN_HOUR ** (scenario.cluster.tick_s / 3600)
             lambdas[self.algo] = self.ppo_like.model_copy(update={"gae_lambda": per_tick})
         return self.model_copy(
             update=lambdas
@@ -133,7 +130,6 @@ class TrainConfig(Frozen):
                 "validation": validation,
                 "steps": self.steps or usual,
                 "network": network,
-                "warm_start": warm_start,
                 "sampling": sampling,
             }
         )
@@ -160,10 +156,18 @@ class TrainConfig(Frozen):
         sampled, given = self.sampling.fragment, self.ppo_like.fragment
         return given or (FRAGMENT if sampled % FRAGMENT == 0 else sampled)
 
-    @property
-    def imitates(self) -> bool:
-        """Whether the policy learns from a teacher first."""
-        return self.warm_start.teacher is not None and self.warm_start.decisions > 0
+    def imitation(self, scenario: Scenario) -> WarmStart | None:
+        """What the policy imitates first, with its teacher; None: it begins with random weights."""
+        warm_start = self.warm_start
+        if self.algo not in IMITATORS or not warm_start.decisions:
+            return None
+        if warm_start.teacher is None:
+            if scenario.decision.horizon is None:
+                return None
+            rewarded = {term for term, weight in scenario.objective.reward.items() if weight}
+            teacher = "sjf" if rewarded & WAIT_REWARDS else "packing"
+            return warm_start.model_copy(update={"teacher": teacher})
+        return warm_start
 
     @property
     def plays(self) -> bool:
@@ -213,7 +217,7 @@ class TrainConfig(Frozen):
     def _together(self) -> TrainConfig:
         if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
-        if self.imitates and self.algo not in IMITATORS:
+        if self.warm_start.teacher is not None and self.algo not in IMITATORS:
             remedy = "leave it out"
             if self.algo == "priority_search":
                 remedy += ", or set search.start"

@@ -128,7 +128,7 @@ def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) ->
     """
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes, parts = feed.stratified(rng, config.validation.episodes or 1, least=1)
-    if np.bincount(parts).max() < LEAST_EPISODES:  # single episodes say nothing about hoarding in a part
+    if np.bincount(parts).min() < LEAST_EPISODES:  # so few say nothing about hoarding in a part
         parts = np.zeros_like(parts)
     if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
@@ -180,8 +180,8 @@ def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
     Raises:
         BadInputError: one cannot.
     """
-    if config.imitates:
-        check_teacher(feed, config.warm_start)
+    if (warm_start := config.imitation(feed.scenario)) is not None:
+        check_teacher(feed, warm_start)
     if config.search.start is not None:
         from rlsched.learn.search import found_before
 

@@ -384,14 +384,15 @@ def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[st
     Raises:
         BadInputError: it would compute something else without them.
     """
-    same = {"waiting": None, "deferring": None, "sharpness": LINEAR_SCALE, "gain": SCORE_SCALE}
-    if network.get("kind") == "job_scorer":
-        for name, value in same.items():
-            if network.get(name, value) != value:
-                raise BadInputError(
-                    str(folder), f"is of an older version (network.{name})", "train it again with this one"
-                )
-    return {name: value for name, value in network.items() if name not in (*same, "prior")}
+    random: dict[str, Any] = dict.fromkeys(("waiting", "deferring"))
+    random |= {"prior": {}, "sharpness": LINEAR_SCALE, "gain": SCORE_SCALE}
+    older = {name: network[name] for name in random if name in network}
+    if older and network.get("kind") == "job_scorer" and older != random:
+        name = next(name for name, value in random.items() if older.get(name, "") != value)
+        raise BadInputError(
+            str(folder), f"is of an older version (network.{name})", "train it again with this one"
+        )
+    return {name: value for name, value in network.items() if name not in random}
 
 
 def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:

@@ -84,7 +84,8 @@ class PriorityNet(nn.Module):
         self.window, self.competes = layout.window, competes(layout)
         others = layout.num_actions - layout.window
         self.others = nn.Parameter(torch.zeros(others, len(other_features(layout))))
-        constants = torch.full((others,), (noop := 1.0 if layout.horizon else 0.0) + SUSPENDING)
+        noop = 1.0 if layout.horizon else 0.0
+        constants = torch.full((others,), noop + SUSPENDING)
         constants[-1] = noop
         self.constants = nn.Parameter(constants)
 

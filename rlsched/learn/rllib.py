@@ -56,8 +56,8 @@ class RllibEngine:
             layout = Layout.of(scenario.observation.public, scenario.decision, num_resources)
             self.net = build_policy(layout, config.network).eval()
             self.net.load_state_dict(self.learned())
-            if config.imitates and iteration == 0:
-                self.warm_up(feed, config.warm_start)
+            if iteration == 0 and (warm_start := config.imitation(scenario)) is not None:
+                self.warm_up(feed, warm_start)
         except BaseException:
             self.stop()
             raise

@@ -339,7 +339,7 @@ class Search(Frozen):
     start: str | None = Field(
         None,
         description="folder of a trained priority function that the search begins with, of any cluster or "
-        "window; null: all weights are zero",
+        "window; null: zeros, on a horizon what fills the cluster",
     )
 
 

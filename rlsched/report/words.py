@@ -31,11 +31,11 @@ def time_unit(longest_s: float) -> TimeUnit:
 
 
 def sizes(units: Iterable[int]) -> str:
-    """Each size once: 128 or 256 or 2,048."""
-    sizes = sorted(set(units))
-    if len(sizes) > 4:
-        return f"{sizes[0]:,} to {sizes[-1]:,}"
-    return " or ".join(f"{each:,}" for each in sizes)
+    """Each size once: 128 or 256 or 2,048; of more than four the smallest and the largest."""
+    once = sorted(set(units))
+    if len(once) > 4:
+        return f"{once[0]:,} to {once[-1]:,}"
+    return " or ".join(f"{each:,}" for each in once)
 
 
 def workload_name(scenario: Scenario) -> str:

@@ -61,14 +61,14 @@ def test_members_that_are_shown_are_none_of_those_trained_on(study: ModuleType, 
     trained = {part.workload.parameters for part in scenario.load("lublin-family").workload.parts}
     shown = [scenario.load(str(file)) for file in study.unseen(tmp_path / "members")]
     assert len(trained) == 96
-    assert len(shown) == study.MEMBERS
+    assert len(shown) == study.UNSEEN_MEMBERS
     assert not trained & {one.workload.parameters for one in shown}
     assert all(64 <= one.cluster.resources[0].units <= 4096 for one in shown)
 
 
-@of("study_travel")
+@of("lublin_family")
 def test_the_shipped_family_is_the_one_that_is_written(study: ModuleType) -> None:
-    members = study.family(0, 96)
+    members = study.family(study.TRAINING_SEED, study.TRAINING_MEMBERS)
     parts = scenario.load("lublin-family").model_dump(mode="json", exclude_unset=True)["workload"]["parts"]
     assert parts == members
 

@@ -193,9 +193,11 @@ def test_policies_begin_with_imitation_where_jobs_are_planned(
     chosen = scenario.load(name, settings)
     for algo in ("ppo", "cocorl", "appo", "dqn"):
         config = make_config({}, "test", [f"algo={algo}"]).settled(chosen)
-        assert config.warm_start.teacher == teacher
+        imitation = config.imitation(chosen)
+        assert (None if imitation is None else imitation.teacher) == teacher
         assert config.settled(chosen) == config
     for words in (["algo=rare"], ["algo=reinforce"], ["algo=priority_search"], ["warm_start.decisions=0"]):
-        assert not make_config({}, "test", words).settled(chosen).imitates
-    given = make_config({}, "test", ["warm_start.teacher=fcfs"]).settled(chosen)
-    assert given.warm_start.teacher == "fcfs"
+        assert make_config({}, "test", words).settled(chosen).imitation(chosen) is None
+    given = make_config({}, "test", ["warm_start.teacher=fcfs"]).imitation(chosen)
+    assert given is not None
+    assert given.teacher == "fcfs"

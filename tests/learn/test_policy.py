@@ -117,30 +117,30 @@ RANDOM_WEIGHTS = {"prior": {}, "waiting": None, "deferring": None, "sharpness": 
 @pytest.mark.parametrize(
     ("older", "refused"),
     [
-        ({"prior": {}, "waiting": None, "deferring": None, "sharpness": 60.0, "gain": 6.0}, ""),
-        ({"prior": {"requested": -1.0}, "waiting": -4.0, "sharpness": 60.0, "gain": 6.0}, "network.waiting"),
-        (
-            {"prior": {}, "waiting": None, "deferring": {}, "sharpness": 60.0, "gain": 6.0},
-            "network.deferring",
-        ),
-        (
-            {"prior": {}, "waiting": None, "deferring": None, "sharpness": 8.0, "gain": 1.0},
-            "network.sharpness",
-        ),
-        ({"kind": "mlp", "prior": {}, "waiting": -4.0, "sharpness": 8.0, "gain": 1.0}, ""),
+        (RANDOM_WEIGHTS, ""),
+        (RANDOM_WEIGHTS | {"prior": {"requested": -1.0}}, "network.prior"),
+        (RANDOM_WEIGHTS | {"prior": None}, "network.prior"),
+        (RANDOM_WEIGHTS | {"waiting": -4.0}, "network.waiting"),
+        (RANDOM_WEIGHTS | {"deferring": {}}, "network.deferring"),
+        (RANDOM_WEIGHTS | {"sharpness": 8.0}, "network.sharpness"),
+        ({"prior": {}, "sharpness": 60.0}, "network.waiting"),
+        (RANDOM_WEIGHTS | {"kind": "mlp", "waiting": -4.0, "gain": 1.0}, ""),
     ],
 )
 def test_policies_of_older_versions_are_read_or_refused(
     small: Scenario, tmp_path: Path, older: dict[str, Any], refused: str
 ) -> None:
-    policy_of(small, older.get("kind", "job_scorer")).save(tmp_path / "p")
+    policy = policy_of(small, older.get("kind", "job_scorer"))
+    policy.save(tmp_path / "p")
     values = json.loads((tmp_path / "p" / "policy.json").read_text())
     (tmp_path / "p" / "policy.json").write_text(json.dumps(values | {"network": values["network"] | older}))
     if refused:
         with pytest.raises(BadInputError, match=rf"is of an older version \({refused}\); train it again"):
             load_policy(tmp_path / "p")
-    else:
-        load_policy(tmp_path / "p")
+        return
+    obs, mask = (each.numpy() for each in met(small.public, envs=1, steps=5))
+    again = load_policy(tmp_path / "p").logits(obs, mask.astype(np.int8))
+    assert torch.equal(again, policy.logits(obs, mask.astype(np.int8)))
 
 
 def without(key: str) -> Callable[[Path], None]:

@@ -226,6 +226,20 @@ def test_it_does_not_wait_for_better_at_first(name: str) -> None:
     assert (actions[could] < layout.window).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "weights", "noop"), [("queue", {}, 0.0), ("horizon", {"match": 1.0, "fits": 3.0}, 1.0)]
+)
+def test_it_begins_with_zeros_or_on_a_horizon_with_what_fills_the_cluster(
+    name: str, weights: dict[str, float], noop: float
+) -> None:
+    layout = layout_of(load(name))
+    net = net_of(layout, 0)
+    found = dict(zip(layout.job_features, net.weights.tolist(), strict=True))
+    assert {key: value for key, value in found.items() if value} == weights
+    assert net.constants[-1].item() == noop
+    assert not net.others.any()
+
+
 def test_at_first_nothing_is_suspended_just_because_nothing_fits() -> None:
     layout, obs, mask = states_of("suspend", "met")
     asked = (mask[:, layout.window] == 1) & ~mask[:, : layout.window].any(axis=1)

@@ -73,7 +73,6 @@ def awake(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
 
 def recurrent(simulated: Scenario, kind: str = "job_scorer") -> RecurrentPolicy:
     torch.manual_seed(0)
-    # Logits of the order itself would drown what is remembered.
     network = Network(kind=kind, hidden=(16,), lstm=UNITS)
     net = awake(build_policy(layout_of(simulated), network))
     assert isinstance(net, RecurrentPolicy)

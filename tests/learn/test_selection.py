@@ -299,22 +299,22 @@ def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
     parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
     words = ["episode.jobs=128", "decision.action_rule=hold", f"workload={{kind: mixture, parts: {parts}}}"]
     chosen = scenario.load("lublin-256", words)
-    feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=9"]))
+    feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=15"]))
     found = validation_of(feed.scenario, config, feed)
-    assert found.facts()["of_parts"] == [3, 6]
+    assert found.facts()["of_parts"] == [5, 10]
     played = [
         job_metrics(one, found.units) for one in play(found.scenario, found.units, found.episodes, First())
     ]
     own = {name: np.array([one[name] for one in played]) for name in played[0]}
     told = found.run(First())["hoarding"]
     assert told == pytest.approx(beyond(own, found.sjf, found.parts))
-    assert told > beyond(own, found.sjf, np.zeros(9, np.int64))
+    assert told > beyond(own, found.sjf, np.zeros(15, np.int64))
 
 
 def test_parts_with_few_episodes_are_validated_together() -> None:
     parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
     words = ["episode.jobs=128", f"workload={{kind: mixture, parts: {parts}}}"]
     feed, config = whole(
-        scenario.load("lublin-256", words), make_config({}, "test", ["validation.episodes=6"])
+        scenario.load("lublin-256", words), make_config({}, "test", ["validation.episodes=12"])
     )
-    assert validation_of(feed.scenario, config, feed).facts()["of_parts"] == [6]
+    assert validation_of(feed.scenario, config, feed).facts()["of_parts"] == [12]

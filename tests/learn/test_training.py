@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -26,9 +27,13 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 
 from rlsched import scenario
 from rlsched.cli.main import main
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn import rllib
 from rlsched.learn.config import read_config
 from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.imitation import Demonstration, demonstrate
 from rlsched.learn.policy import load_policy
+from rlsched.learn.sections import WarmStart
 
 from .conftest import SMALL, TINY
 from .test_sampled_play import STEPS, play_drawing
@@ -300,6 +305,41 @@ def test_a_run_goes_on_with_its_own_settings(
     assert said in line
 
 
+def test_a_run_of_an_older_version_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They wrote initial weights of networks into their settings, and no teacher as null."""
+    older = tmp_path / "older"
+    shutil.copytree(run, older)
+    values = yaml.safe_load((older / "train.yaml").read_text())
+    values["network"] |= {"prior": {}, "gain": 6.0}
+    (older / "train.yaml").write_text(yaml.safe_dump(values | {"warm_start": None}))
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", str(older)]) == 2
+    assert capsys.readouterr().err == f"error: {older}: is a run of an older version; begin another run\n"
+
+
+def test_a_policy_imitates_before_its_first_iteration_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default where jobs are planned; a run that goes on has learned it already."""
+    shown: list[WarmStart] = []
+
+    def counted(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:
+        shown.append(warm)
+        return demonstrate(feed, warm, rng)
+
+    monkeypatch.setattr(rllib, "demonstrate", counted)
+    words = ["--set", "episode.max_ticks=40", "--set", "warm_start.decisions=300", "--steps", "256"]
+    little = [word for setting in TINY if "warm_start" not in setting for word in ("--set", setting)]
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", "--scenario", "green-10", *little, *words, *out]) == 0
+    assert [(warm.teacher, warm.decisions) for warm in shown] == [("packing", 300)]
+    assert "ppo after imitating packing on scenario green-10" in " ".join(capsys.readouterr().err.split())
+    assert main(["train", "--resume", "--steps", "512", *out]) == 0
+    assert len(shown) == 1
+
+
 def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--resume", "--out", str(tmp_path / "none")]) == 2
     assert "none: holds no run; leave out --resume to begin one" in capsys.readouterr().err
@@ -310,7 +350,7 @@ def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFix
     ("setting", "said"),
     [
         ("observation.blocks=[queue]", "observation.blocks: value ['queue']: network.kind job_scorer"),
-        ("warm_start.teacher=shortest", "holds no trained policy"),
+        ("warm_start={teacher: shortest}", "holds no trained policy"),
         ("validation.metric=bsld", "validation.metric: value 'bsld'"),
     ],
 )

@@ -34,3 +34,4 @@ def test_a_scenario_in_one_line(name: str, changes: list[str], line: str) -> Non
 
 def test_all_sizes_of_a_mixture_are_named() -> None:
     assert " on 128 or 256 or 2,048 processors," in described(scenario.load("lublin-sizes"))
+    assert " on 64 to 3,881 processors," in described(scenario.load("lublin-family"))
