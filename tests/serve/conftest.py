@@ -10,6 +10,7 @@ import torch
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.blocks import EncodedPolicy
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
@@ -22,7 +23,7 @@ GREEN = ("green-10",)
 
 
 def untrained(settled: Scenario, network: Network | None = None, seed: int = 0) -> TrainedPolicy:
-    """A policy with some noise in its weights, so that it does not follow its prior."""
+    """A policy with noise in its weights, so that jobs differ, and one that hardly waits."""
     torch.manual_seed(seed)
     network = network or Network(hidden=(16,))
     resources = len(settled.cluster.resources)
@@ -30,6 +31,8 @@ def untrained(settled: Scenario, network: Network | None = None, seed: int = 0) 
     with torch.no_grad():
         for weights in net.parameters():
             weights += 0.05 * torch.randn_like(weights)
+    if isinstance(net, EncodedPolicy):
+        net.shift_noop(-20.0)
     return TrainedPolicy(settled, network, net.eval(), resources, {"algo": "ppo", "seed": seed})
 
 
