@@ -141,7 +141,7 @@ class Shell:
                 words += shlex.split("--set episode.jobs=64")  # heuristics play them, too
             if "network.lstm" in command:
                 words += shlex.split("--set network.lstm_steps=8")
-            if "warm_start.decisions=0" not in command:
+            if "--resume" not in words and "warm_start.decisions=0" not in command:
                 words += shlex.split("--set warm_start.decisions=500")
             if "priority_search" in words:
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
