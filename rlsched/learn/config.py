@@ -218,12 +218,12 @@ class TrainConfig(Frozen):
         if self.algo == "priority_search" and self.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {self.network.kind}: leave that out")
         if self.warm_start.teacher is not None and self.algo not in IMITATORS:
-            remedy = "leave it out"
+            remedy = "remove it"
             if self.algo == "priority_search":
                 remedy += ", or set search.start"
             elif self.algo in ("rare", "launchpad"):
                 remedy += ", or give a dataset of the teacher"
-            raise SettingError("warm_start.teacher", f"means nothing to {self.algo}", remedy)
+            raise SettingError("warm_start.teacher", f"not supported by algo={self.algo}", remedy)
         if self.algo != "priority_search" and self.search.start is not None:
             raise SettingError(
                 "search.start", f"means nothing to {self.algo}", "leave it out, or set warm_start.teacher"

@@ -159,7 +159,7 @@ class JobHeads(nn.Module):
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
         self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
 
-    def of_all(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
+    def action_scores(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
         """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
 
         Args:
@@ -176,7 +176,7 @@ class JobJudge(JobHeads):
 
     def forward(self, encoded: Encoded) -> Tensor:
         """(batch, actions), `ILLEGAL` where a job may not be chosen."""
-        scores = self.of_all(self.body(encoded.hidden).squeeze(-1), encoded)
+        scores = self.action_scores(self.body(encoded.hidden).squeeze(-1), encoded)
         jobs, others = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
         best = jobs.max(dim=1, keepdim=True).values
         return torch.cat([jobs, others + best.where(best > ILLEGAL / 2, 0.0)], dim=1)
@@ -237,7 +237,7 @@ class JobScorer(JobHeads, EncodedPolicy):
             weights = self.order(encoded.history).index_select(0, encoded.env)
             linear = linear + (encoded.jobs * weights).sum(dim=1, keepdim=True)
         scores = torch.add(LINEAR_SCALE * linear, body, alpha=SCORE_SCALE).squeeze(-1)
-        return masked(self.of_all(scores, encoded, SCORE_SCALE), mask)
+        return masked(self.action_scores(scores, encoded, SCORE_SCALE), mask)
 
     @torch.no_grad()
     def shift_noop(self, amount: float) -> None:
@@ -273,9 +273,7 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
     """The policy network that knows nothing but the state."""
     seen = [block.name for block in layout.blocks]
     if network.attention and network.kind != "job_scorer":
-        raise BadInputError(
-            "network.attention", f"means nothing to network.kind {network.kind}", "leave it out"
-        )
+        raise BadInputError("network.attention", f"not supported by network.kind={network.kind}", "remove it")
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]

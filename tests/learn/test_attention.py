@@ -90,7 +90,7 @@ def test_what_it_sees_is_learned() -> None:
 
 @pytest.mark.parametrize("kind", ["mlp", "priority", "cnn"])
 def test_it_is_a_job_scorers(kind: str) -> None:
-    with pytest.raises(BadInputError, match=r"network.attention: means nothing to network.kind"):
+    with pytest.raises(BadInputError, match=r"network.attention: not supported by network.kind="):
         build_policy(layout_of(), Network.model_validate({"kind": kind, "attention": 4}))
 
 

@@ -210,7 +210,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     ("settings", "told"),
     [
         (["network.kind=priority"], "network.kind: priority means nothing to reinforce"),
-        (["warm_start={teacher: sjf}"], "warm_start.teacher: means nothing to reinforce"),
+        (["warm_start={teacher: sjf}"], "warm_start.teacher: not supported by algo=reinforce"),
         (["sampling.runners=2"], "sampling.runners: mean nothing to reinforce"),
         (["network.lstm=8"], "network.lstm: is not learned by reinforce"),
         (["dataset=somewhere"], "dataset: means nothing to reinforce"),
