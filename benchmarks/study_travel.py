@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from studies import Asked, asked, evaluated, train
 from study_hpc import DATA, TRACES
 
+from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, house_style, new_figure, quiet_axes, to_png
 from rlsched.scenario import load
@@ -159,6 +160,8 @@ def main() -> None:
     """Train, show, tell, draw."""
     study = asked(__doc__, ["travels"], "runs/study-travel")
     study.learn(partial(learn, study))
+    if len(trained := seed_folders(study.folder / "travels")) != study.seeds:
+        raise SystemExit(f"{study.folder / 'travels'} has {len(trained)} seeds: give --seeds {len(trained)}")
     drawn = ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
     members = [
         shown(study, file.stem, ["--scenario", str(file), *drawn])
