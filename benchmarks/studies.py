@@ -132,6 +132,7 @@ def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
     """
     recipe = [*words, "--seed", str(seed)]
     begun = (out / "train.yaml").exists()
+    out.parent.mkdir(parents=True, exist_ok=True)
     defaults = sha256(as_yaml(TrainConfig())).hexdigest()
     _check_recipe(out, [*recipe, f"defaults {defaults}"], begun=begun)
     if (out / "done").exists():
