@@ -29,9 +29,9 @@ from rlsched.report.style import HEURISTIC, LEARNED, house_style, new_figure, qu
 from rlsched.scenario import load
 from rlsched.sim.priorities import PRIORITIES
 
-FAMILY = ["--scenario", "lublin-family", "--set", "objective.costs.wait_time=1.66:sjf"]
+FAMILY = ["--scenario", "lublin-family"]
 
-SEARCH_STEPS, STEPS = 50_000_000, 500_000
+SEARCH_STEPS, STEPS = 30_000_000, 500_000
 """Decisions of a search, and of the PPO training after it."""
 
 PPO = [
