@@ -89,7 +89,7 @@ study-deeprm: setup  ## REINFORCE, A2C and PPO on the jobs of DeepRM, three seed
 study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, about 2 hours
 	$(BIN)/python benchmarks/study_formulations.py
 
-study-travel: setup  ## one policy trained on a family of models, shown on clusters and traces that it never saw, three seeds, about an hour
+study-travel: setup  ## one policy trained on a family of models, shown on clusters and traces that it never saw, three seeds, about half an hour
 	$(BIN)/python benchmarks/study_travel.py
 
 clean:

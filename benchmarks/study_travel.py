@@ -4,7 +4,7 @@ A linear priority function is searched for on `lublin-family` first. PPO imitate
 learns on. Without another decision of training the seeds together, as one policy, are compared with every
 order of the queue, greedy and with EASY backfilling: on members of the family that no training saw, on three
 traces by the RLScheduler protocol, and on the Lublin model with 256 processors and with ten times as many.
-On two cores about an hour for five seeds, two at a time.
+On two cores about three quarters of an hour for five seeds, two at a time.
 Run: `make study-travel`, or with `--seeds 1 --scale 0.05` for a look; what was done is not done again.
 """
 
