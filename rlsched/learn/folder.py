@@ -159,7 +159,7 @@ class RunFolder:
             remedy = "add --seeds N" if seed_folders(self.path) else "leave out --resume to begin one"
             raise BadInputError(str(self.path), "holds no run", remedy)
         values = read_yaml(read_text(train), str(train))
-        if values.get("warm_start", {}) is None or "attention" in values.get("network", {}):
+        if "warm_start" in values and values["warm_start"] is None:
             raise BadInputError(str(self.path), "is a run of an older version", "begin another run")
         if "scenario" in values:
             return parse_config(values, str(train))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
+from rlsched.learn.attention import QueueAttention
 from rlsched.learn.blocks import (
     ILLEGAL,
     Blocks,
@@ -101,14 +102,15 @@ class JobEncoder(nn.Module):
         layout: with a `jobs` block.
         width: units.
         privileged: also sees what only a critic may.
+        more: numbers that stand around the jobs beside the context and their mean.
     """
 
-    def __init__(self, layout: Layout, width: int, *, privileged: bool) -> None:
+    def __init__(self, layout: Layout, width: int, *, privileged: bool, more: int = 0) -> None:
         super().__init__()
         features = len(layout.job_features)
         self.of_job = nn.Linear(features, width)
         # The context and the mean of all visible jobs, whichever of them are encoded.
-        around = context_size(layout, privileged=privileged) + features
+        around = context_size(layout, privileged=privileged) + features + more
         self.of_state = mlp([around, width, width])
 
     def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
@@ -193,15 +195,19 @@ class JobScorer(JobHeads, EncodedPolicy):
     Args:
         layout: with a `jobs` block.
         hidden: units per layer.
+        attention: weighted means of the queue that are seen beside the plain one.
     """
 
-    def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
+    def __init__(self, layout: Layout, hidden: Sequence[int], attention: int = 0) -> None:
         super().__init__(hidden, layout.num_actions - layout.window)
         self.blocks = Blocks(layout)
         features = len(layout.job_features)
         self.knows_history = layout.block("history") is not None
         self.width = hidden[0]
-        self.encoder = JobEncoder(layout, self.width, privileged=False)
+        self.attention = QueueAttention(features, self.width, attention) if attention else None
+        self.encoder = JobEncoder(
+            layout, self.width, privileged=False, more=self.attention.size if self.attention else 0
+        )
         self.linear = nn.Linear(features, 1, bias=False)
         nn.init.zeros_(self.linear.weight)
         self.order: nn.Linear | None = None
@@ -213,6 +219,8 @@ class JobScorer(JobHeads, EncodedPolicy):
         """The jobs that may be chosen, and the states around them."""
         jobs = self.blocks(vector, "jobs")
         around = [*self.blocks.context(vector, privileged=False), mean_job(jobs)]
+        if self.attention is not None:
+            around.append(self.attention(jobs))
         state = recall(self.encoder.of_state(torch.cat(around, dim=1)))
         legal = mask.narrow(1, 0, jobs.shape[1])
         env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
@@ -264,6 +272,8 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
 def _of_state(layout: Layout, network: Network) -> nn.Module:
     """The policy network that knows nothing but the state."""
     seen = [block.name for block in layout.blocks]
+    if network.attention and network.kind != "job_scorer":
+        raise BadInputError("network.attention", f"not supported by network.kind={network.kind}", "remove it")
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]
@@ -280,4 +290,4 @@ def _of_state(layout: Layout, network: Network) -> nn.Module:
         return ImagePolicy(layout, network.units, network.size)
     if network.kind == "priority":
         return PriorityNet(layout, network.priority_units)
-    return JobScorer(layout, network.hidden)
+    return JobScorer(layout, network.hidden, network.attention)

@@ -85,6 +85,8 @@ class TrainedPolicy:
         digest.update(self.scenario.decision.model_dump_json().encode())
         # Of what it remembers where it does, and of how that was learned never.
         silent = {"lstm_steps"} if self.network.lstm else {"lstm", "lstm_steps"}
+        if not self.network.attention:
+            silent.add("attention")
         digest.update(self.network.model_dump_json(exclude=silent).encode())
         for name, value in self.net.state_dict().items():
             digest.update(name.encode())
@@ -376,8 +378,8 @@ def read_about(path: Path) -> dict[str, Any]:
     return found
 
 
-def without_removed(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A network's settings without those that only older versions have.
+def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A network's settings without those by which older versions set initial weights and scales.
 
     Raises:
         BadInputError: it would compute something else without them.
@@ -385,15 +387,12 @@ def without_removed(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     random: dict[str, Any] = dict.fromkeys(("waiting", "deferring"))
     random |= {"prior": {}, "sharpness": LINEAR_SCALE, "gain": SCORE_SCALE}
     older = {name: network[name] for name in random if name in network}
-    changed: str | None = "attention" if network.get("attention") else None
     if older and network.get("kind") == "job_scorer" and older != random:
-        changed = next(name for name, value in random.items() if older.get(name, "") != value)
-    if changed is not None:
+        name = next(name for name, value in random.items() if older.get(name, "") != value)
         raise BadInputError(
-            str(folder), f"is of an older version (network.{changed})", "train it again with this one"
+            str(folder), f"is of an older version (network.{name})", "train it again with this one"
         )
-    removed = {*random, "attention"}
-    return {name: value for name, value in network.items() if name not in removed}
+    return {name: value for name, value in network.items() if name not in random}
 
 
 def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
@@ -407,7 +406,7 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         settings = json.loads((folder / SETTINGS).read_text("utf-8"))
         # Older versions wrote the privileged blocks, too, which a policy has no weights for.
         scenario = parse(settings["scenario"], str(folder / SETTINGS)).public
-        known = without_removed(settings["network"], folder)
+        known = without_initial_weights(settings["network"], folder)
         network = validate(Network, known, str(folder / SETTINGS))
         resources = int(settings["num_resources"])
         layout = Layout.of(scenario.observation, scenario.decision, resources)

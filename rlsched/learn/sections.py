@@ -27,6 +27,13 @@ class Network(Frozen):
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
     hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
     critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
+    attention: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="means over the jobs in sight, weighted by what is learned (job_scorer), as 4, where it "
+        "matters which of many jobs wait; costs grow with the jobs; 0: the plain mean alone",
+    )
     lstm: int = Field(
         0,
         ge=0,

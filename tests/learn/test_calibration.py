@@ -69,6 +69,7 @@ def test_of_monotone_policies_the_best_that_keeps_the_limits_is_never_worse_than
 
 NETWORKS = {
     "job_scorer": ("lublin-256", {}),
+    "attention": ("lublin-256", {"attention": 2}),
     "lstm": ("lublin-256", {"lstm": 8}),
     "mlp": ("lublin-256", {"kind": "mlp"}),
     "horizon": ("green-10", {}),

@@ -53,7 +53,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
             "network.hidden.0=0",
             "--set: network.hidden.0: value 0; Input should be greater than or equal to 1",
         ),
-        ("network.lstm=-1", "--set: network.lstm: value -1"),
+        ("network.attention=-1", "--set: network.attention: value -1"),
         ("network.critic_hidden=[8, -1]", "--set: network.critic_hidden.1: value -1"),
         ("ppo.gae_lambda=1.1", "--set: ppo.gae_lambda: value 1.1"),
         ("validation.metric=bsld", "--set: validation.metric: value 'bsld'; "),
@@ -126,7 +126,7 @@ def test_files(tmp_path: Path) -> None:
         ("scenario: {workload: {kind: lublin}, clustr: 1}", f"{path}: scenario: clustr: unknown key"),
         (
             "network: {kid: mlp}",
-            f"{path}: network.kid: unknown key; did you mean 'kind'? use one of critic_hidden,",
+            f"{path}: network.kid: unknown key; did you mean 'kind'? use one of attention,",
         ),
         ("scenario: lublin", "--scenario: unknown scenario 'lublin'"),
         ("- 5", f"{path}: holds list"),

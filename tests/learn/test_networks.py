@@ -23,12 +23,13 @@ from .states import made_up, met
 BLOCKS = tuple(
     name for name in get_args(ObservationBlock) if name not in {"image", "profile", "coming", "supply"}
 )
-KINDS = ("job_scorer", "mlp")
+KINDS = ("job_scorer", "attention", "mlp")
 
 
 def of_kind(kind: str, **settings: Any) -> Network:
-    """Settings of a kind of network."""
-    return Network.model_validate({"kind": kind} | settings)
+    """Settings of a kind of network; attention is a job scorer's."""
+    chosen = {"attention": 3} if kind == "attention" else {"kind": kind}
+    return Network.model_validate(chosen | settings)
 
 
 def layout_of(*blocks: str, window: int = 16, resources: int = 1, **decision: Any) -> Layout:
@@ -79,11 +80,14 @@ def permuted(layout: Layout, vectors: Tensor, mask: Tensor, order: Tensor) -> tu
     return other, torch.cat([mask[:, :-1][:, order], mask[:, -1:]], dim=1)
 
 
+@pytest.mark.parametrize("kind", ["job_scorer", "attention"])
 @pytest.mark.parametrize("states", ["made up", "met"])
-def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(states: str, small: Scenario) -> None:
+def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(
+    states: str, kind: str, small: Scenario
+) -> None:
     layout = layout_of() if states == "made up" else Layout.of(small.observation, small.decision, 1)
     vectors, mask = made_up(layout, 200) if states == "made up" else met(small)
-    net = shaken(build_policy(layout, Network()))
+    net = shaken(build_policy(layout, of_kind(kind)))
     order = torch.randperm(layout.num_actions - 1, generator=torch.Generator().manual_seed(1))
     expected = net(vectors, mask)
     found = net(*permuted(layout, vectors, mask, order))
@@ -164,9 +168,10 @@ def shapes(net: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in net.state_dict().items()}
 
 
-def test_job_scorer_is_as_large_for_any_window_and_cluster() -> None:
+@pytest.mark.parametrize("kind", ["job_scorer", "attention"])
+def test_job_scorer_is_as_large_for_any_window_and_cluster(kind: str) -> None:
     """One policy serves other windows and clusters (of as many resource types)."""
-    small, large = (build_policy(layout_of(window=w), Network()) for w in (4, 128))
+    small, large = (build_policy(layout_of(window=w), of_kind(kind)) for w in (4, 128))
     assert shapes(small) == shapes(large)
     large.load_state_dict(shaken(small).state_dict())
     vectors, mask = made_up(layout_of(window=4), 50)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.sim.layout import Layout, public_columns
 
 from .states import met
-from .test_networks import shaken
 
 
 def policy_of(scenario: Scenario, kind: str = "job_scorer", seed: int = 0) -> TrainedPolicy:
@@ -127,8 +125,6 @@ RANDOM_WEIGHTS = {"prior": {}, "waiting": None, "deferring": None, "sharpness": 
         (RANDOM_WEIGHTS | {"sharpness": 8.0}, "network.sharpness"),
         ({"prior": {}, "sharpness": 60.0}, "network.waiting"),
         (RANDOM_WEIGHTS | {"kind": "mlp", "waiting": -4.0, "gain": 1.0}, ""),
-        ({"attention": 0}, ""),
-        ({"attention": 4}, "network.attention"),
     ],
 )
 def test_policies_of_older_versions_are_read_or_refused(
@@ -250,40 +246,3 @@ def test_an_interrupted_save_leaves_the_old_one(
     policy_of(small, seed=3).save(folder)
     assert load_policy(folder).about["seed"] == 3
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
-
-
-def test_it_sees_longer_queues(small: Scenario, tmp_path: Path) -> None:
-    small = small.public
-    layout = Layout.of(small.observation, small.decision, 1)
-    torch.manual_seed(0)
-    TrainedPolicy(small, Network(), shaken(build_policy(layout, Network())), 1, {}).save(tmp_path / "p")
-    policy = load_policy(tmp_path / "p")
-    vectors, mask = met(small)
-    obs, legal = vectors.numpy(), mask.numpy().astype(np.int8)
-    wide = policy.seeing(300)
-    assert wide.layout.window == 300
-    taken, wait = policy.act(obs, legal), layout.num_actions - 1
-    # The same states in a longer window, whose further slots are empty.
-    to = wide.layout
-    longer, allowed = np.zeros((len(obs), to.size), np.float32), np.zeros((len(obs), to.num_actions), np.int8)
-    for block in layout.blocks:
-        view = to.view(longer, block.name)
-        view[tuple(slice(n) for n in (len(obs), *block.shape))] = layout.view(obs, block.name)
-    allowed[:, :wait], allowed[:, -1] = legal[:, :wait], legal[:, -1]
-    np.testing.assert_array_equal(wide.act(longer, allowed), np.where(taken == wait, 300, taken))
-    assert len(set(taken.tolist())) > 3  # it neither always waits nor always takes the same
-
-
-def test_its_checksum_leaves_out_memory_that_it_does_not_have(small: Scenario) -> None:
-    """As it was before there was any: services know policies by it."""
-    small = small.public
-    layout = Layout.of(small.observation, small.decision, 1)
-    torch.manual_seed(0)
-    net = build_policy(layout, Network())
-    digest = sha256(small.observation.model_dump_json().encode())
-    digest.update(small.decision.model_dump_json().encode())
-    digest.update(Network().model_dump_json(exclude={"lstm", "lstm_steps"}).encode())
-    for name, value in net.state_dict().items():
-        digest.update(name.encode())
-        digest.update(value.numpy().tobytes())
-    assert TrainedPolicy(small, Network(), net, 1, {}).fingerprint == digest.hexdigest()
