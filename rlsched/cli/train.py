@@ -235,9 +235,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     )
     for name, limit in summary.limits.items():
         if name in standing.best_paid:
-            paid = standing.best_paid[name]
-            verdict = "within" if paid <= limit else "above"
-            console.print(f"{name}: {number(paid)} in validation, {verdict} its limit of {number(limit)}")
+            paid, verdict = number(standing.best_paid[name]), summary.verdict(name)
+            console.print(f"{name}: {paid} in validation, {verdict} its limit of {number(limit)}")
     if summary.unmoved:
         console.print(
             f"{', '.join(summary.unmoved)}: its multiplier is still the initial one: to move it takes an "

@@ -1,4 +1,4 @@
-"""Calibration of a policy: the bias of its no-op at which limits are just kept in validation.
+"""Calibration of a policy: the bias of its no-op that is best in validation, within the limits.
 
 Multipliers follow episodes that have ended, tens of thousands of decisions late, and policies that explored.
 How readily a policy waits decides about limits and slowdown alike, and it is one number: the bias of the
@@ -8,6 +8,7 @@ no-op's logit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 Metrics = dict[str, float]
 
@@ -24,34 +25,43 @@ TOLERANCE = 0.04
 """Share of the limits that may be left unused."""
 
 
-def calibrate(play: Callable[[float], Metrics]) -> list[tuple[float, Metrics]]:
-    """Look for the largest bias that keeps the limits: in growing steps, then halfway between two biases.
+def calibrate(
+    play: Callable[[float], Metrics], score: Callable[[Metrics], Any]
+) -> list[tuple[float, Metrics]]:
+    """Look for a better bias: in growing steps, then halfway between one within the limits and one beyond.
+
+    Where waiting pays, the best bias is the largest that keeps the limits. So steps go up within the limits,
+    and down beyond them. Where the first step up is within the limits and no better, they go down, too.
 
     Args:
         play: amount that is added to the bias -> metrics of the policy with it. `excess` is the share by
             which limits are exceeded, negative within them; it usually grows with the bias.
+        score: of these metrics, the smallest is the best.
 
     Returns:
         All amounts that were tried, with their metrics; 0 is the first.
     """
     kept: float | None = None
     broken: float | None = None
-    amount, step = 0.0, FIRST_STEP
+    amount, step, direction = 0.0, FIRST_STEP, 1.0
     tried = [(amount, play(amount))]
     while len(tried) <= PLAYS:
-        excess = tried[-1][1]["excess"]
+        metrics = tried[-1][1]
+        excess = metrics["excess"]
         if -TOLERANCE <= excess <= 0.0:
             break
         if excess > 0.0:
-            broken = amount
+            broken, direction = amount, -1.0
         else:
             kept = amount
         if kept is not None and broken is not None:
             amount = (kept + broken) / 2
+        elif amount == FIRST_STEP and not score(metrics) < score(tried[0][1]):
+            amount, step, direction = -FIRST_STEP, FIRST_STEP * GROWTH, -1.0
         elif step > LARGEST_STEP:
             break
         else:
-            amount += step if broken is None else -step
+            amount += direction * step
             step *= GROWTH
         tried.append((amount, play(amount)))
     return tried

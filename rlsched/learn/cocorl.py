@@ -6,7 +6,7 @@ moves between batches [Stooke et al. 2020]; see `PlayedLearner.within_limits`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -47,9 +47,11 @@ class Cocorl(PPO):
 
     Attributes:
         run_fraction: share of the run that is over; rates and the temperature fall with it.
+        margins: cost -> share of its limit that is to be left unused.
     """
 
     run_fraction = 0.0
+    margins: Mapping[str, float] = {}
 
     def setup(self, config: Any) -> None:
         """Build as RLlib does; multipliers are the initial ones until costs are known."""
@@ -94,7 +96,8 @@ class Cocorl(PPO):
     def _look(self, constraint: Constraint, cost: float) -> None:
         """Move a multiplier by what the newest episodes cost on average."""
         name, unit = constraint.name, constraint.unit
-        found = control(self.controls.get(name), cost / unit, constraint.limit / unit, self.pid)
+        goal = constraint.limit * (1.0 - self.margins.get(name, 0.0))
+        found = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
         self.controls[name] = found
         told = found.model_dump(include=set(FIGURES) - {"multiplier"})
         told |= {figure: told[figure] * unit for figure in ("cost", "error")}

@@ -32,8 +32,13 @@ class Engine(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Names of the figures that every iteration gives."""
 
-    def iterate(self, run_fraction: float = 0.0) -> Progress:
-        """One iteration; `run_fraction` is the share of the run that is over."""
+    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
+        """One iteration.
+
+        Args:
+            run_fraction: share of the run that is over.
+            margins: cost -> share of its limit that is to be left unused (`Validation.margins`).
+        """
 
     def policy(self) -> TrainedPolicy:
         """The policy that would be kept now."""

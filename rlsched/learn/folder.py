@@ -55,6 +55,8 @@ class Standing(Frozen):
         best_metric: what it came to in validation.
         best_hoarding: its part of the excess; None: before this was told apart.
         best_paid: cost -> what of it is compared with its limit; empty likewise.
+        best_margins: cost -> its margin (`Validation.margins`); empty likewise.
+        margins: likewise, of the last validation's policy.
         since_best: validations since then.
         better: the last validation's policy is kept, and better than the best heuristic by interval.
     """
@@ -67,6 +69,8 @@ class Standing(Frozen):
     best_metric: float | None = None
     best_hoarding: float | None = None
     best_paid: dict[str, float] = Field({})
+    best_margins: dict[str, float] = Field({})
+    margins: dict[str, float] = Field({})
     since_best: int = 0
     better: bool = False
 

@@ -7,6 +7,7 @@ what all of them did in the mean. Sources: Cunha 2022 [H], algorithm 1; Mao et a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from pickle import PickleError
 from typing import NamedTuple
@@ -111,7 +112,7 @@ class ReinforceEngine:
         self.iteration, self.steps = iteration, 0
         self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
 
-    def iterate(self, run_fraction: float = 0.0) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
         """Play some episodes, and take a step.
 
         Raises:

@@ -86,14 +86,14 @@ class RllibEngine:
         """Names of the figures that every iteration gives."""
         return ("episode_return_mean", *REPORTED, *self.reports)
 
-    def iterate(self, run_fraction: float = 0.0) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
         """One iteration of RLlib's.
 
         Raises:
             LearnerDiedError: what learns has died; why is in its notes.
         """
         if isinstance(self.algorithm, Cocorl):
-            self.algorithm.run_fraction = run_fraction
+            self.algorithm.run_fraction, self.algorithm.margins = run_fraction, margins or {}
         try:
             result = self.algorithm.train()
         except RayTaskError as error:

@@ -20,7 +20,7 @@ from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.resources import bundles, check_resources
-from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name
+from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name, margin_name
 from rlsched.learn.session import session_for
 from rlsched.learn.summary import Reason, Summary, reason_to_end
 from rlsched.learn.watchdog import StalledError, watchdog
@@ -165,7 +165,7 @@ class Run:
             began, before = time.monotonic(), self.standing.steps
             what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
             with watchdog(self.config.stalled_minutes, what):
-                progress = self.engine.iterate(self.run_fraction)
+                progress = self.engine.iterate(self.run_fraction, self.standing.margins)
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -226,6 +226,7 @@ class Run:
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,
             "better": better and self.validation.beats(metrics),
+            "margins": self.validation.margins(metrics),
         }
         if better:
             update |= self._best(metrics)
@@ -235,7 +236,7 @@ class Run:
 
     @property
     def _calibrates(self) -> bool:
-        """Whether validation moves the no-op's bias to where the limits are just kept."""
+        """Whether validation moves the no-op's bias to where it is best within the limits."""
         if self.config.algo not in PPO_KINDS or not self.validation.limits:
             return False
         begins = self.config.ppo_like.calibration
@@ -251,7 +252,7 @@ class Run:
             shifted = amount
             return self.validation.run(engine.policy())
 
-        tried = calibrate(play)
+        tried = calibrate(play, self.validation.score)
         amount, metrics = min(tried, key=lambda trial: self.validation.score(trial[1]))
         engine.shift_noop(amount - shifted)
         return metrics
@@ -265,6 +266,7 @@ class Run:
             "best_metric": metrics[self.validation.metric],
             "best_hoarding": metrics["hoarding"],
             "best_paid": self.validation.paid(metrics),
+            "best_margins": self.validation.margins(metrics),
         }
 
     def named(self, metrics: dict[str, float]) -> TrainedPolicy:
@@ -302,7 +304,8 @@ class Run:
             "steps_per_second": round(steps / max(seconds, 1e-9), 1),
             **progress.row,
         }
-        limited = map(limited_name, self.validation.scenario.objective.limits)
+        costs = self.validation.scenario.objective.limits
+        limited = (of(cost) for cost in costs for of in (limited_name, margin_name))
         checked = dict.fromkeys((*VALIDATED, self.validation.metric, *JUDGED, *limited))
         row |= {f"validation_{name}": number(found.get(name)) for name in checked}
         row["kept"] = int(self.standing.since_best == 0) if found else None

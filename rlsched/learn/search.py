@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,7 @@ class SearchEngine:
         spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
         return spread
 
-    def iterate(self, run_fraction: float = 0.0) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])

@@ -38,8 +38,8 @@ class Score:
     """How good a policy was; the smallest is the best.
 
     Attributes:
-        excess: largest of span, wait and unfinished jobs over greedy sjf's, and of costs over the objective's
-            limits, as a share of the limit; 0 within all limits.
+        excess: largest of span, wait and unfinished jobs over greedy sjf's, and of costs with their margins
+            over the objective's limits, as a share of the limit; 0 within all limits.
         value: the metric as a share of the best heuristic's, negated where higher is better.
     """
 
@@ -143,8 +143,9 @@ class Validation:
 
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
-        `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`). `excess`: the largest
-        share by which a limit, of hoarding or of the objective, is exceeded; negative within all of them.
+        `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`). `margin.COST`: by how
+        much the upper end of the 95 % interval of a cost is above its mean. `excess`: the largest share by
+        which a limit, of hoarding or of the objective, is exceeded; negative within all of them.
         `difference`, `difference_low`, `difference_high`: of the metric from that of the best heuristic, with
         the 95 % interval of its mean over episodes.
         """
@@ -153,6 +154,9 @@ class Validation:
         least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
         relative = (values[self.metric] + least) / (self.best + least)
         means = _means(values) | {"relative": float(relative.mean())}
+        for name, limit in self.allowed.items():
+            over = bootstrap_columns([values[limited_name(name)] - limit])[0]
+            means[margin_name(name)] = over.high - over.mean
         excess = [self._cost_excess(means)] if self.limits else [0.0]
         hoarding = 0.0
         if judged(self.scenario):
@@ -185,13 +189,27 @@ class Validation:
         """Cost -> what the result of `run` is compared with its limit by."""
         return {name: metrics[limited_name(name)] for name in self.scenario.objective.limits}
 
+    def margins(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Cost -> its margin as a share of what is paid, or of the limit where that is more.
+
+        Training that aims at the limit less this share is within it by interval.
+        """
+        return {
+            name: metrics[margin_name(name)] / (max(metrics[limited_name(name)], limit) or 1.0)
+            for name, limit in self.limits.items()
+        }
+
     def _cost_excess(self, metrics: Mapping[str, float]) -> float:
-        """By which share of a limit it is exceeded, at the most; of 0, by which share of what orders cost."""
+        """By which share of a limit it is exceeded, at the most; of 0, by which share of what orders cost.
+
+        What is compared with the limit is the upper end of the interval of the mean. Of many policies that
+        are just within it on these episodes most would be beyond it on others.
+        """
         found = -inf
         for name, limit in self.limits.items():
             column = limited_name(name)
             unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
-            found = max(found, (metrics[column] - limit) / unit)
+            found = max(found, (metrics[column] + metrics[margin_name(name)] - limit) / unit)
         return found
 
 
@@ -243,6 +261,11 @@ def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str
 def limited_name(cost: str) -> str:
     """Where stands what is compared with the limit of a cost."""
     return f"limited.{cost}"
+
+
+def margin_name(cost: str) -> str:
+    """Where stands by how much the upper end of the interval of a cost is above its mean."""
+    return f"margin.{cost}"
 
 
 def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:

@@ -86,6 +86,14 @@ class Summary:
         """Whether the kept policy kept all limits in validation, those of hoarding and those of costs."""
         return self.standing.best_excess == 0
 
+    def verdict(self, cost: str) -> str:
+        """Whether the kept policy is within the limit of a cost in validation, by interval or on average."""
+        limit, paid = self.limits[cost], self.standing.best_paid[cost]
+        highest = paid + self.standing.best_margins.get(cost, 0.0) * max(paid, limit)
+        if highest <= limit:
+            return "within"
+        return "within on average, not by interval," if paid <= limit else "above"
+
 
 def reason_to_end(config: TrainConfig, standing: Standing) -> Reason | None:
     """Why a run is at its end by its settings; None: it is not."""

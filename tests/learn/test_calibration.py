@@ -25,42 +25,57 @@ from rlsched.sim.simulator import VectorSimulator
 from .conftest import TINY
 
 
-def playing(excess: Callable[[float], float]) -> Callable[[float], dict[str, float]]:
-    return lambda amount: {"excess": excess(amount)}
+def tried_of(
+    excess: Callable[[float], float], value: Callable[[float], float] = lambda amount: -amount
+) -> list[float]:
+    """Amounts that are tried, where the metric is less the more is waited, or as told."""
+    found = calibrate(
+        lambda amount: {"excess": excess(amount), "relative": value(amount)}, lambda one: one["relative"]
+    )
+    assert found == [(amount, {"excess": excess(amount), "relative": value(amount)}) for amount, _ in found]
+    return [amount for amount, _ in found]
 
 
 def test_a_policy_that_just_keeps_its_limits_is_left_alone() -> None:
-    assert calibrate(playing(lambda amount: amount - TOLERANCE / 2)) == [(0.0, {"excess": -TOLERANCE / 2})]
+    assert tried_of(lambda amount: amount - TOLERANCE / 2) == [0.0]
 
 
 def test_steps_grow_until_the_limit_lies_between_then_halve() -> None:
     """By hand: limits are kept up to a bias of 0.25."""
-    tried = calibrate(playing(lambda amount: amount - 0.25))
-    assert [amount for amount, _ in tried] == pytest.approx([0.0, 0.1, 0.4, 0.25])
+    assert tried_of(lambda amount: amount - 0.25) == pytest.approx([0.0, 0.1, 0.4, 0.25])
 
 
 def test_a_policy_beyond_its_limits_waits_less() -> None:
-    tried = calibrate(playing(lambda amount: 3.0 + 10.0 * amount))
-    assert [amount for amount, _ in tried] == pytest.approx([0.0, -0.1, -0.4, -0.25, -0.325])
+    tried = tried_of(lambda amount: 3.0 + 10.0 * amount)
+    assert tried == pytest.approx([0.0, -0.1, -0.4, -0.25, -0.325])
+
+
+@pytest.mark.parametrize("limit", [0.15, 3.0])
+def test_where_waiting_does_not_pay_less_of_it_is_tried(limit: float) -> None:
+    tried = tried_of(lambda amount: amount - limit, lambda amount: amount)
+    assert tried == pytest.approx([0.0, 0.1, -0.1, -0.4, -1.3])
+
+
+def test_what_makes_no_difference_is_no_reason_to_wait_more() -> None:
+    tried = tried_of(lambda amount: amount - 3.0, lambda amount: 0.0)
+    assert tried == pytest.approx([0.0, 0.1, -0.1, -0.4, -1.3])
 
 
 @pytest.mark.parametrize("excess", [-0.5, 0.5])
 def test_where_the_bias_changes_nothing_it_stays_within_reach(excess: float) -> None:
     """A no-op that is taken always or never is learned no more."""
-    tried = calibrate(playing(lambda amount: excess))
-    assert [abs(amount) for amount, _ in tried] == pytest.approx([0.0, 0.1, 0.4, 1.3])
+    assert [abs(amount) for amount in tried_of(lambda amount: excess)] == pytest.approx([0.0, 0.1, 0.4, 1.3])
 
 
 @given(slope=st.floats(0.01, 100.0), limit=st.floats(-3.0, 3.0))
 def test_of_monotone_policies_the_best_that_keeps_the_limits_is_never_worse_than_the_first(
     slope: float, limit: float
 ) -> None:
-    tried = calibrate(playing(lambda amount: slope * (amount - limit)))
-    assert len(tried) <= 1 + PLAYS
-    amounts = [amount for amount, _ in tried]
+    amounts = tried_of(lambda amount: slope * (amount - limit))
+    assert len(amounts) <= 1 + PLAYS
     assert len(set(amounts)) == len(amounts)
     assert max(map(abs, amounts)) <= 1.5 * LARGEST_STEP
-    kept = [amount for amount, metrics in tried if metrics["excess"] <= 0.0]
+    kept = [amount for amount in amounts if slope * (amount - limit) <= 0.0]
     if limit >= 0.0:
         assert max(kept) >= 0.0
     elif limit > -LARGEST_STEP / 2:

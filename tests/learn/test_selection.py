@@ -10,6 +10,7 @@ import pytest
 from rlsched import scenario
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
+from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.play import play
 from rlsched.evaluate.references import HEURISTICS, HEURISTICS_WITH_HORIZON
@@ -158,9 +159,16 @@ def test_a_limit_may_be_a_multiple_of_what_a_heuristic_costs_there(small: Scenar
     waits = [replayed(one.jobs, GREEDY_SJF, feed.units)["wait"] * len(one.jobs) for one in episodes]
     assert limit == pytest.approx(np.mean(waits))
     first = chosen.run(First())
-    excess = first["limited.wait_time"] / limit - 1
-    assert excess > 0
-    assert chosen.score({**first, "hoarding": 0.0}) == Score(pytest.approx(excess), first["relative"])
+    played = play(small, feed.units, episodes, First())
+    paid = [float((one.start - one.jobs.submit).sum()) for one in played]
+    assert first["limited.wait_time"] == pytest.approx(np.mean(paid))
+    over = bootstrap_columns([np.array(paid) - waits])[0]
+    assert 0 < over.mean < over.high
+    assert first["margin.wait_time"] == pytest.approx(over.high - over.mean)
+    assert chosen.score({**first, "hoarding": 0.0}) == Score(
+        pytest.approx(over.high / limit), first["relative"]
+    )
+    assert chosen.margins(first) == {"wait_time": pytest.approx((over.high - over.mean) / np.mean(paid))}
 
 
 @pytest.mark.parametrize(
@@ -281,10 +289,13 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
         allowed,
     )
 
-    def score(value: float, delayed: float, energy: float) -> Score:
+    def score(value: float, delayed: float, energy: float, margin: float = 0.0) -> Score:
         costs = {"limited.delayed_jobs": delayed, "limited.energy": energy}
-        found = {**REFERENCE, **costs, "relative": value}
+        margins = {"margin.delayed_jobs": margin, "margin.energy": 0.0}
+        found = {**REFERENCE, **costs, **margins, "relative": value}
         assert chosen.paid(found) == {"delayed_jobs": delayed, "energy": energy}
+        shares = {"delayed_jobs": margin / max(delayed, 100.0), "energy": 0.0}
+        assert chosen.margins(found) == shares
         return chosen.score(found)
 
     assert score(1.2, 100.0, 0.0) == Score(0.0, -1.2)
@@ -292,6 +303,8 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
     assert score(1.2, 0.0, 10.0) == Score(0.25, -1.2)
     assert score(1.2, 150.0, 40.0).excess == 1.0  # the worse of the two
     assert score(0.1, 100.0, 0.0) < score(1.2, 101.0, 0.0)
+    assert score(1.2, 95.0, 0.0, margin=5.0) == Score(0.0, -1.2)
+    assert score(1.2, 95.0, 0.0, margin=10.0) == Score(0.05, -1.2)  # within on average alone
 
 
 def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
