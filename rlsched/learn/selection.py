@@ -29,6 +29,9 @@ MARGIN = 0.95
 DIFFERENCE = "difference"
 """Of the metric from that of the best heuristic; with `_low` and `_high`, the ends of its interval."""
 
+JUDGED_BY = ("schedule_span", "wait", "completion_ratio")
+"""Metrics that tell who hoards."""
+
 LEAST = 0.01
 """Share of the mean reference that is added to both sides of a ratio."""
 
@@ -224,24 +227,40 @@ def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: 
 def hoarding_excess(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
     """The same, negative where waits and spans are less than they may be.
 
-    Told is the part where that is most: on a mixture a policy can push jobs out of sight where it pays, and
-    keep to the limits on the whole.
+    It is the largest of the whole and of the parts of a mixture: on some parts a policy can push jobs out of
+    sight, and keep to the limits on the whole. Of many parts with few episodes each some are always beyond
+    by chance, so a part is judged by the lower end of its interval.
 
     Args:
         own: metric -> (episode,).
         sjf: likewise, of greedy sjf.
         parts: (episode,) which part an episode is of.
     """
-    worst = -inf
-    for part in np.unique(parts):
-        mine, reference = (
-            {name: each[parts == part].mean() for name, each in one.items()} for one in (own, sjf)
-        )
-        shares = limit_shares(mine, reference)
-        if shares["unfinished"] <= 1.0:  # where all jobs are finished there is nothing to come close to
-            del shares["unfinished"]
-        worst = max(worst, *shares.values())
-    return float(worst - 1.0)
+    worst = _largest_share(_means(own), _means(sjf))
+    known = np.unique(parts)
+    for part in known if len(known) > 1 else ():
+        mine, reference = ({name: one[name][parts == part] for name in JUDGED_BY} for one in (own, sjf))
+        worst = max(worst, _largest_share(_at_least(mine, reference), _means(reference)))
+    return worst - 1.0
+
+
+def _largest_share(own: Mapping[str, float], sjf: Mapping[str, float]) -> float:
+    """The largest of `limit_shares`; where all jobs are finished there is nothing to come close to."""
+    shares = limit_shares(own, sjf)
+    if shares["unfinished"] <= 1.0:
+        del shares["unfinished"]
+    return max(shares.values())
+
+
+def _at_least(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:
+    """What waits and spans are at least and completion at most, by the intervals of their shares of sjf's."""
+    names = list(own)
+    means, usual = _means(own), _means(sjf)
+    beside = [own[name] - sjf[name] * means[name] / (usual[name] or 1.0) for name in names]
+    return {
+        name: means[name] + (ends.high if name == "completion_ratio" else ends.low)
+        for name, ends in zip(names, bootstrap_columns(beside), strict=True)
+    }
 
 
 def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
