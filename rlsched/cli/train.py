@@ -355,7 +355,11 @@ def summary_values(summary: Summary) -> dict[str, Any]:
         "before_training": summary.before,
         "within_hoarding_limits": hoarding == 0,
         "limits": {
-            name: {"limit": limit, "paid": standing.best_paid.get(name)}
+            name: {
+                "limit": limit,
+                "paid": standing.best_paid.get(name),
+                "highest": summary.highest(name),
+            }
             for name, limit in summary.limits.items()
         },
         "unmoved": list(summary.unmoved),

@@ -1,4 +1,4 @@
-"""Calibration of a policy: the bias of its no-op that is best in validation, within the limits.
+"""Calibration of a policy: a bias of its no-op that is better in validation, within the limits.
 
 Multipliers follow episodes that have ended, tens of thousands of decisions late, and policies that explored.
 How readily a policy waits decides about limits and slowdown alike, and it is one number: the bias of the
@@ -31,7 +31,8 @@ def calibrate(
     """Look for a better bias: in growing steps, then halfway between one within the limits and one beyond.
 
     Where waiting pays, the best bias is the largest that keeps the limits. So steps go up within the limits,
-    and down beyond them. Where the first step up is within the limits and no better, they go down, too.
+    and down beyond them. Where the first step up is within the limits and no better, waiting does not pay:
+    steps go down, as far as limits are kept. A policy that just keeps them is left alone.
 
     Args:
         play: amount that is added to the bias -> metrics of the policy with it. `excess` is the share by
@@ -43,12 +44,12 @@ def calibrate(
     """
     kept: float | None = None
     broken: float | None = None
-    amount, step, direction = 0.0, FIRST_STEP, 1.0
+    amount, step, direction, pays = 0.0, FIRST_STEP, 1.0, True
     tried = [(amount, play(amount))]
     while len(tried) <= PLAYS:
         metrics = tried[-1][1]
         excess = metrics["excess"]
-        if -TOLERANCE <= excess <= 0.0:
+        if -TOLERANCE <= excess <= 0.0 or (excess > 0.0 and not pays):
             break
         if excess > 0.0:
             broken, direction = amount, -1.0
@@ -57,7 +58,7 @@ def calibrate(
         if kept is not None and broken is not None:
             amount = (kept + broken) / 2
         elif amount == FIRST_STEP and not score(metrics) < score(tried[0][1]):
-            amount, step, direction = -FIRST_STEP, FIRST_STEP * GROWTH, -1.0
+            amount, step, direction, pays = -FIRST_STEP, FIRST_STEP * GROWTH, -1.0, False
         elif step > LARGEST_STEP:
             break
         else:

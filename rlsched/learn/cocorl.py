@@ -31,8 +31,13 @@ PAID = "paid"
 FAR_BEYOND = 1.5
 """Multiple of a limit. A smaller projected cost may come from a busy start of the episodes."""
 
+LARGEST_MARGIN = 0.2
+"""Share of a limit that is left unused at most, however uncertain the mean of few validation episodes is."""
+
 FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
-"""Of each constraint, for the record; costs and errors in the cost's own unit."""
+"""Of each constraint, for the record; costs and errors in the cost's own unit.
+
+An error is what a cost is beyond its goal, the limit less its margin."""
 
 
 class Cocorl(PPO):
@@ -96,7 +101,7 @@ class Cocorl(PPO):
     def _look(self, constraint: Constraint, cost: float) -> None:
         """Move a multiplier by what the newest episodes cost on average."""
         name, unit = constraint.name, constraint.unit
-        goal = constraint.limit * (1.0 - self.margins.get(name, 0.0))
+        goal = constraint.limit * (1.0 - min(self.margins.get(name, 0.0), LARGEST_MARGIN))
         found = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
         self.controls[name] = found
         told = found.model_dump(include=set(FIGURES) - {"multiplier"})

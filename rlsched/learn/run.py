@@ -236,7 +236,7 @@ class Run:
 
     @property
     def _calibrates(self) -> bool:
-        """Whether validation moves the no-op's bias to where it is best within the limits."""
+        """Whether validation moves the no-op's bias, where another is better within the limits."""
         if self.config.algo not in PPO_KINDS or not self.validation.limits:
             return False
         begins = self.config.ppo_like.calibration

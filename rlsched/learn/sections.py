@@ -112,8 +112,8 @@ class Ppo(Frozen):
         0.4,
         ge=0,
         lt=1,
-        description="share of a run after which validations move the no-op's bias to where it is best within "
-        "the limits; null: they never do",
+        description="share of a run after which validations move the no-op's bias, where another is better "
+        "within the limits; null: they never do",
     )
 
 

@@ -29,8 +29,10 @@ MARGIN = 0.95
 DIFFERENCE = "difference"
 """Of the metric from that of the best heuristic; with `_low` and `_high`, the ends of its interval."""
 
-JUDGED_BY = ("schedule_span", "wait", "completion_ratio")
-"""Metrics that tell who hoards."""
+LEAST_REFERENCE = {"schedule_span": 1e-9, "wait": 1.0, "completion_ratio": 1e-9}
+"""What a mean of greedy sjf counts as at least: where nobody waits, a second is no hoarding."""
+
+HOARDING_METRICS = tuple(LEAST_REFERENCE)
 
 LEAST = 0.01
 """Share of the mean reference that is added to both sides of a ratio."""
@@ -237,29 +239,35 @@ def hoarding_excess(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]
         parts: (episode,) which part an episode is of.
     """
     worst = _largest_share(_means(own), _means(sjf))
-    known = np.unique(parts)
-    for part in known if len(known) > 1 else ():
-        mine, reference = ({name: one[name][parts == part] for name in JUDGED_BY} for one in (own, sjf))
-        worst = max(worst, _largest_share(_at_least(mine, reference), _means(reference)))
+    part_ids = np.unique(parts)
+    for part in part_ids if len(part_ids) > 1 else ():
+        policy, reference = (
+            {name: one[name][parts == part] for name in HOARDING_METRICS} for one in (own, sjf)
+        )
+        worst = max(worst, _largest_share(_least_hoarding(policy, reference), _means(reference)))
     return worst - 1.0
 
 
 def _largest_share(own: Mapping[str, float], sjf: Mapping[str, float]) -> float:
-    """The largest of `limit_shares`; where all jobs are finished there is nothing to come close to."""
+    """The largest of `limit_shares`.
+
+    Where all jobs are finished there is nothing to come close to. An episode in which no job starts has no
+    wait and no span, so that their means are NaN: unfinished jobs tell enough.
+    """
     shares = limit_shares(own, sjf)
     if shares["unfinished"] <= 1.0:
         del shares["unfinished"]
-    return max(shares.values())
+    return max((share for share in shares.values() if share == share), default=0.0)
 
 
-def _at_least(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:
-    """What waits and spans are at least and completion at most, by the intervals of their shares of sjf's."""
-    names = list(own)
-    means, usual = _means(own), _means(sjf)
-    beside = [own[name] - sjf[name] * means[name] / (usual[name] or 1.0) for name in names]
+def _least_hoarding(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:
+    """What waits and spans are at least and completion at most, by the interval of their share of sjf's."""
+    names, means = list(own), _means(own)
+    shares = {name: means[name] / max(float(sjf[name].mean()), LEAST_REFERENCE[name]) for name in names}
+    residuals = [own[name] - shares[name] * sjf[name] for name in names]
     return {
-        name: means[name] + (ends.high if name == "completion_ratio" else ends.low)
-        for name, ends in zip(names, bootstrap_columns(beside), strict=True)
+        name: means[name] + (ends.high if name == "completion_ratio" else ends.low) - ends.mean
+        for name, ends in zip(names, bootstrap_columns(residuals), strict=True)
     }
 
 
@@ -272,7 +280,7 @@ def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str
     """
     return {
         "schedule_span": own["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
-        "wait": own["wait"] / (max(sjf["wait"], 1.0) * WAIT_LIMIT * MARGIN),
+        "wait": own["wait"] / (max(sjf["wait"], LEAST_REFERENCE["wait"]) * WAIT_LIMIT * MARGIN),
         "unfinished": sjf["completion_ratio"] / max(own["completion_ratio"], LEAST),
     }
 

@@ -39,7 +39,8 @@ def _load(path: str) -> dict[int | None, TrainedPolicy]:
 def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[dict[str, float], float]:
     """Metric -> its mean over the episodes where it could be measured; and by how much limits are broken.
 
-    Arguments as of `contest`; the excess is as in `learn.selection`, but for hoarding.
+    Arguments as of `contest`. Limits are judged by means, and hoarding is not looked at. Unlike in the
+    validation of a training (`learn.selection`), nothing is chosen here from many policies.
     """
     session, playing = contest(scenario, policy, episodes, seed)
     comparison = session.run(playing)

@@ -56,6 +56,13 @@ def test_where_waiting_does_not_pay_less_of_it_is_tried(limit: float) -> None:
     assert tried == pytest.approx([0.0, 0.1, -0.1, -0.4, -1.3])
 
 
+def test_a_limit_on_the_way_down_ends_the_search() -> None:
+    """Where costs rise both ways, as under a limit of the makespan."""
+    assert tried_of(lambda amount: abs(amount - 0.05) - 0.1, lambda amount: amount) == pytest.approx(
+        [0.0, 0.1, -0.1]
+    )
+
+
 def test_what_makes_no_difference_is_no_reason_to_wait_more() -> None:
     tried = tried_of(lambda amount: amount - 3.0, lambda amount: 0.0)
     assert tried == pytest.approx([0.0, 0.1, -0.1, -0.4, -1.3])

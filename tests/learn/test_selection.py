@@ -111,6 +111,28 @@ def test_a_part_in_which_few_episodes_are_beyond_may_be_so_by_chance() -> None:
     assert hoarded([0] * 8 + [1] * 8, wait=waits) == 0
 
 
+def test_where_sjf_never_waits_a_part_may_wait_seconds_in_some_episodes_only() -> None:
+    idle = {name: np.full(16, value) for name, value in {**HEURISTIC, "wait": 0.0}.items()}
+    parts = np.arange(16) // 8
+    assert beyond(idle | {"wait": np.full(16, 1.0)}, idle, parts) == 0
+    minutes = beyond(idle | {"wait": np.full(16, 60.0)}, idle, parts)
+    assert minutes == pytest.approx(60.0 / (WAIT_LIMIT * MARGIN) - 1)
+    hardly = idle | {"wait": np.where(np.arange(16) % 8 == 0, 0.08, 0.0)}
+    assert beyond(hardly | {"wait": np.full(16, 60.0)}, hardly, parts) == pytest.approx(minutes, rel=1e-2)
+
+
+@pytest.mark.parametrize("parts", [np.zeros(4, np.int64), np.array([0, 0, 1, 1])])
+def test_who_starts_no_job_in_an_episode_is_judged_by_unfinished_jobs(parts: np.ndarray) -> None:
+    """Such an episode has neither wait nor span."""
+    sjf = {name: np.full(4, value) for name, value in HEURISTIC.items()}
+    idle = sjf | {
+        "wait": np.array([np.nan, 1000.0, 1000.0, 1000.0]),
+        "schedule_span": np.array([np.nan, 2.0, 2.0, 2.0]),
+        "completion_ratio": np.array([0.0, 0.5, 0.5, 0.5]),
+    }
+    assert beyond(idle, sjf, parts) == pytest.approx(0.9 / 0.375 - 1)
+
+
 def test_shares_of_what_sjf_waits_in_the_same_episodes() -> None:
     """Episodes that differ a hundredfold say as much as equal ones, where waits are twice as long in each."""
     sjf = {name: np.full(16, value) for name, value in HEURISTIC.items()}

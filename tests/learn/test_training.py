@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -153,6 +153,37 @@ def run(folders: Path, kept_ray: str) -> Path:
     return folder
 
 
+def test_training_aims_at_the_limits_less_what_validation_is_unsure_of(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the last check came to goes into the next iteration, also of a run that goes on."""
+    handed: list[Mapping[str, float]] = []
+    iterate = rllib.RllibEngine.iterate
+
+    def iterated(engine: rllib.RllibEngine, fraction: float, margins: Mapping[str, float]) -> rllib.Progress:
+        handed.append(margins)
+        return iterate(engine, fraction, margins)
+
+    monkeypatch.setattr(rllib.RllibEngine, "iterate", iterated)
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    assert main(["train", "--resume", "--out", str(folder), "--set", "steps=1024"]) == 0
+    assert len(handed) == 2
+    for row, margins in zip(rows(folder)[2:], handed, strict=False):
+        assert set(margins) == {"wait_time", "makespan"}
+        for name, share in margins.items():
+            half = float(row[f"validation_margin.{name}"])
+            assert share == pytest.approx(
+                half / max(float(row[f"validation_limited.{name}"]), limit_of(folder, name))
+            )
+            assert share > 0
+
+
+def limit_of(folder: Path, cost: str) -> float:
+    """The limit in validation, as an amount."""
+    return float(json.loads((folder / "validation.json").read_text())["limits"][cost])
+
+
 def rows(folder: Path) -> list[dict[str, str]]:
     with (folder / "metrics.csv").open(newline="") as file:
         return list(csv.DictReader(file))
@@ -212,6 +243,8 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert summary["best"] == last.best_metric
     assert summary["before_training"] == float(rows(run)[0]["validation_bounded_slowdown"])
     assert summary["within_hoarding_limits"] == (last.best_excess == 0)
+    for name, told in summary["limits"].items():
+        assert told["paid"] == last.best_paid[name] < told["highest"]
     about = load_policy(run).about
     assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_metric)
     assert about["validation"]["relative"] == pytest.approx(last.best_value)
