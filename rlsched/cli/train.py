@@ -234,9 +234,10 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
         f"(best heuristic {heuristic} {reference:.4g}{before})"
     )
     for name, limit in summary.limits.items():
-        if name in standing.best_paid:
-            paid, verdict = number(standing.best_paid[name]), summary.verdict(name)
-            console.print(f"{name}: {paid} in validation, {verdict} its limit of {number(limit)}")
+        check = standing.best_checks.get(name)
+        if check is not None:
+            mean = number(check.mean)
+            console.print(f"{name}: {mean} in validation, {check.verdict} its limit of {number(limit)}")
     if summary.unmoved:
         console.print(
             f"{', '.join(summary.unmoved)}: its multiplier is still the initial one: to move it takes an "
@@ -357,8 +358,8 @@ def summary_values(summary: Summary) -> dict[str, Any]:
         "limits": {
             name: {
                 "limit": limit,
-                "paid": standing.best_paid.get(name),
-                "highest": summary.highest(name),
+                "paid": None if (check := standing.best_checks.get(name)) is None else check.mean,
+                "highest": None if check is None else check.highest,
             }
             for name, limit in summary.limits.items()
         },

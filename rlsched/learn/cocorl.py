@@ -16,7 +16,7 @@ from ray.rllib.algorithms.ppo import PPO
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
-from rlsched.learn.pid import Control, control
+from rlsched.learn.pid import Control, LimitCheck, control
 from rlsched.learn.ppo import PlayedLearner
 from rlsched.learn.sampling import LIMITED, PROJECTED
 from rlsched.learn.scale import Constraint
@@ -52,11 +52,11 @@ class Cocorl(PPO):
 
     Attributes:
         run_fraction: share of the run that is over; rates and the temperature fall with it.
-        margins: cost -> share of its limit that is to be left unused.
+        checks: cost -> what the last validation says of it.
     """
 
     run_fraction = 0.0
-    margins: Mapping[str, float] = {}
+    checks: Mapping[str, LimitCheck] = {}
 
     def setup(self, config: Any) -> None:
         """Build as RLlib does; multipliers are the initial ones until costs are known."""
@@ -80,10 +80,12 @@ class Cocorl(PPO):
             self.paid[constraint.name] = known
             cost = float(np.mean(known)) if len(known) == self.wave else -inf
             projected = self._projected(constraint)
+            check = self.checks.get(constraint.name)
+            margin = 0.0 if check is None else min(check.margin, LARGEST_MARGIN)
             if projected > max(FAR_BEYOND * constraint.limit, cost):
-                self._look(constraint, projected)
+                self._look(constraint, projected, margin)
             elif ended and cost > -inf:
-                self._look(constraint, cost)
+                self._look(constraint, cost, margin)
         self._weigh()
 
     def _ended(self, constraint: Constraint) -> list[float]:
@@ -98,10 +100,10 @@ class Cocorl(PPO):
         where = (ENV_RUNNER_RESULTS, PROJECTED, constraint.name)
         return float(self.metrics.peek(where, default=-inf))
 
-    def _look(self, constraint: Constraint, cost: float) -> None:
-        """Move a multiplier by what the newest episodes cost on average."""
+    def _look(self, constraint: Constraint, cost: float, margin: float) -> None:
+        """Move a multiplier by a mean cost, so that this share of the limit is left unused."""
         name, unit = constraint.name, constraint.unit
-        goal = constraint.limit * (1.0 - min(self.margins.get(name, 0.0), LARGEST_MARGIN))
+        goal = constraint.limit * (1.0 - margin)
         found = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
         self.controls[name] = found
         told = found.model_dump(include=set(FIGURES) - {"multiplier"})

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import TrainedPolicy
 
 
@@ -32,12 +33,12 @@ class Engine(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Names of the figures that every iteration gives."""
 
-    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
         """One iteration.
 
         Args:
             run_fraction: share of the run that is over.
-            margins: cost -> share of its limit that is to be left unused (`Validation.margins`).
+            checks: cost with a limit -> what the last validation says of it.
         """
 
     def policy(self) -> TrainedPolicy:

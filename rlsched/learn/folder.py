@@ -24,13 +24,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.files import write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.config import TrainConfig, make_config, parse_config
+from rlsched.learn.pid import LimitCheck
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.beside import yaml_with_scenario
 from rlsched.settings import Frozen, as_json, as_yaml, read_text, read_yaml
@@ -54,9 +55,8 @@ class Standing(Frozen):
         best_value: likewise.
         best_metric: what it came to in validation.
         best_hoarding: its part of the excess; None: before this was told apart.
-        best_paid: cost -> what of it is compared with its limit; empty likewise.
-        best_margins: cost -> its margin (`Validation.margins`); empty likewise.
-        margins: likewise, of the last validation's policy.
+        best_checks: cost with a limit -> what validation says of it; empty likewise.
+        checks: likewise, of the last validation's policy.
         since_best: validations since then.
         better: the last validation's policy is kept, and better than the best heuristic by interval.
     """
@@ -68,11 +68,18 @@ class Standing(Frozen):
     best_value: float | None = None
     best_metric: float | None = None
     best_hoarding: float | None = None
-    best_paid: dict[str, float] = Field({})
-    best_margins: dict[str, float] = Field({})
-    margins: dict[str, float] = Field({})
+    best_checks: dict[str, LimitCheck] = Field({})
+    checks: dict[str, LimitCheck] = Field({})
     since_best: int = 0
     better: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_versions(cls, values: Any) -> Any:
+        """Without means of costs, which versions up to 929cdec wrote; a run that goes on has checks anew."""
+        if isinstance(values, dict):
+            values = {name: value for name, value in values.items() if name != "best_paid"}
+        return values
 
 
 class RunFolder:

@@ -16,6 +16,39 @@ from rlsched.learn.sections import Pid
 from rlsched.settings import Frozen
 
 
+class LimitCheck(Frozen):
+    """What validation says of a cost with a limit.
+
+    Attributes:
+        limit: mean over its episodes, as an amount.
+        mean: of the cost.
+        highest: upper end of the 95 % interval of the mean.
+        unit: of an excess: the limit; of a limit of 0 what the cheapest heuristic costs.
+    """
+
+    limit: float
+    mean: float
+    highest: float
+    unit: float
+
+    @property
+    def excess(self) -> float:
+        """By which share of the limit it is exceeded by the upper end; negative within it."""
+        return (self.highest - self.limit) / self.unit
+
+    @property
+    def margin(self) -> float:
+        """Half of the interval as a share of the mean, or of the limit where that is more."""
+        return (self.highest - self.mean) / (max(self.mean, self.limit) or 1.0)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the limit is kept, in words."""
+        if self.highest <= self.limit:
+            return "within"
+        return "within on average, not by interval," if self.mean <= self.limit else "above"
+
+
 class Control(Frozen):
     """The state of a controller after a move.
 

@@ -23,6 +23,7 @@ from rlsched.learn.config import TrainConfig
 from rlsched.learn.drawing import draw
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
+from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import TrainedPolicy, one_thread
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -112,7 +113,7 @@ class ReinforceEngine:
         self.iteration, self.steps = iteration, 0
         self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
 
-    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
         """Play some episodes, and take a step.
 
         Raises:

@@ -22,6 +22,7 @@ from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
+from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.recurrent import RecurrentPolicy, by_itself
 from rlsched.learn.sampling import REPORTED
@@ -86,14 +87,14 @@ class RllibEngine:
         """Names of the figures that every iteration gives."""
         return ("episode_return_mean", *REPORTED, *self.reports)
 
-    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
         """One iteration of RLlib's.
 
         Raises:
             LearnerDiedError: what learns has died; why is in its notes.
         """
         if isinstance(self.algorithm, Cocorl):
-            self.algorithm.run_fraction, self.algorithm.margins = run_fraction, margins or {}
+            self.algorithm.run_fraction, self.algorithm.checks = run_fraction, checks or {}
         try:
             result = self.algorithm.train()
         except RayTaskError as error:

@@ -165,7 +165,7 @@ class Run:
             began, before = time.monotonic(), self.standing.steps
             what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
             with watchdog(self.config.stalled_minutes, what):
-                progress = self.engine.iterate(self.run_fraction, self.standing.margins)
+                progress = self.engine.iterate(self.run_fraction, self.standing.checks)
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -226,7 +226,7 @@ class Run:
             "seconds": standing.seconds + time.monotonic() - began,
             "since_best": 0 if better else standing.since_best + 1,
             "better": better and self.validation.beats(metrics),
-            "margins": self.validation.margins(metrics),
+            "checks": self.validation.checks(metrics),
         }
         if better:
             update |= self._best(metrics)
@@ -265,8 +265,7 @@ class Run:
             "best_value": score.value,
             "best_metric": metrics[self.validation.metric],
             "best_hoarding": metrics["hoarding"],
-            "best_paid": self.validation.paid(metrics),
-            "best_margins": self.validation.margins(metrics),
+            "best_checks": self.validation.checks(metrics),
         }
 
     def named(self, metrics: dict[str, float]) -> TrainedPolicy:

@@ -26,7 +26,7 @@ from rlsched.learn.blocks import order_features
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks import build_policy
-from rlsched.learn.pid import Control
+from rlsched.learn.pid import Control, LimitCheck
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.prices import charged
 from rlsched.learn.priority import Candidates, PriorityNet, state_blocks, state_features
@@ -177,7 +177,7 @@ class SearchEngine:
         spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
         return spread
 
-    def iterate(self, run_fraction: float = 0.0, margins: Mapping[str, float] | None = None) -> Progress:
+    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])

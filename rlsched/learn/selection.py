@@ -19,6 +19,7 @@ from rlsched.evaluate.measures import measure
 from rlsched.evaluate.play import Policy, play
 from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.pid import LimitCheck
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.simulator import Playable, effective_prices
@@ -190,32 +191,25 @@ class Validation:
         excess = max(metrics["hoarding"], self._cost_excess(metrics), 0.0)
         return Score(excess, sign * metrics["relative"])
 
-    def paid(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Cost -> what the result of `run` is compared with its limit by."""
-        return {name: metrics[limited_name(name)] for name in self.scenario.objective.limits}
-
-    def margins(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Cost -> its margin as a share of what is paid, or of the limit where that is more.
-
-        Training that aims at the limit less this share is within it by interval.
-        """
-        return {
-            name: metrics[margin_name(name)] / (max(metrics[limited_name(name)], limit) or 1.0)
-            for name, limit in self.limits.items()
-        }
+    def checks(self, metrics: Mapping[str, float]) -> dict[str, LimitCheck]:
+        """Cost with a limit -> what the result of `run` says of it."""
+        found = {}
+        for name, limit in self.limits.items():
+            column = limited_name(name)
+            unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
+            mean = metrics[column]
+            found[name] = LimitCheck(
+                limit=limit, mean=mean, highest=mean + metrics[margin_name(name)], unit=unit
+            )
+        return found
 
     def _cost_excess(self, metrics: Mapping[str, float]) -> float:
-        """By which share of a limit it is exceeded, at the most; of 0, by which share of what orders cost.
+        """By which share of a limit it is exceeded, at the most.
 
         What is compared with the limit is the upper end of the interval of the mean. Of many policies that
         are just within it on these episodes most would be beyond it on others.
         """
-        found = -inf
-        for name, limit in self.limits.items():
-            column = limited_name(name)
-            unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
-            found = max(found, (metrics[column] + metrics[margin_name(name)] - limit) / unit)
-        return found
+        return max((check.excess for check in self.checks(metrics).values()), default=-inf)
 
 
 def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:

@@ -86,24 +86,6 @@ class Summary:
         """Whether the kept policy kept all limits in validation, those of hoarding and those of costs."""
         return self.standing.best_excess == 0
 
-    def highest(self, cost: str) -> float | None:
-        """Upper end of the 95 % interval of a cost with a limit, of the kept policy in validation.
-
-        None of a run of a version that did not keep costs.
-        """
-        mean = self.standing.best_paid.get(cost)
-        if mean is None:
-            return None
-        return mean + self.standing.best_margins.get(cost, 0.0) * max(mean, self.limits[cost])
-
-    def verdict(self, cost: str) -> str:
-        """Whether the kept policy is within the limit of a cost in validation, by interval or on average."""
-        limit, highest = self.limits[cost], self.highest(cost)
-        if highest is not None and highest <= limit:
-            return "within"
-        on_average = self.standing.best_paid[cost] <= limit
-        return "within on average, not by interval," if on_average else "above"
-
 
 def reason_to_end(config: TrainConfig, standing: Standing) -> Reason | None:
     """Why a run is at its end by its settings; None: it is not."""

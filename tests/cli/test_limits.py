@@ -194,8 +194,8 @@ def test_a_share_is_of_what_is_paid_without_limits(
     assert "multiplier is still the initial one" not in said
     latest = RunFolder(out).latest()
     assert latest is not None
-    best = latest[1].best_paid["delayed_jobs"]
-    where = "within" if best <= 0.5 * paid else "above"
+    check = latest[1].best_checks["delayed_jobs"]
+    best, where = check.mean, check.verdict
     assert f"delayed_jobs: {number(best)} in validation, {where} its limit of {number(0.5 * paid)}" in said
     assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 2
     assert "holds a run already" in capsys.readouterr().err

@@ -19,7 +19,7 @@ from rlsched.learn.algorithms import build_config, reports_of
 from rlsched.learn.cocorl import weigh
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.learn.memory import Memory
-from rlsched.learn.pid import Control, control
+from rlsched.learn.pid import Control, LimitCheck, control
 from rlsched.learn.plan import check_limits
 from rlsched.learn.ppo import TimedPPOLearner
 from rlsched.learn.rllib import RllibEngine
@@ -39,7 +39,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
 MODULE = "default_policy"
 GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}
-MARGINS = {"delayed_jobs": 0.1, "energy": 0.9}  # of which 0.2 count
+CHECKS = {
+    "delayed_jobs": LimitCheck(limit=40.0, mean=20.0, highest=24.0, unit=40.0),
+    "energy": LimitCheck(limit=30.0, mean=30.0, highest=57.0, unit=30.0),
+}
+MARGINS = {"delayed_jobs": 0.1, "energy": 0.2}  # of a margin of 0.9, which is more than is left unused
 OWN = (
     *("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64"),
     *(*TINY, "sampling.fragment=64", "sampling.replicas=1"),
@@ -261,7 +265,7 @@ def test_multipliers_follow_costs_and_go_on(
                 ended = told[name]
                 if len(ended) > seen[name] and len(ended) >= 8:
                     cost = float(np.mean(ended[-8:]))
-                    goal = constraint.limit * (1.0 - min(MARGINS[name], 0.2))
+                    goal = constraint.limit * (1.0 - MARGINS[name])
                     known[name] = control(known.get(name), cost / unit, goal / unit, pid)
                 seen[name] = len(ended)
             moved()
@@ -269,13 +273,13 @@ def test_multipliers_follow_costs_and_go_on(
         seen = dict.fromkeys(LIMITS, 0)
         monkeypatch.setattr(algorithm, "_weigh", weighed)
         for _ in range(3):
-            row = engine.iterate(margins=MARGINS).row
+            row = engine.iterate(checks=CHECKS).row
             for constraint in engine.returns.constraints:
                 name = constraint.name
                 cost = row[f"{name}_cost"]
                 assert cost == pytest.approx(np.mean(told[name][-8:]))
                 assert row[f"{name}_multiplier"] == pytest.approx(known[name].multiplier)
-                goal = constraint.limit * (1.0 - min(MARGINS[name], 0.2))
+                goal = constraint.limit * (1.0 - MARGINS[name])
                 assert row[f"{name}_error"] == pytest.approx(cost - goal)
                 assert algorithm.controls[name].multiplier == pytest.approx(known[name].multiplier)
             assert set(row) >= set(reports_of(config, limited))

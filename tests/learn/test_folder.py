@@ -177,6 +177,6 @@ def test_a_newer_version_may_bring_columns(folder: RunFolder) -> None:
 
 def test_a_standing_of_an_older_version_is_read() -> None:
     old = Standing.model_validate_json(
-        '{"iteration": 3, "steps": 96, "best_excess": 0.0, "best_value": -1.0}'
+        '{"iteration": 3, "steps": 96, "best_excess": 0.0, "best_value": -1.0, "best_paid": {"energy": 1.0}}'
     )
-    assert (old.best_paid, old.best_hoarding) == ({}, None)
+    assert (old.best_checks, old.best_hoarding) == ({}, None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlsched.learn.pid import Control, control
+from rlsched.learn.pid import Control, LimitCheck, control
 from rlsched.learn.sections import Pid
 
 COSTS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=60)
@@ -99,3 +99,30 @@ def test_costs_that_rise_are_answered_before_they_are_too_high() -> None:
     assert damped[-1].multiplier == pytest.approx(2.0 * 0.4)
     falling = controlled(rising[::-1], 1.0, Pid(kp=0.0, ki=0.1, kd=2.0))
     assert [state.derivative for state in falling] == [0.0] * len(rising)
+
+
+@pytest.mark.parametrize(
+    ("mean", "highest", "excess", "margin", "verdict"),
+    [
+        (80.0, 90.0, -0.1, 0.1, "within"),
+        (100.0, 100.0, 0.0, 0.0, "within"),
+        (95.0, 105.0, 0.05, 0.1, "within on average, not by interval,"),
+        (200.0, 220.0, 1.2, 0.1, "above"),
+    ],
+)
+def test_a_limit_is_kept_by_the_upper_end_of_the_interval(
+    mean: float, highest: float, excess: float, margin: float, verdict: str
+) -> None:
+    check = LimitCheck(limit=100.0, mean=mean, highest=highest, unit=100.0)
+    assert (check.excess, check.margin, check.verdict) == (
+        pytest.approx(excess),
+        pytest.approx(margin),
+        verdict,
+    )
+
+
+def test_of_a_limit_of_0_an_excess_is_a_share_of_the_cheapest_heuristic() -> None:
+    check = LimitCheck(limit=0.0, mean=2.0, highest=3.0, unit=6.0)
+    assert (check.excess, check.margin, check.verdict) == (0.5, 0.5, "above")
+    nothing = LimitCheck(limit=0.0, mean=0.0, highest=0.0, unit=6.0)
+    assert (nothing.excess, nothing.margin, nothing.verdict) == (0.0, 0.0, "within")

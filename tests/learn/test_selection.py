@@ -17,6 +17,7 @@ from rlsched.evaluate.references import HEURISTICS, HEURISTICS_WITH_HORIZON
 from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import JobTable
 from rlsched.learn.config import make_config
+from rlsched.learn.pid import LimitCheck
 from rlsched.learn.plan import validation_of, whole
 from rlsched.learn.selection import MARGIN, Score, Validation, beyond
 from rlsched.scenario import RelativeLimit, Scenario
@@ -207,7 +208,9 @@ def test_a_limit_may_be_a_multiple_of_what_a_heuristic_costs_there(small: Scenar
     assert chosen.score({**first, "hoarding": 0.0}) == Score(
         pytest.approx(over.high / limit), first["relative"]
     )
-    assert chosen.margins(first) == {"wait_time": pytest.approx((over.high - over.mean) / np.mean(paid))}
+    (check,) = chosen.checks(first).values()
+    assert check.margin == pytest.approx((over.high - over.mean) / np.mean(paid))
+    assert check.excess == pytest.approx(over.high / limit)
 
 
 @pytest.mark.parametrize(
@@ -332,9 +335,10 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
         costs = {"limited.delayed_jobs": delayed, "limited.energy": energy}
         margins = {"margin.delayed_jobs": margin, "margin.energy": 0.0}
         found = {**REFERENCE, **costs, **margins, "relative": value}
-        assert chosen.paid(found) == {"delayed_jobs": delayed, "energy": energy}
-        shares = {"delayed_jobs": margin / max(delayed, 100.0), "energy": 0.0}
-        assert chosen.margins(found) == shares
+        assert chosen.checks(found) == {
+            "delayed_jobs": LimitCheck(limit=100.0, mean=delayed, highest=delayed + margin, unit=100.0),
+            "energy": LimitCheck(limit=0.0, mean=energy, highest=energy, unit=40.0),
+        }
         return chosen.score(found)
 
     assert score(1.2, 100.0, 0.0) == Score(0.0, -1.2)

@@ -32,6 +32,7 @@ from rlsched.learn import rllib
 from rlsched.learn.config import read_config
 from rlsched.learn.folder import RunFolder, Standing
 from rlsched.learn.imitation import Demonstration, demonstrate
+from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
 from rlsched.learn.sections import WarmStart
 
@@ -153,30 +154,31 @@ def run(folders: Path, kept_ray: str) -> Path:
     return folder
 
 
-def test_training_aims_at_the_limits_less_what_validation_is_unsure_of(
+def test_what_validation_says_of_limits_goes_into_the_next_iteration(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the last check came to goes into the next iteration, also of a run that goes on."""
-    handed: list[Mapping[str, float]] = []
+    """Also of a run that goes on."""
+    handed: list[Mapping[str, LimitCheck]] = []
     iterate = rllib.RllibEngine.iterate
 
-    def iterated(engine: rllib.RllibEngine, fraction: float, margins: Mapping[str, float]) -> rllib.Progress:
-        handed.append(margins)
-        return iterate(engine, fraction, margins)
+    def iterated(
+        engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck]
+    ) -> rllib.Progress:
+        handed.append(checks)
+        return iterate(engine, fraction, checks)
 
     monkeypatch.setattr(rllib.RllibEngine, "iterate", iterated)
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     assert main(["train", "--resume", "--out", str(folder), "--set", "steps=1024"]) == 0
     assert len(handed) == 2
-    for row, margins in zip(rows(folder)[2:], handed, strict=False):
-        assert set(margins) == {"wait_time", "makespan"}
-        for name, share in margins.items():
-            half = float(row[f"validation_margin.{name}"])
-            assert share == pytest.approx(
-                half / max(float(row[f"validation_limited.{name}"]), limit_of(folder, name))
-            )
-            assert share > 0
+    for row, checks in zip(rows(folder)[2:], handed, strict=False):
+        assert set(checks) == {"wait_time", "makespan"}
+        for name, check in checks.items():
+            mean = float(row[f"validation_limited.{name}"])
+            assert (check.limit, check.mean) == (limit_of(folder, name), mean)
+            assert check.highest == pytest.approx(mean + float(row[f"validation_margin.{name}"]))
+            assert check.highest > mean
 
 
 def limit_of(folder: Path, cost: str) -> float:
@@ -244,7 +246,7 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert summary["before_training"] == float(rows(run)[0]["validation_bounded_slowdown"])
     assert summary["within_hoarding_limits"] == (last.best_excess == 0)
     for name, told in summary["limits"].items():
-        assert told["paid"] == last.best_paid[name] < told["highest"]
+        assert told["paid"] == last.best_checks[name].mean < last.best_checks[name].highest == told["highest"]
     about = load_policy(run).about
     assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_metric)
     assert about["validation"]["relative"] == pytest.approx(last.best_value)
