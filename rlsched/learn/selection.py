@@ -160,18 +160,17 @@ class Validation:
         least = LEAST * max(float(self.best.mean()), 1e-9)  # a reference may be 0, as wait is on a calm day
         relative = (values[self.metric] + least) / (self.best + least)
         means = _means(values) | {"relative": float(relative.mean())}
-        for name, limit in self.allowed.items():
-            over = bootstrap_columns([values[limited_name(name)] - limit])[0]
-            means[margin_name(name)] = over.high - over.mean
+        columns = [values[limited_name(name)] - limit for name, limit in self.allowed.items()]
+        difference, *beyond_limits = bootstrap_columns([values[self.metric] - self.rival, *columns])
+        means |= {DIFFERENCE: difference.mean}
+        means |= {f"{DIFFERENCE}_low": difference.low, f"{DIFFERENCE}_high": difference.high}
+        for name, ends in zip(self.allowed, beyond_limits, strict=True):
+            means[margin_name(name)] = ends.high - ends.mean
         excess = [self._cost_excess(means)] if self.limits else [0.0]
         hoarding = 0.0
         if judged(self.scenario):
             excess.append(hoarding_excess(values, self.sjf, self.parts))
-            hoarding = beyond(values, self.sjf, self.parts)
-        difference = bootstrap_columns([values[self.metric] - self.rival])[0]._asdict()
-        means |= {DIFFERENCE: difference["mean"]} | {
-            f"{DIFFERENCE}_{end}": difference[end] for end in ("low", "high")
-        }
+            hoarding = max(excess[-1], 0.0)
         return means | {"hoarding": hoarding, "excess": max(excess)}
 
     def beats(self, metrics: Mapping[str, float]) -> bool:
