@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -149,8 +149,8 @@ class Validation:
 
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
-        `hoarding`: by how much it goes beyond what waits and spans may be (`beyond`). `margin.COST`: by how
-        much the upper end of the 95 % interval of a cost is above its mean. `excess`: the largest share by
+        `hoarding`: excess of waits and spans over their limits (`beyond`). `margin.COST`: the upper end of the
+        95 % interval of a cost, less its mean. `excess`: the largest share by
         which a limit, of hoarding or of the objective, is exceeded; negative within all of them.
         `difference`, `difference_low`, `difference_high`: of the metric from that of the best heuristic, with
         the 95 % interval of its mean over episodes.
@@ -205,8 +205,8 @@ class Validation:
     def _cost_excess(self, metrics: Mapping[str, float]) -> float:
         """By which share of a limit it is exceeded, at the most.
 
-        What is compared with the limit is the upper end of the interval of the mean. Of many policies that
-        are just within it on these episodes most would be beyond it on others.
+        What is compared with the limit is the upper end of the interval of the mean. Of many policies
+        that are just within it on these episodes, some are beyond it on others.
         """
         return max((check.excess for check in self.checks(metrics).values()), default=-inf)
 
@@ -223,7 +223,7 @@ def hoarding_excess(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]
     """The same, negative where waits and spans are less than they may be.
 
     It is the largest of the whole and of the parts of a mixture: on some parts a policy can push jobs out of
-    sight, and keep to the limits on the whole. Of many parts with few episodes each some are always beyond
+    sight, and keep to the limits on the whole. Of many parts with few episodes each some may be beyond
     by chance, so a part is judged by the lower end of its interval.
 
     Args:
@@ -250,7 +250,7 @@ def _largest_share(own: Mapping[str, float], sjf: Mapping[str, float]) -> float:
     shares = limit_shares(own, sjf)
     if shares["unfinished"] <= 1.0:
         del shares["unfinished"]
-    return max((share for share in shares.values() if share == share), default=0.0)
+    return max((share for share in shares.values() if not isnan(share)), default=0.0)
 
 
 def _least_hoarding(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:

@@ -351,7 +351,7 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
 
 
 def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
-    """What is told of a policy is the part where it hoards most, if not the whole."""
+    """The hoarding of a policy is that of its worst part, or of the whole where that is more."""
     parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
     words = ["episode.jobs=128", "decision.action_rule=hold", f"workload={{kind: mixture, parts: {parts}}}"]
     chosen = scenario.load("lublin-256", words)
