@@ -149,9 +149,9 @@ class Validation:
 
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
         have a hundred times the slowdown of the others, and a plain mean would look at those alone.
-        `hoarding`: excess of waits and spans over their limits (`beyond`). `margin.COST`: the upper end of the
-        95 % interval of a cost, less its mean. `excess`: the largest share by
-        which a limit, of hoarding or of the objective, is exceeded; negative within all of them.
+        `hoarding`: excess of waits and spans over their limits (`beyond`). `margin.COST`: the upper end of
+        the 95 % interval of a cost, less its mean. `excess`: the largest share by which a limit, of hoarding
+        or of the objective, is exceeded; negative within all of them.
         `difference`, `difference_low`, `difference_high`: of the metric from that of the best heuristic, with
         the 95 % interval of its mean over episodes.
         """
