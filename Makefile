@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test test-fast test-long lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-deeprm clean setup tools
+.PHONY: demo test test-fast test-long lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-limits study-deeprm clean setup tools
 
 setup: $(VENV)/.ready
 
@@ -91,6 +91,9 @@ study-formulations: setup  ## what is seen, when it is asked, what is rewarded: 
 
 study-travel: setup  ## one policy trained on a family of models, shown on clusters and traces that it never saw, three seeds, about half an hour
 	$(BIN)/python benchmarks/study_travel.py
+
+study-limits: setup  ## slowdown over limits of waits: four limits on two cases, three seeds each, about an hour and a half
+	$(BIN)/python benchmarks/study_limits.py
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

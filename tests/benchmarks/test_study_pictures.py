@@ -160,3 +160,50 @@ def test_curves_of_seeds_end_where_the_shortest_ends(study: ModuleType, tmp_path
     assert found.values.tolist() == [[5, 4], [5, 4]]
     figure = study.draw({"ppo": found, "a2c": found}, {"sjf": 2.0})
     assert {"PPO", "A2C", "sjf 2.00"} <= labels(figure)
+
+
+def of_limits(study: ModuleType, slowdown: float, wait: float, paid: float, limit: float) -> Any:
+    """What is read of an evaluation with one policy and three heuristics."""
+
+    def row(policy: str, backfill: str, metric: str, mean: float, *, learned: bool = False) -> dict[str, Any]:
+        ends = {"low": 0.8 * mean, "high": 1.25 * mean}
+        return {"policy": policy, "backfill": backfill, "metric": metric, "mean": mean, **ends} | {
+            "learned": learned
+        }
+
+    rows = []
+    known = (("sjf", "greedy", 40.0, 500.0), ("sjf", "easy", 30.0, 600.0), ("fcfs", "easy", 90.0, 900.0))
+    for policy, backfill, mean, waited in known:
+        rows.append(row(policy, backfill, "bounded_slowdown", mean))
+        rows.append(row(policy, backfill, "wait", waited))
+    rows.append(row("runs/a", "policy", "bounded_slowdown", slowdown, learned=True))
+    rows.append(row("runs/a", "policy", "wait", wait * 500.0, learned=True))
+    judged = {"policy": "runs/a", "cost": "wait_time", "limit": limit, "paid": paid}
+    limits = [judged | {"low": 0.9 * paid, "high": 1.1 * paid}]
+    return study.read("1.3 x sjf", {"summary": rows, "limits": limits})
+
+
+@of("study_limits")
+def test_waits_are_multiples_of_greedy_sjfs_and_limits_are_judged_by_interval(study: ModuleType) -> None:
+    policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, paid=65_000.0, limit=60_000.0)
+    assert (policy.name, policy.wait, policy.slowdown) == ("1.3 x sjf", 1.25, 12.0)
+    assert {one.name: one.wait for one in heuristics} == {
+        "sjf + greedy": 1.0,
+        "sjf + easy": 1.2,
+        "fcfs + easy": 1.8,
+    }
+    assert study.share(policy.limits[0]) == "1.08 [0.975, 1.19] kept"
+    beyond, _ = of_limits(study, slowdown=12.0, wait=1.25, paid=70_000.0, limit=60_000.0)
+    assert study.share(beyond.limits[0]).endswith("exceeded")
+    starved, _ = of_limits(study, slowdown=12.0, wait=1.25, paid=0.0, limit=0.0)
+    assert study.share(starved.limits[0]) == "0 [0, 0] kept"
+    *_, last = study.table([policy], heuristics).splitlines()
+    assert last.split()[:3] == ["sjf", "+", "easy"]
+
+
+@of("study_limits")
+def test_the_trade_off_is_drawn_with_every_limit(study: ModuleType) -> None:
+    policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, paid=1.0, limit=1.0)
+    figure = study.draw({"lublin-256": ([policy, policy._replace(name="1.6 x sjf", wait=1.5)], heuristics)})
+    assert {"1.3 x sjf", "1.6 x sjf", "lublin-256", "heuristics"} <= labels(figure)
+    assert to_png(figure).startswith(b"\x89PNG")
