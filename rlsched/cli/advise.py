@@ -130,7 +130,7 @@ def slurm(
         )
 
     from rlsched.serve.slurm.answers import read_answer
-    from rlsched.serve.slurm.mapping import map_cluster
+    from rlsched.serve.slurm.mapping import STALE_S, TAKE_ANEW, map_cluster
     from rlsched.serve.slurm.telling import as_json
 
     policy_ = _opened(folder, fallback, gate, url, token_file, policy)
@@ -139,6 +139,9 @@ def slurm(
     asked.kinds()
     found = read_answer("--squeue", squeue), read_answer("--sinfo", sinfo)
     mapped = map_cluster(*found, asked, int(time.time() if at is None else at))
+    if as_scontrol and mapped.age_s > STALE_S:
+        problem = f"squeue's answer is {mapped.age_s // 60} minutes old, too old to be acted on"
+        raise BadInputError("--as-scontrol", problem, TAKE_ANEW)
     with output.busy("deciding"):
         answer = policy_.decide(mapped.request)
     notes = [*mapped.notes, *_of_who(answer, policy_.remembers, policy_.gate)]

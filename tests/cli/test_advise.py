@@ -106,6 +106,14 @@ def test_one_of_both_may_come_from_stdin(slurm: Slurm, monkeypatch: pytest.Monke
     assert slurm("--json", "-", squeue="-").json == expected
 
 
+def test_commands_of_an_old_state_are_refused(slurm: Slurm) -> None:
+    outcome = slurm("--as-scontrol", at=NOW + 1200)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--as-scontrol: squeue's answer is 20 minutes old" in outcome.err
+    assert "--at" in outcome.err
+    assert slurm(at=NOW + 1200).code == 0  # advice that nobody can run is given, with a note
+
+
 def test_commands_are_a_script_that_a_shell_understands(slurm: Slurm, tmp_path: Path) -> None:
     outcome = slurm("--as-scontrol")
     assert (outcome.code, outcome.err) == (0, "")

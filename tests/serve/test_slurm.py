@@ -277,3 +277,97 @@ def test_clocks_may_differ_a_little() -> None:
 def test_policies_that_slurm_cannot_serve(asked: Asked, message: str) -> None:
     with pytest.raises(BadInputError, match=message):
         mapped(asked=asked)
+
+
+def cluster(folder: Path, nodes: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> tuple[Path, Path]:
+    """Answers in the words of 24.05, where what is left out has its usual value."""
+
+    def number(value: int | None) -> dict[str, Any]:
+        return {"set": value is not None, "infinite": False, "number": value or 0}
+
+    told = {"last_update": number(NOW), "meta": {"slurm": {"release": "24.05.3", "cluster": "hpc"}}}
+    node = {"state": ["IDLE"], "cpus": 16, "alloc_cpus": 0, "partitions": ["batch"], "gres": ""}
+    records = []
+    for number_of, given in enumerate(jobs, 1):
+        times = {name: number(NOW - 600) for name in ("submit_time", "eligible_time")}
+        runs = {"job_state": ["RUNNING"], "start_time": number(NOW - 300), "end_time": number(NOW + 3300)}
+        waits = {"job_state": ["PENDING"], "state_reason": "Resources"}
+        usual = times | (runs if given.get("nodes") else waits)
+        usual |= {"partition": "batch", "time_limit": number(60), "priority": number(100)}
+        given = {name: number(value) if isinstance(value, int) else value for name, value in given.items()}
+        records.append({"job_id": number_of, **usual, **given})
+    squeue = written(folder, "q", told | {"jobs": records})
+    return squeue, written(folder, "n", told | {"nodes": [node | given for given in nodes]})
+
+
+def on(nodes: str, cpus: int, gpus: int = 0, **more: Any) -> dict[str, Any]:
+    """A running job; it waits where `nodes` is empty."""
+    gres = f",gres/gpu={gpus}" if gpus else ""
+    held = f"cpu={cpus},node=1{gres}"
+    told = {"nodes": nodes, "cpus": cpus, "node_count": 1, "tres_req_str": held}
+    return told | ({"tres_alloc_str": held} if nodes else {}) | more
+
+
+GPUS = "gpu:a100:4(S:0-1)"
+DRAINING = {"name": "n1", "state": ["MIXED", "DRAIN"], "alloc_cpus": 8, "gres": GPUS}
+
+
+def test_units_that_jobs_hold_on_nodes_out_of_service_are_taken_off_once(tmp_path: Path) -> None:
+    nodes = [DRAINING, {"name": "n2", "gres": GPUS}]
+    found = mapped(*cluster(tmp_path, nodes, [on("n1", 8, 4), on("", 8, 4)]), Asked(("cpu", "gpu")))
+    assert (found.request.units, found.request.free, found.out) == ([32, 8], [16, 4], [8, 0])
+
+
+def test_of_jobs_on_nodes_in_service_and_out_of_it_their_share_counts(tmp_path: Path) -> None:
+    nodes = [DRAINING, {"name": "n2", "alloc_cpus": 8, "state": ["MIXED"], "gres": GPUS}]
+    jobs = [on("n[1-2]", 16, 8, node_count=2)]
+    found = mapped(*cluster(tmp_path, nodes, jobs), Asked(("cpu", "gpu")))
+    assert (found.request.free, found.out) == ([8, 0], [8, 0])
+
+
+@pytest.mark.parametrize("kind", ["cpu", "nodes"])
+def test_a_node_that_is_idle_for_sinfo_and_held_for_squeue_is_held(tmp_path: Path, kind: str) -> None:
+    nodes = [{"name": "n1"}, {"name": "n2", "state": ["DOWN"]}]
+    found = mapped(*cluster(tmp_path, nodes, [on("n1", 16), on("", 16)]), Asked((kind,)))
+    assert found.request.free == [0]
+    assert any("take squeue and sinfo at one time" in note for note in found.notes)
+
+
+def test_one_node_that_came_free_does_not_make_up_for_one_that_was_taken(tmp_path: Path) -> None:
+    # sinfo is older: n1 has a job since, and that of n2 has ended.
+    nodes = [{"name": "n1"}, {"name": "n2", "alloc_cpus": 16, "state": ["ALLOCATED"]}]
+    found = mapped(*cluster(tmp_path, nodes, [on("n1", 16)]), Asked(("cpu",)))
+    assert (found.request.free, found.out) == ([0], [16])
+
+
+def test_jobs_that_spread_unevenly_leave_what_sinfo_calls_idle(tmp_path: Path) -> None:
+    nodes = [
+        {"name": "n1", "alloc_cpus": 16, "state": ["ALLOCATED"]},
+        {"name": "n2", "alloc_cpus": 4, "state": ["MIXED"]},
+    ]
+    found = mapped(*cluster(tmp_path, nodes, [on("n[1-2]", 20, node_count=2)]), Asked(("cpu",)))
+    assert (found.request.free, found.out) == ([12], [0])
+    assert not any("at one time" in note for note in found.notes)
+
+
+def test_jobs_on_nodes_that_are_not_told_take_from_what_is_free(tmp_path: Path) -> None:
+    nodes = [{"name": "n1", "gres": GPUS}, {"name": "n2", "gres": GPUS}]
+    found = mapped(*cluster(tmp_path, nodes, [on("n[1-", 8, 4)]), Asked(("cpu", "gpu")))
+    assert found.request.free == [24, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ({"tres_per_socket": "gres/gpu:1", "sockets_per_node": 2}, 4),
+        ({"tres_per_node": "gres/gpu:2"}, 4),
+        ({"tres_per_task": "cpu:4,gres/gpu:1", "tasks": 3}, 3),
+        ({"tres_per_job": "gres:gpu:5,license/matlab:2"}, 5),
+    ],
+)
+def test_gpus_per_node_socket_task_and_job(tmp_path: Path, asked: dict[str, Any], gpus: int) -> None:
+    nodes = [{"name": f"n{k}", "gres": GPUS} for k in range(4)]
+    wanted = on("", 16, node_count=2) | {"tres_req_str": "cpu=16,node=2"} | asked
+    found = mapped(*cluster(tmp_path, nodes, [wanted]), Asked(("cpu", "gpu")))
+    assert waiting(found)[1][0] == [16, gpus]
+    assert not any("gres/cpu" in note or "matlab" in note for note in found.notes)

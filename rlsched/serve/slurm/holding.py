@@ -1,12 +1,15 @@
-"""What running jobs hold of the units that are asked about."""
+"""What running jobs hold of the units that are asked about, and on which nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rlsched.serve.schema import RunningJob
 from rlsched.serve.slurm.asked import CPUS, NODES, UNITS
 from rlsched.serve.slurm.hostlist import expand
+from rlsched.serve.slurm.nodes import Nodes
 from rlsched.serve.slurm.queue import Held
 
 
@@ -18,18 +21,21 @@ class Holding:
     last of them ends, and counts as its own; so jobs are counted from the last end to the first.
 
     Args:
-        names: of the nodes that are asked about.
+        groups: nodes that are asked about.
         partition: that is; None: all.
         kinds: (resource,) what is counted.
         left: (resource,) units of the cluster; none of them are held yet.
 
     Attributes:
+        by_group: (group, resource) units that jobs hold which run on nodes of one group only.
+        on_usable: (resource,) units that jobs hold on usable nodes, or on unknown ones. Slurm does not say
+            how a job's units are spread over its nodes: each node is taken to have as many.
         outside: jobs of which some nodes, or all, are not asked about.
         cut: times that a job holds more than the others leave.
         unread: jobs whose nodes are told in a way that is not read here.
     """
 
-    names: set[str]
+    groups: Sequence[Nodes]
     partition: str | None
     kinds: tuple[str, ...]
     left: list[int]
@@ -37,6 +43,14 @@ class Holding:
     cut: int = 0
     unread: int = 0
     _taken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.by_group = [[0] * len(self.kinds) for _ in self.groups]
+        self.on_usable = [0] * len(self.kinds)
+
+    @cached_property
+    def _group_of(self) -> dict[str, int]:
+        return {name: k for k, group in enumerate(self.groups) for name in group.names}
 
     def count(self, jobs: list[Held]) -> list[RunningJob]:
         """Those that hold some of these units, with what they hold."""
@@ -51,7 +65,7 @@ class Holding:
 
     def _demand(self, job: Held) -> list[int]:
         hosts = self._hosts(job)
-        here = None if hosts is None else self.names.intersection(hosts)
+        here = None if hosts is None else hosts & self._group_of.keys()
         if not here and self.partition not in (None, job.partition):
             return []  # it has nothing to do with the nodes that are asked about
         if hosts is not None and here is not None:
@@ -67,9 +81,25 @@ class Holding:
             self.cut += wanted > self.left[r]
             found.append(min(wanted, self.left[r]))
             self.left[r] -= found[-1]
+        self._place(found, hosts, here or set())
         if here and job.cpus:
             self._taken |= here
         return found
+
+    def _place(self, demand: list[int], hosts: set[str] | None, here: set[str]) -> None:
+        """Note on which nodes units are held."""
+        places = [self._group_of[name] for name in here]
+        usable = sum(self.groups[k].usable for k in places)
+        for r, (kind, units) in enumerate(zip(self.kinds, demand, strict=True)):
+            if kind == NODES and here:
+                for name in here - self._taken if units else ():
+                    group = self._group_of[name]
+                    self.by_group[group][r] += 1
+                    self.on_usable[r] += self.groups[group].usable
+                continue
+            self.on_usable[r] += -(-units * usable // len(places)) if places else units
+            if here == hosts and len(set(places)) == 1:
+                self.by_group[places[0]][r] += units
 
     @staticmethod
     def _whole(job: Held, kind: str) -> int:

@@ -1,7 +1,8 @@
 """What squeue and sinfo say, as a cluster that a policy decides about.
 
 A policy counts units: CPUs or nodes, and generic resources (gres/gpu), by the names of its resources. Free
-are those that are idle on usable nodes and held by no job; what is neither free nor held is out of service.
+are those on usable nodes that are idle as sinfo tells and held by no job as squeue tells, node by node. What
+is neither free nor held is out of service.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from rlsched.serve.slurm.answers import Answer
 from rlsched.serve.slurm.asked import CPUS, NODES, UNITS, Asked
 from rlsched.serve.slurm.holding import Holding
 from rlsched.serve.slurm.jobs import read_queue
-from rlsched.serve.slurm.nodes import Partition, Site, read_site
+from rlsched.serve.slurm.nodes import Nodes, Partition, Site, read_site
 from rlsched.serve.slurm.queue import LeftOut, Pending, Queue
 from rlsched.serve.slurm.values import many, plain
 
-STALE_S = 600
+STALE_S = 300
 """Age from which on answers are called old."""
+
+TAKE_ANEW = "take it anew, or give its time with --at"
 
 AT_ONE_TIME = "take squeue and sinfo at one time, both with --all"
 
@@ -47,6 +50,7 @@ class Mapped:
         out: (resource,) units out of service.
         left_out: jobs that are not decided about, by reason.
         notes: what to know before anything is done, in lines.
+        age_s: seconds since squeue's answer, or since something happened.
     """
 
     request: DecisionRequest
@@ -55,6 +59,7 @@ class Mapped:
     out: list[int]
     left_out: dict[str, LeftOut]
     notes: list[str]
+    age_s: int = 0
 
 
 def map_cluster(squeue: Answer, sinfo: Answer, asked: Asked, now: int) -> Mapped:
@@ -88,9 +93,10 @@ class _Mapping:
     def mapped(self) -> Mapped:
         units = [self._total(kind) for kind in self.kinds]
         self._say_what_is_shared()
-        running = self._running(units)
+        holding = Holding(self.site.groups, self.asked.partition, self.kinds, list(units))
+        running = self._running(holding)
         held = [sum(job.demand[r] for job in running) for r in range(len(units))]
-        free = [self._free(*known) for known in zip(self.kinds, units, held, strict=True)]
+        free = [self._free(r, holding) for r in range(len(units))]
         out = [there - taken - idle for there, taken, idle in zip(units, held, free, strict=True)]
         rows = self._rows(self.asked.most - len(running))
         self._say_what_differs(units)
@@ -110,53 +116,54 @@ class _Mapping:
             explain=True,
         )
         by_label = {row.job.label: row for row in rows}
-        return Mapped(request, by_label, self.kinds, out, self.queue.left_out, self.notes)
+        return Mapped(request, by_label, self.kinds, out, self.queue.left_out, self.notes, self._age)
 
     def _cluster(self) -> str:
         name = self.squeue.cluster or "slurm"
         return name if self.asked.partition is None else f"{name}/{plain(self.asked.partition)}"[:200]
 
     def _total(self, kind: str) -> int:
+        groups = self.site.groups
+        total = sum(_units(kind, group) for group in groups)
         if kind == NODES:
-            return sum(len(group.names) for group in self.site.groups)
-        if kind == CPUS:
-            total = sum(group.cpus for group in self.site.groups)
-        else:
-            total = sum(group.gres.get(kind, 0) * len(group.names) for group in self.site.groups)
-            if any(len(group.names) > 1 and group.gres.get(kind) for group in self.site.groups):
-                self.notes.append(
-                    f"{kind}: sinfo tells of one node of several in a record, and the others are taken to "
-                    "have as many; sinfo --all --Node --json tells of each"
-                )
+            return total
+        if kind != CPUS and any(len(group.names) > 1 and group.gres.get(kind) for group in groups):
+            self.notes.append(
+                f"{kind}: sinfo tells of one node of several in a record, and the others are taken to "
+                "have as many; sinfo --all --Node --json tells of each"
+            )
         if not 1 <= total <= MANY:
             what = "CPU" if kind == CPUS else f"gres/{kind}"
             problem = f"its nodes have {total} {what} in all"
             raise BadInputError("--sinfo", problem, f"choose a policy that counts what there is, not {kind}")
         return total
 
-    def _idle(self, kind: str) -> int | None:
-        """Units that no job holds on usable nodes, as sinfo tells; None: it does not."""
-        usable = [group for group in self.site.groups if group.usable]
-        if kind == NODES:
-            return sum(group.idle for group in usable)
-        if kind == CPUS:
-            return sum(group.cpus - group.allocated for group in usable)
-        return None
+    def _free(self, r: int, holding: Holding) -> int:
+        """Units on usable nodes that are idle and that no job holds.
 
-    def _free(self, kind: str, there: int, held: int) -> int:
-        idle = self._idle(kind)
-        if idle is None:
-            broken = (group for group in self.site.groups if not group.usable)
-            return max(0, there - held - sum(group.gres.get(kind, 0) * len(group.names) for group in broken))
-        if idle > there - held:
+        squeue and sinfo are asked one after the other, so a node may be idle for one and held for the other:
+        it counts as held. Where a job has nodes of several groups, how many units it has on each is not
+        told: together usable nodes have no more free than jobs leave there.
+        """
+        kind = self.kinds[r]
+        usable = [(k, group) for k, group in enumerate(self.site.groups) if group.usable]
+        there = sum(_units(kind, group) for _, group in usable)
+        unheld, idle = 0, 0
+        for k, group in usable:
+            units = _units(kind, group)
+            left = max(0, units - holding.by_group[k][r])
+            untouched = _idle(kind, group)
+            unheld += left if untouched is None else min(left, untouched)
+            idle += 0 if untouched is None else untouched
+        free = max(0, min(unheld, there - holding.on_usable[r]))
+        if idle > free:
             self.notes.append(
-                f"{kind}: {idle} are idle beside {held} that jobs hold of {there}: {AT_ONE_TIME}; "
-                f"{there - held} are taken to be free"
+                f"{kind}: {idle} are idle beside {holding.on_usable[r]} that jobs hold of {there} in "
+                f"service: {AT_ONE_TIME}; {free} are taken to be free"
             )
-        return min(idle, there - held)
+        return free
 
-    def _running(self, units: list[int]) -> list[RunningJob]:
-        holding = Holding(self.site.names, self.asked.partition, self.kinds, list(units))
+    def _running(self, holding: Holding) -> list[RunningJob]:
         found = holding.count(self.queue.held)
         if holding.outside:
             self.notes.append(
@@ -247,16 +254,19 @@ class _Mapping:
                 "start on nodes that its partition does not have; --partition P asks about one"
             )
 
+    @property
+    def _age(self) -> int:
+        return max(0, self.clock - (self.squeue.last_update or self.clock))
+
     def _say_what_differs(self, units: list[int]) -> None:
         trained = list(self.asked.units)
         if trained and trained != units:
             told = f"trained for {_listed(trained)} units, and this cluster has {_listed(units)}"
             self.notes.append(f"the policy was {told}")
-        age = self.clock - (self.squeue.last_update or self.clock)
-        if age > STALE_S:
+        if self._age > STALE_S:
             self.notes.append(
-                f"squeue's answer is {age // 60} minutes old, or nothing has happened since: take it anew, "
-                "or give its time with --at"
+                f"squeue's answer is {self._age // 60} minutes old, or nothing has happened since: "
+                f"{TAKE_ANEW}"
             )
 
     def _say_what_is_unknown(self, rows: Sequence[Row]) -> None:
@@ -278,6 +288,20 @@ class _Mapping:
         self.notes.append(
             f"advice: the policy counts {counted}; topology, memory, QOS and limits of accounts are not seen"
         )
+
+
+def _units(kind: str, group: Nodes) -> int:
+    """Units of these nodes."""
+    if kind == NODES:
+        return len(group.names)
+    return group.cpus if kind == CPUS else group.gres.get(kind, 0) * len(group.names)
+
+
+def _idle(kind: str, group: Nodes) -> int | None:
+    """Units of these nodes that sinfo calls idle; None: it does not tell."""
+    if kind == NODES:
+        return group.idle
+    return group.cpus - group.allocated if kind == CPUS else None
 
 
 def _listed(numbers: Sequence[int]) -> str:

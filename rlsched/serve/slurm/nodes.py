@@ -162,11 +162,6 @@ class Site:
     partitions: dict[str, Partition] = field(default_factory=dict)
     shared: int = 0
 
-    @property
-    def names(self) -> set[str]:
-        """Of all nodes."""
-        return {name for group in self.groups for name in group.names}
-
 
 def read_site(answer: Answer, partition: str | None) -> Site:
     """Sort nodes out.
@@ -195,7 +190,7 @@ def read_site(answer: Answer, partition: str | None) -> Site:
         where = "" if partition is None else f" of partition {partition}"
         remedy = "give what sinfo --all --Node --json printed"
         raise BadInputError(f"{answer.file}: {answer.key}", f"holds no node{where}", remedy)
-    site.shared = sum(owners[name] > 1 for name in site.names)
+    site.shared = sum(owners[name] > 1 for group in site.groups for name in group.names)
     return site
 
 

@@ -40,7 +40,9 @@ class Record(Struct, frozen=True, gc=False):
     tres_alloc_str: Text = None
     tres_per_job: Text = None
     tres_per_node: Text = None
+    tres_per_socket: Text = None
     tres_per_task: Text = None
+    sockets_per_node: Number = None
     state_reason: Text = None
     dependency: Text = None
     hold: bool | None = None

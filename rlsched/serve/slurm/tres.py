@@ -16,6 +16,8 @@ SCALES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 
 
 _COUNT = re.compile(r"(\d{1,18})([KMGTP]?)")
 _BRACKETS = re.compile(r"\([^()]*\)")
+_NO_GRES = frozenset(("billing", "cpu", "energy", "mem", "node", "pages", "vmem"))
+"""Trackable resources that are no generic ones; others have a name behind a kind, as license/matlab."""
 _NOTHING = frozenset(("", "(null)", "N/A", "none"))
 
 
@@ -46,6 +48,8 @@ def counted(place: Place, field: str, text: str | None) -> dict[str, int]:
 def listed(place: Place, field: str, text: str | None) -> dict[str, int]:
     """Generic resources of a list like gpu:a100:4(S:0-1),gres/shard:8; by name, of all types.
 
+    Lists of what jobs ask for may name other trackable resources, too, as cpu:4 or license/matlab:1.
+
     Raises:
         BadInputError: a count is no number, or more than can be.
     """
@@ -54,7 +58,7 @@ def listed(place: Place, field: str, text: str | None) -> dict[str, int]:
         return found
     for part in _BRACKETS.sub("", text).split(","):
         name, *rest = re.split("[:=]", part.strip().removeprefix("gres:").removeprefix(GRES))
-        if name in _NOTHING:
+        if name in _NOTHING or name in _NO_GRES or "/" in name:
             continue
         # One word after the name is a count, or the type of one; types may begin with a digit (1g.10gb).
         value = rest[-1] if rest and (len(rest) > 1 or _COUNT.fullmatch(rest[0])) else "1"
@@ -66,7 +70,7 @@ def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]
     """Generic resources of a job in all, by name, wherever it tells of them.
 
     Slurm counts them in its TRES strings only where AccountingStorageTRES names them; what a job asked for
-    per node or task is told anyway.
+    per node, socket or task is told anyway.
 
     Raises:
         BadInputError: a count means nothing.
@@ -80,9 +84,11 @@ def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]
     }
     nodes = place.whole("node_count", record.node_count) or 1
     tasks = place.whole("tasks", record.tasks) or 1
+    sockets = nodes * (place.whole("sockets_per_node", record.sockets_per_node) or 1)
     for name, asked, times in (
         ("tres_per_job", record.tres_per_job, 1),
         ("tres_per_node", record.tres_per_node, nodes),
+        ("tres_per_socket", record.tres_per_socket, sockets),
         ("tres_per_task", record.tres_per_task, tasks),
     ):
         if asked:
