@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
         raise BadInputError(option, f"{str(path)!r}: unknown format", f"end it in {' or '.join(endings)}")
     if path.is_dir():
         raise BadInputError(option, f"{str(path)!r} is a folder", "name a file in it")
+    _check_no_input(option, path)
     if path.exists() and not path.is_file():
         return  # a pipe or a device: found out when it is written to
     # Its folder is made with it: files in runs/ are asked for before there is one.
@@ -67,6 +69,46 @@ def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
         ) from None
     finally:
         probe.unlink(missing_ok=True)
+
+
+def _check_no_input(option: str, path: Path) -> None:
+    """Refuse to write over a file that the command reads, or into one that it writes to for another option.
+
+    Raises:
+        BadInputError: another argument or option of the command names that file, or a `KEY=FILE` does.
+    """
+    import typer
+
+    # Typer has a copy of click in it, and older versions use click itself.
+    package = typer.Context.__mro__[1].__module__.rpartition(".")[0]
+    context = import_module(f"{package}.globals").get_current_context(silent=True)
+    if context is None:
+        return
+    for parameter in context.command.params:
+        if option in parameter.opts:
+            continue
+        value = context.params.get(parameter.name or "")
+        for given in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(given, str | Path) and any(map(partial(_same_file, path), _named(str(given)))):
+                name = parameter.opts[0]
+                name = name if name.startswith("-") else name.upper()
+                problem = f"{str(path)!r} is also the file of {name}"
+                raise BadInputError(option, problem, "name another file")
+
+
+def _named(text: str) -> Iterator[str]:
+    """What may name a file: an argument, and the value of a `KEY=VALUE`."""
+    yield text
+    yield text.partition("=")[2]
+
+
+def _same_file(path: Path, other: str) -> bool:
+    if other in {"", STDOUT}:
+        return False
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # one of them is not there yet, or is no name of a file
+        return path.absolute() == Path(other).absolute()
 
 
 def check_folder(option: str, path: Path) -> None:

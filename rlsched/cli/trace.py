@@ -189,7 +189,7 @@ def scale(
 @importing.command("sacct")
 def sacct(
     file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="What sacct --parsable2 printed; '-': stdin.")
+        str, typer.Argument(metavar="FILE|-", help="What sacct --parsable2 or --json printed; '-': stdin.")
     ],
     out: OutOption,
     processors: Annotated[
@@ -208,13 +208,21 @@ def sacct(
         str | None,
         typer.Option("--time-zone", metavar="AREA/CITY", help="Of the site, as in Europe/Stockholm."),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="Only its jobs, where FILE has others, too."),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option("--delimiter", metavar="TEXT", help="Between columns, as given to sacct: '|'."),
+    ] = None,
     json: options.JsonOption = None,
 ) -> None:
     """Make a trace of what Slurm's accounting says, and say which lines are no jobs of it, and why.
 
     Runs that ended are jobs: steps, jobs that never started or still run, and runs after which a job was put
-    back into the queue are left out. Users, accounts and partitions become numbers. The command for a site is
-    in docs/traces.md.
+    back into the queue are left out. Numbers of jobs may have been used again. Users, accounts and partitions
+    become numbers. The command for a site is in docs/traces.md.
 
     Example: rlsched trace import sacct sacct.txt --out runs/site.swf
     """
@@ -223,11 +231,22 @@ def sacct(
     from rlsched.cli.tables import plain_table
     from rlsched.workloads.sacct import DROPPED, REPAIRED, import_sacct
 
+    if delimiter == "":
+        raise BadInputError("--delimiter", "is empty", "give what stands between columns, or leave it out")
     zone = None if time_zone is None else _zone(time_zone)
     where = "stdin" if file == output.STDOUT else file
     with _lines(file) as lines, output.busy(f"reading {where}"):
         try:
-            found = import_sacct(lines, where, out, processors=processors, eligible=eligible, zone=zone)
+            found = import_sacct(
+                lines,
+                where,
+                out,
+                processors=processors,
+                eligible=eligible,
+                zone=zone,
+                cluster=cluster,
+                delimiter=delimiter,
+            )
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise BadInputError(where, f"cannot be read, or {out} written ({reason})", "see both") from None

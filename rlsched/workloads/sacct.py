@@ -1,7 +1,8 @@
 """What Slurm's accounting says of a site's jobs, as a trace in the Standard Workload Format.
 
 Reads what `sacct --parsable2` prints, line by line: what is more than some thousand jobs is kept on disk, so
-that memory hardly grows. See docs/traces.md for the command; fields: https://slurm.schedmd.com/sacct.html.
+that memory hardly grows. What `sacct --json` prints is read whole. docs/traces.md has the command; fields:
+https://slurm.schedmd.com/sacct.html.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from zoneinfo import ZoneInfo
 
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
+from rlsched.workloads.sacct_forms import BLANK, is_header, rows
 from rlsched.workloads.slurm_times import Clock, span_s
-from rlsched.workloads.spill import Run, Runs, Sorted, Sorter, Use
+from rlsched.workloads.spill import FAR, Run, Runs, Sorted, Sorter, Use
 
 COMMAND = (
     "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --starttime 2025-01-01 --endtime now "
@@ -31,7 +33,6 @@ COMMAND = (
 )
 """That a site runs."""
 
-SEPARATOR = "|"
 COMMON = 10_000
 """Texts whose meaning is remembered, as many jobs have them: limits, and who submits what to where."""
 
@@ -41,6 +42,7 @@ DROPPED = {
     "long_lines_dropped": "lines with more fields: leave out names of jobs, which may hold the separator",
     "earlier_dropped": "other lines of a job: runs after which it was put back, the same run again; the last "
     "counts",
+    "other_cluster_dropped": "jobs of other clusters than that of --cluster",
     "resized_dropped": "parts of jobs that ran on in another size: the last part counts",
     "submit_missing_dropped": "jobs without a time of submission",
     "never_started_dropped": "jobs that wait, or were cancelled before they started",
@@ -61,8 +63,6 @@ FAILED, UNKNOWN = 0, -1
 GONE_ON = {"REQUEUED": "earlier_dropped", "RESIZING": "resized_dropped"}
 """States of runs that another one follows."""
 UNDER_WAY = {"RUNNING", "SUSPENDED", "PENDING"}
-FAR = 1 << 60
-"""Stands for the start of what has not started."""
 
 
 @dataclass
@@ -104,6 +104,7 @@ class _Fields:
         unused: names of what is not read.
         pick: id, state, submit, start, end, runtime, processors had and asked for, limit, user, group and
             queue, of the fields of a line and one more, which is empty and stands for what is not printed.
+        cluster: place of the name of the cluster; None: it is not printed.
         has_end: when runs ended is printed.
         processors, limit_s: of the texts that stand for them.
 
@@ -160,6 +161,7 @@ class _Fields:
             place("account", "group", "gid"),
             place("partition"),
         )
+        self.cluster = place("cluster")
         self.has_end = end is not None
         self.pick = itemgetter(*(self.count if place is None else place for place in places))
         self.unused = [name for k, name in enumerate(names) if k not in used and name.strip()]
@@ -191,26 +193,44 @@ class _Reader:
     """Makes jobs of lines.
 
     Args:
-        fields: where they stand.
+        where: what errors call the input.
         clock: of their times.
         found: what is counted.
+        eligible: jobs count as submitted when they could have started.
+        cluster: whose jobs count; None: there is one only.
     """
 
-    def __init__(self, fields: _Fields, clock: Clock, found: Imported) -> None:
-        self._fields, self._found, self._clock = fields, found, clock
+    def __init__(
+        self, where: str, clock: Clock, found: Imported, *, eligible: bool, cluster: str | None
+    ) -> None:
+        self._where, self._found, self._clock = where, found, clock
+        self._eligible, self._cluster = eligible, cluster
+        self._clusters: dict[str, None] = {}
         self._users, self._groups, self._queues = _Numbers(), _Numbers(), _Numbers()
         self._whose = lru_cache(COMMON)(self._owner)
         self._limit_s = lru_cache(COMMON)(self._limit)
 
-    def runs(self, lines: Iterable[str]) -> Iterator[Run]:
-        """All that may be the last of a job, in the order of the lines."""
-        fields, found, counts = self._fields, self._found, self._found.counts
-        for line in lines:
-            values = line.rstrip("\r\n").split(SEPARATOR)
-            if values == [""]:
+    def runs(self, lines: Iterator[list[str]]) -> Iterator[Run]:
+        """All that may be the last of a job, in the order of the lines.
+
+        Args:
+            lines: fields of each; the first names the columns, and others may, where files were joined.
+
+        Raises:
+            BadInputError: a column is missing, or there are jobs of several clusters.
+        """
+        found, counts = self._found, self._found.counts
+        self._take_names(next(lines))
+        for values in lines:
+            fields = self._fields
+            if values == BLANK:
+                continue
+            whole = len(values) == fields.count
+            if not (whole and values[fields.id][:1].isdigit()) and is_header(values):
+                self._take_names(values)
                 continue
             found.lines += 1
-            if len(values) != fields.count:
+            if not whole:
                 counts["short_lines_dropped" if len(values) < fields.count else "long_lines_dropped"] += 1
                 continue
             if "." in values[fields.id]:
@@ -227,6 +247,18 @@ class _Reader:
             else:
                 yield run
         found.users, found.queues = len(self._users.of), len(self._queues.of)
+        if self._cluster is None and len(self._clusters) > 1:
+            named = ", ".join(list(self._clusters)[:10])
+            problem = f"holds jobs of {len(self._clusters)} clusters: {named}"
+            raise BadInputError(self._where, problem, "name one with --cluster")
+
+    def _take_names(self, names: Sequence[str]) -> None:
+        self._fields = _Fields(names, self._where, eligible=self._eligible)
+        self._limit_s.cache_clear()
+        self._found.unused = self._fields.unused
+        if self._cluster is not None and self._fields.cluster is None:
+            problem = f"value {self._cluster!r}, and {self._where} does not say of which cluster jobs are"
+            raise BadInputError("--cluster", problem, "leave it out, or add Cluster to --format")
 
     def header(self) -> Iterator[str]:
         """What stands for the numbers of queues."""
@@ -241,6 +273,11 @@ class _Reader:
         """
         fields, clock = self._fields, self._clock
         job, state, came, began, ended, elapsed, had, asked, limit, user, group, queue = fields.pick(values)
+        if fields.cluster is not None:
+            cluster = values[fields.cluster]
+            if self._cluster not in (None, cluster):
+                return "other_cluster_dropped"
+            self._clusters[cluster] = None
         state = state.partition(" ")[0]
         if state in GONE_ON:
             return GONE_ON[state]
@@ -288,37 +325,34 @@ def import_sacct(
     processors: int | None = None,
     eligible: bool = False,
     zone: ZoneInfo | None = None,
+    cluster: str | None = None,
+    delimiter: str | None = None,
 ) -> Imported:
     """Write a trace of what sacct printed.
 
     Jobs are numbered, and stand in the file, in the order of their submit times, which count from the first.
 
     Args:
-        lines: as they were printed, the first with the names of columns.
+        lines: as they were printed, the first with the names of columns; or JSON.
         where: what errors call them.
         out: the trace; an old one is replaced; gzip if the name ends in .gz.
         processors: of the machine; None: those that were in use at once at some full hour, as far as known.
         eligible: jobs count as submitted once they could have started.
         zone: of the site; None: not known.
+        cluster: whose jobs count; None: there is one only.
+        delimiter: between fields; None: as of --parsable2.
 
     Raises:
-        BadInputError: there is no job, or a column is missing.
+        BadInputError: there is no job, a column is missing, or the input is in a form that is not read.
         OSError: the trace, or what is kept beside it meanwhile, cannot be written.
     """
-    lines = iter(lines)
-    first = next((line for line in lines if line.strip()), None)
-    if first is None:
-        raise BadInputError(where, "is empty", f"run: {COMMAND}")
-    found = Imported()
-    fields = _Fields(first.rstrip("\r\n").removeprefix("\ufeff").split(SEPARATOR), where, eligible=eligible)
-    found.unused = fields.unused
-    clock = Clock(zone)
-    reader = _Reader(fields, clock, found)
+    found, clock = Imported(), Clock(zone)
+    reader = _Reader(where, clock, found, eligible=eligible, cluster=cluster)
     out.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         room = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent))
         runs = stack.enter_context(closing(Runs(Path(room))))
-        runs.take(reader.runs(lines))
+        runs.take(reader.runs(rows(lines, where, delimiter, COMMAND)))
         sorter, use = Sorter(Path(room)), Use()
         sorter.take(_jobs(runs.last(found.counts), use, found))
         found.jobs = sorter.count

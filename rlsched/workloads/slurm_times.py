@@ -16,15 +16,16 @@ class Clock:
     """Seconds since the epoch of what sacct prints.
 
     Args:
-        zone: of times in Slurm's own form; None: they are taken as if all were of one offset.
+        zone: of times in Slurm's own form; None: they are taken as if all were of one offset. A time that is
+            printed with its offset from UTC (SLURM_TIME_FORMAT=%FT%T%z) has that one.
 
     Attributes:
-        told: a time was printed in seconds, which are the same in all zones.
+        told: a time was printed in seconds or with its offset, and so is the same in all zones.
     """
 
     def __init__(self, zone: datetime.tzinfo | None) -> None:
         self._zone = datetime.UTC if zone is None else zone
-        self._hours: dict[str, int] = {}
+        self._hours: dict[tuple[str, str], int] = {}
         self.told = False
 
     def __call__(self, text: str) -> int | None:
@@ -36,16 +37,23 @@ class Clock:
         if text.isdigit():
             self.told = True
             return int(text) or None  # Slurm's 0 is never
-        hour = self._hours.get(text[:13])
-        if hour is not None and len(text) == LENGTH:
-            return hour + 60 * int(text[14:16]) + int(text[17:])
+        offset = text[LENGTH:]
+        hour = self._hours.get((text[:13], offset))
+        if hour is not None:
+            return hour + 60 * int(text[14:16]) + int(text[17:LENGTH])
         if text.lower() in NEVER:
             return None
-        time = datetime.datetime.fromisoformat(text).replace(tzinfo=self._zone)
+        time = datetime.datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=self._zone)
+        else:
+            self.told = True
         found = int(time.timestamp())
+        if len(text) < LENGTH:  # a day, or hours and minutes
+            return found
         if len(self._hours) >= HOURS:
             self._hours.clear()
-        self._hours[text[:13]] = found - 60 * time.minute - time.second
+        self._hours[text[:13], offset] = found - 60 * time.minute - time.second
         return found
 
 

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 HOUR_S = 3600
+AGAIN_S = 3600
+"""After a run; until then its job may be put back into the queue, with a new submit time. What has the same
+number and comes later is another job: Slurm uses numbers again."""
 ROWS = 20_000
 """Runs that are held at a time; then they go into files."""
 PARTITIONS = 64
@@ -25,8 +28,12 @@ TOGETHER = 100
 """Jobs in order that are read back at a time."""
 
 
+FAR = 1 << 60
+"""Stands for the start of what has not started."""
+
+
 class Run(NamedTuple):
-    """What a line says of a job, as a trace has it; the later of two of a job is the larger.
+    """What a line says of a job, as a trace has it.
 
     Attributes:
         submit, start: seconds of the epoch.
@@ -97,20 +104,39 @@ class Runs:
 
 def _last(runs: Iterable[Run], counts: Counter[str]) -> Iterator[Run]:
     found: dict[str, Run] = {}
-    earlier = 0
+    several: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        before = found.setdefault(run.job, run)
-        if before is not run:
-            earlier += 1
-            if before < run:
-                found[run.job] = run
+        if found.setdefault(run.job, run) is not run:
+            several[run.job].append(run)
+    earlier = 0
+    for job, first in found.items():
+        for run, before in (
+            _last_of_each(sorted([first, *several[job]], key=_progress)) if job in several else [(first, 0)]
+        ):
+            earlier += before
+            if run.runtime:
+                yield run
+            else:
+                counts[run.text] += 1
     if earlier:
         counts["earlier_dropped"] += earlier
-    for run in found.values():
-        if run.runtime:
-            yield run
-        else:
-            counts[run.text] += 1
+
+
+def _progress(run: Run) -> tuple[int, int, bool, int]:
+    """How far a job was: of a file of an earlier month it may still wait, or run."""
+    return run.submit, run.start if run.start < FAR else -1, run.runtime > 0, run.number
+
+
+def _last_of_each(runs: list[Run]) -> Iterator[tuple[Run, int]]:
+    """Of runs under one number, the last of each job, and how many it had before."""
+    last, before = runs[0], 0
+    for run in runs[1:]:
+        ended = last.start + last.runtime if last.start < FAR else last.submit
+        if run.submit > ended + AGAIN_S:
+            yield last, before
+            before = -1
+        last, before = run, before + 1
+    yield last, before
 
 
 Sorted = tuple[int, int, str]

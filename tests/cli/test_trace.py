@@ -109,7 +109,11 @@ def test_all_else_stays_as_it_was(rlsched: Run, tmp_path: Path) -> None:
         (["scale", "TRACE", "--load", 1, "--out", "TRACE/x"], "--out: cannot write"),
         (["info", "NONE"], "NONE: no such file"),
         (["import", "sacct", "NONE", "--out", "OUT"], "NONE: cannot be read (No such file or directory)"),
-        (["import", "sacct", "TRACE", "--out", "OUT"], "TRACE: has no column jobid in its first line"),
+        (["import", "sacct", "TRACE", "--out", "OUT"], "TRACE: is a trace (SWF) already"),
+        (["import", "sacct", "TRACE", "--out", "OUT", "--delimiter", ""], "--delimiter: is empty"),
+        (["import", "sacct", "TRACE", "--out", "TRACE"], "--out: 'TRACE' is also the file of FILE; name"),
+        (["cut", "TRACE", "--out", "TRACE"], "--out: 'TRACE' is also the file of FILE"),
+        (["cut", "TRACE", "--out", "OUT", "--json", "OUT"], "--json: 'OUT' is also the file of --out"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

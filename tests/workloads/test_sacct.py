@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -237,7 +238,21 @@ def test_what_is_no_span(text: str) -> None:
         ("JobID|Submit|Start|NCPUS", [], "test: has no column end in its first line"),
         ("JobID|Submit|Start|ElapsedRaw|NCPUS", [], "test: has no column end in its first line"),
         ("JobID|Submit|Start|End", [], "test: has no column alloccpus in its first line"),
-        ("12|2025|3", [], "test: has no column jobid in its first line"),
+        ("number|Submit|Start", [], "test: has no column jobid in its first line"),
+        ("12|2025|3", [], "test: begins with a job, not with the names of columns; print it without --noh"),
+        (
+            "JobID,Submit,Start",
+            [],
+            "test: has columns separated by commas, not by '|'; add --delimiter \",\"",
+        ),
+        ("JobID\tSubmit", [], "test: has columns separated by tabs, not by '|'; add --delimiter \"\\t\""),
+        ("       JobID     Submit", ["-----"], "test: has columns of fixed width; print it with --parsable2"),
+        ("<html>", ["<p>"], "test: is a web page, or XML; run: "),
+        ("; Version: 2.2", ["1 0"], "test: is a trace (SWF) already; use it as it is"),
+        ('{"jobs": [', [], "test: is no JSON from line 2, column 1 on (Expecting value); give what sacct"),
+        ('{"job": []}', [], "test: is JSON without a list of jobs; give what sacct --json printed"),
+        ('{"jobs": ' + "[" * 100_000, [], "test: is JSON that nests too deep"),
+        ('{"jobs": [{}, 7, {"job_id": true}]}', [], "test: holds no job that ran (submit_missing_dropped 3)"),
         (COLUMNS, [], "test: holds no job that ran (no line)"),
         (COLUMNS, [line("1.batch")], "test: holds no job that ran (steps_dropped 1)"),
     ],
@@ -358,3 +373,117 @@ def test_what_was_imported_is_read_as_it_was(tmp_path: Path) -> None:
     rows = {(s, r, p) for s, r, p in zip(submit - submit[0], runtime, size, strict=True)}
     assert {(s, r, p) for s, r, p in zip(jobs.submit, jobs.runtime, jobs.demand[:, 0], strict=True)} == rows
     assert (jobs.start == jobs.submit + 7).all()
+
+
+def test_times_that_are_printed_with_their_offset_have_that_one(tmp_path: Path) -> None:
+    # Before, in and after the hours at which clocks in Stockholm change.
+    times = [
+        ("2025-01-10T10:00:00+0100", "2025-01-10T10:05:00+0100", 300),
+        ("2025-03-30T01:50:00+0100", "2025-03-30T03:10:00+0200", 1200),
+        ("2025-10-26T02:50:00+0200", "2025-10-26T02:10:00+0100", 1200),
+        ("2025-10-26T02:50:00+0530", "2025-10-25T21:21:00Z", 60),
+        ("2025-11-01T10:20:30+01:00", "2025-11-01T10:50:30+01:00", 1800),
+        ("2025-11-01T10:20:30.250+0100", "2025-11-01T10:21:30+0100", 60),
+    ]
+    lines = [line(str(k), Submit=submit, Start=start) for k, (submit, start, _) in enumerate(times)]
+    for zone in (None, ZoneInfo("Europe/Stockholm"), ZoneInfo("America/Lima")):
+        found, rows = imported(tmp_path, lines, zone=zone)
+        assert sorted(int(row.split()[2]) for row in rows) == sorted(wait for *_, wait in times)
+        assert found.zone_known == (zone is not None)
+    # From 10 January, 9:00, to 30 March, 0:50, both of UTC.
+    assert int(rows[1].split()[1]) == 79 * 86_400 - (8 * 3600 + 600)
+
+
+def test_numbers_that_are_used_again_are_other_jobs(tmp_path: Path) -> None:
+    def at(day: str, state: str = "COMPLETED", user: str = "u1") -> str:
+        times = {"Submit": f"{day}T12:00:00", "Start": f"{day}T12:10:00", "End": f"{day}T12:11:00"}
+        return line("7", State=state, User=user, **times)
+
+    lines = [at("2017-10-03"), at("2025-08-21", user="u2"), at("2025-08-22", "NODE_FAIL"), line("8")]
+    again = {"Submit": "2025-08-22T12:11:30", "Start": "2025-08-22T12:20:00", "End": "2025-08-22T12:21:00"}
+    lines.append(line("7", **again))  # put back when its node failed
+    for order in (lines, lines[::-1]):
+        found, rows = imported(tmp_path, order)
+        assert (found.jobs, found.counts) == (4, {"earlier_dropped": 1})
+        assert sorted(int(row.split()[2]) for row in rows) == [510, 600, 600, 600]
+    # A job that waits for long is in many months, and is the same one.
+    waits = line("9", State="PENDING", Start="Unknown", End="Unknown", ElapsedRaw="0")
+    ran = line("9", Start="2025-03-31T12:10:00", End="2025-03-31T12:11:00")
+    runs = line("9", State="RUNNING", Start="2025-03-31T12:10:00", End="Unknown", ElapsedRaw="5")
+    for order in ([waits, waits, runs, ran], [ran, runs, waits, waits]):
+        found, rows = imported(tmp_path, order)
+        assert (found.jobs, found.counts) == (1, {"earlier_dropped": 3})
+
+
+def test_files_that_were_joined_have_their_own_columns(tmp_path: Path) -> None:
+    other = COLUMNS.replace("Submit|Eligible|Start", "Start|Submit|Eligible")
+    other = other.replace("TimelimitRaw", "Timelimit")
+    values = line("2", TimelimitRaw="1:00").split("|")
+    values[6:9] = [values[8], values[6], values[7]]
+    found, rows = imported(tmp_path, [line("1", TimelimitRaw="60"), COLUMNS, other, "|".join(values)])
+    assert (found.lines, found.jobs, found.counts) == (2, 2, {})
+    assert [row.split()[2] for row in rows] == ["600", "600"]
+    assert [row.split()[8] for row in rows] == ["3600", "60"]
+    fewer = "JobID|Submit|Start|End|NCPUS|State"
+    found, rows = imported(tmp_path, [line("1"), fewer, "2|1738324800|1738324900|1738325000|8|FAILED"])
+    assert [row.split()[2:5] for row in rows] == [["600", "60", "4"], ["100", "100", "8"]]
+    with pytest.raises(BadInputError, match="has no column submit in its first line"):
+        imported(tmp_path, [line("1"), "JobID|Start|End|NCPUS"])
+
+
+def test_jobs_of_several_clusters_are_of_one_that_is_named(tmp_path: Path) -> None:
+    columns, lines = f"{COLUMNS}|Cluster", [f"{line('1')}|alpha", f"{line('1')}|beta", f"{line('2')}|beta"]
+    with pytest.raises(
+        BadInputError, match="test: holds jobs of 2 clusters: alpha, beta; name one with --cl"
+    ):
+        imported(tmp_path, lines, columns)
+    found, _ = imported(tmp_path, lines, columns, cluster="beta")
+    assert (found.jobs, found.counts) == (2, {"other_cluster_dropped": 1})
+    with pytest.raises(BadInputError, match="--cluster: value 'beta', and test does not say"):
+        imported(tmp_path, [line("1")], cluster="beta")
+    with pytest.raises(BadInputError, match="other_cluster_dropped 3"):
+        imported(tmp_path, lines, columns, cluster="gamma")
+
+
+def test_other_separators_are_read_where_they_are_named(tmp_path: Path) -> None:
+    _, rows = imported(tmp_path, [line("7").replace("|", ";;")], COLUMNS.replace("|", ";;"), delimiter=";;")
+    assert rows == ["1 0 600 60 4 -1 -1 2 1800 -1 1 1 1 -1 1 1 -1 -1"]
+
+
+def test_json_says_the_same(tmp_path: Path) -> None:
+    def number(value: int, *, known: bool = True, infinite: bool = False) -> dict[str, object]:
+        return {"set": known, "infinite": infinite, "number": value}
+
+    begin = 1738324800
+    time = {"submission": begin, "eligible": begin + 300, "start": begin + 600, "end": begin + 660}
+    time["elapsed"] = 60
+    job: dict[str, object] = {
+        "job_id": 7,
+        "user": "u1",
+        "account": "physics",
+        "partition": "batch",
+        "cluster": "alpha",
+        "state": {"current": ["COMPLETED"], "reason": "None"},
+        "time": time | {"limit": number(30)},
+        "required": {"CPUs": 2},
+        "tres": {"allocated": [{"type": "mem", "count": 1}, {"type": "cpu", "count": 4}]},
+        "array": {"job_id": 0, "task_id": number(0, known=False)},
+        "steps": [{"step": {"id": "7.batch"}}],
+    }
+    old = job | {"state": {"current": "TIMEOUT"}, "required": {"CPUs": number(2)}, "tres": {}}
+    old |= {"array": {"job_id": 40, "task_id": number(3)}, "time": time | {"limit": number(0, infinite=True)}}
+    waits = job | {"job_id": 9, "state": {"current": ["PENDING"]}, "time": time | {"start": 0, "end": 0}}
+    runs = job | {"job_id": 10, "state": {"current": ["RUNNING"]}, "time": time | {"end": 0}}
+    text = json.dumps({"jobs": [job, old, waits, runs, job | {"job_id": 11, "time": "now"}]}, indent=1)
+    first, *lines = text.splitlines()
+    found, rows = imported(tmp_path, lines, first)
+    assert rows == [
+        "1 0 600 60 4 -1 -1 2 1800 -1 1 1 1 -1 1 1 -1 -1",
+        "2 0 600 60 2 -1 -1 2 -1 -1 0 1 1 -1 1 1 -1 -1",
+    ]
+    assert found.counts == {
+        "never_started_dropped": 1,
+        "still_running_dropped": 1,
+        "submit_missing_dropped": 1,
+        "limit_missing": 1,
+    }

@@ -1,0 +1,158 @@
+"""The forms in which sacct prints jobs: lines with a separator, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from rlsched.errors import BadInputError
+
+SEPARATOR = "|"
+OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+IDS = frozenset(("jobid", "jobidraw"))
+BLANK = [""]
+"""Fields of a line without any."""
+
+JSON_COLUMNS = (
+    *("JobID", "Cluster", "User", "Account", "Partition", "State", "Submit", "Eligible", "Start", "End"),
+    *("ElapsedRaw", "TimelimitRaw", "ReqCPUS", "AllocCPUS"),
+)
+"""Names of the fields of a job of `sacct --json`."""
+
+
+def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) -> Iterator[list[str]]:
+    """Fields of each line, the first with the names of columns.
+
+    Args:
+        lines: what sacct printed.
+        where: what errors call it.
+        delimiter: between fields; None: as of --parsable2.
+        command: that prints what is read.
+
+    Raises:
+        BadInputError: the input is empty, or in a form that is not read.
+    """
+    rest = iter(lines)
+    first = next((line for line in rest if line.strip()), None)
+    if first is None:
+        raise BadInputError(where, "is empty", f"run: {command}")
+    first = first.removeprefix("\ufeff")
+    if first.lstrip()[0] in "{[":
+        yield from json_rows("".join(chain([first], rest)), where)
+        return
+    separator = delimiter or SEPARATOR
+    names = _fields(first, separator)
+    if not is_header(names):
+        _refuse_form(first, names, where, command)
+    yield names
+    yield from (_fields(line, separator) for line in rest)
+
+
+def is_header(values: Sequence[str]) -> bool:
+    """Whether the fields of a line are names of columns."""
+    return not IDS.isdisjoint(name.strip().lower() for name in values)
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return line.rstrip("\r\n").split(separator)
+
+
+def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> None:
+    """Say which form it is instead.
+
+    Raises:
+        BadInputError: always, but where it is no form that is known here.
+    """
+    for separator, name in OTHERS.items():
+        if is_header(_fields(first, separator)):
+            remedy = f"add --delimiter {json.dumps(separator)}, or print it with --parsable2"
+            raise BadInputError(where, f"has columns separated by {name}, not by '|'", remedy)
+    if is_header(first.split()):
+        raise BadInputError(where, "has columns of fixed width", "print it with --parsable2")
+    if first.lstrip().startswith("<"):
+        raise BadInputError(where, "is a web page, or XML", f"run: {command}")
+    if first.lstrip().startswith(";"):
+        raise BadInputError(where, "is a trace (SWF) already", "use it as it is")
+    if len(names) > 2 and names[0][:1].isdigit():
+        problem = "begins with a job, not with the names of columns"
+        raise BadInputError(where, problem, "print it without --noheader")
+
+
+def json_rows(text: str, where: str) -> Iterator[list[str]]:
+    """The same of what `sacct --json` printed.
+
+    Raises:
+        BadInputError: it is no such JSON.
+    """
+    remedy = "give what sacct --json printed, or use --parsable2"
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        problem = f"is no JSON from line {error.lineno}, column {error.colno} on ({error.msg})"
+        raise BadInputError(where, problem, remedy) from None
+    except (RecursionError, ValueError):
+        raise BadInputError(where, "is JSON that nests too deep, or has too long a number", remedy) from None
+    jobs = content.get("jobs") if isinstance(content, dict) else None
+    if not isinstance(jobs, list):
+        raise BadInputError(where, "is JSON without a list of jobs", remedy)
+    yield list(JSON_COLUMNS)
+    for job in jobs:
+        yield _job_row(job if isinstance(job, dict) else {})
+
+
+def _job_row(job: Mapping[str, Any]) -> list[str]:
+    """Fields of a job; what is not told is empty."""
+    time, required = _mapping(job, "time"), _mapping(job, "required")
+    asked = _number(required.get("CPUs"))
+    return [
+        _job_id(job),
+        *(_text(job.get(name)) for name in ("cluster", "user", "account", "partition")),
+        _state(job.get("state")),
+        *(_number(time.get(name)) for name in ("submission", "eligible", "start", "end", "elapsed", "limit")),
+        asked,
+        _allocated(job) or asked,
+    ]
+
+
+def _job_id(job: Mapping[str, Any]) -> str:
+    """As sacct writes it: N_k for a task of an array."""
+    array = _mapping(job, "array")
+    task = array.get("task_id", array.get("task"))
+    number, of = _number(task), _number(array.get("job_id"))
+    # Before v0.0.40 a job that is no task had the array 0.
+    return f"{of}_{number}" if number and of not in {"", "0"} else _number(job.get("job_id"))
+
+
+def _allocated(job: Mapping[str, Any]) -> str:
+    allocated = _mapping(job, "tres").get("allocated")
+    for one in allocated if isinstance(allocated, list) else ():
+        if isinstance(one, dict) and one.get("type") == "cpu":
+            return _number(one.get("count"))
+    return ""
+
+
+def _state(value: object) -> str:
+    """Its first state; v0.0.39 has a word, later versions a list."""
+    current = value.get("current") if isinstance(value, dict) else value
+    words = current if isinstance(current, list) else [current]
+    return _text(words[0]) if words else ""
+
+
+def _number(value: object) -> str:
+    """Of a number, or of what says whether it is set; UNLIMITED where it is infinite."""
+    if isinstance(value, dict):
+        if value.get("infinite") is True:
+            return "UNLIMITED"
+        value = value.get("number") if value.get("set", True) is True else None
+    return "" if isinstance(value, bool) or not isinstance(value, int | str) else str(value)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(job: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = job.get(name)
+    return value if isinstance(value, dict) else {}
