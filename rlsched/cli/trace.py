@@ -27,6 +27,9 @@ app = typer.Typer(no_args_is_help=True)
 importing = typer.Typer(no_args_is_help=True)
 app.add_typer(importing, name="import")
 
+OVERSIZED = "oversized_dropped"
+"""A name of `swf.REPAIRS`."""
+
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A job trace (SWF, plain or gzip).")]
 OutOption = Annotated[
     Path, typer.Option("--out", "-o", metavar="OUT.swf", help="The trace to write; .gz: gzip.")
@@ -65,6 +68,7 @@ def info(file: FileArgument, processors: ProcessorsOption = None, json: options.
     found = read(file)
     units = _processors(file, found, processors)
     jobs, load = found.jobs, natural_load(found.jobs, units)
+    repairs = _with_oversized(found, units)
     days = int(jobs.submit[-1] - jobs.submit[0]) / 86_400
     told = {
         "schema": 1,
@@ -74,7 +78,7 @@ def info(file: FileArgument, processors: ProcessorsOption = None, json: options.
         "days": days,
         "load": load if days else None,
         "header": found.header,
-        "repairs": found.repairs,
+        "repairs": repairs,
     }
     if json is not None:
         output.write_json(json, told)
@@ -82,15 +86,16 @@ def info(file: FileArgument, processors: ProcessorsOption = None, json: options.
     for key, value in found.header.items():
         console.print(f"{key:<16} {value.splitlines()[0] if value else ''}", style="dim", markup=False)
     console.print(f"{len(jobs):,} jobs in {days:,.1f} days on {units:,} processors: a load of {load:.3f}")
-    _say_repairs(found.repairs, json)
+    _say_repairs(repairs, json)
     console.print(f"more: rlsched workload describe --trace {file}", markup=False)
 
 
 @app.command("check")
-def check(file: FileArgument, json: options.JsonOption = None) -> None:
-    """Look through a trace. Exit code 2 where lines of it are no jobs, with a line for each reason.
+def check(file: FileArgument, processors: ProcessorsOption = None, json: options.JsonOption = None) -> None:
+    """Look through a trace. Exit code 2 where simulations leave lines out, with a line for each reason.
 
-    What is repaired without losing a job is said, and no error.
+    These are lines that are no jobs, and jobs that ask for more processors than the machine has. What is
+    repaired without losing a job is said, and no error.
 
     Example: rlsched trace check datasets/sample.swf.gz
     """
@@ -99,19 +104,23 @@ def check(file: FileArgument, json: options.JsonOption = None) -> None:
     from rlsched.workloads.swf import REPAIRS, read
 
     found = read(file)
-    dropped = {name: count for name, count in found.repairs.items() if name.endswith("_dropped")}
+    repairs = _with_oversized(found, processors or found.processors)
+    dropped = {name: count for name, count in repairs.items() if name.endswith("_dropped")}
+    jobs = len(found.jobs) - repairs.get(OVERSIZED, 0)
     if json is not None:
-        output.write_json(
-            json, {"schema": 1, "file": str(file), "jobs": len(found.jobs), "repairs": found.repairs}
-        )
-    _say_repairs({name: count for name, count in found.repairs.items() if name not in dropped}, json)
+        output.write_json(json, {"schema": 1, "file": str(file), "jobs": jobs, "repairs": repairs})
+    _say_repairs({name: count for name, count in repairs.items() if name not in dropped}, json)
     for name, count in list(dropped.items())[1:]:
         say(f"error: {file}: {count:,} {REPAIRS[name]}")
     if dropped:
         name, count = next(iter(dropped.items()))
         remedy = f"rlsched trace cut {file} --out OUT.swf writes the {len(found.jobs):,} other jobs"
+        if name == OVERSIZED:
+            remedy = (
+                "--processors N names a larger machine, and --set workload.oversized=scale cuts them down"
+            )
         raise BadInputError(str(file), f"{count:,} {REPAIRS[name]}", remedy)
-    output.people(json).print(f"whole: {len(found.jobs):,} jobs")
+    output.people(json).print(f"whole: {jobs:,} jobs")
 
 
 @app.command("cut")
@@ -311,6 +320,12 @@ def _opened(file: Path, out: Path, json: str | None) -> Trace:
     from rlsched.workloads.swf import read
 
     return read(file)
+
+
+def _with_oversized(found: Trace, processors: int | None) -> dict[str, int]:
+    """What was dropped or repaired on reading, and what a simulation leaves out as it fits no machine."""
+    wide = 0 if processors is None else int((found.jobs.demand[:, 0] > processors).sum())
+    return found.repairs | ({OVERSIZED: wide} if wide else {})
 
 
 def _processors(file: Path, found: Trace, given: int | None) -> int:

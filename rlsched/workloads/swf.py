@@ -40,6 +40,7 @@ REPAIRS = {
     "negative_runtime_set_to_10s": "jobs without a runtime, under the rules of rlscheduler",
     "requested_missing_filled": "jobs without a requested time: their runtime is taken",
     "fractions_rounded": "jobs with fractions of seconds or processors: submit rounded down, the rest up",
+    "dependencies_ignored": "jobs that name a preceding job of the trace: they come at their own submit time",
     "resorted": "places where the file was out of order",
     "oversized_dropped": "jobs that ask for more than the cluster has",
     "larger_than_limit_dropped": "jobs that ask for more than workload.max_job_demand",
@@ -94,13 +95,14 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     path = Path(path)
     text = load(path)
     repairs = Counter(text.dropped)
-    processors = _header_number(text.header, "MaxProcs")
-    nodes = _header_number(text.header, "MaxNodes")
+    processors = _header_number(text.header, "MaxProcs", path)
+    nodes = _header_number(text.header, "MaxNodes", path)
     processors = nodes if processors is None else processors
     columns = _usable(text.columns, repairs, rules)
     if not len(columns["id"]):
-        reasons = ", ".join(f"{name} {count}" for name, count in repairs.items() if count)
+        reasons = "; ".join(f"{count:,} {REPAIRS[name]}" for name, count in repairs.items() if count)
         raise BadInputError(str(path), f"has no usable job ({reasons})", "give a trace of jobs that ran")
+    repairs["dependencies_ignored"] = int(np.isin(columns["preceding"], columns["id"]).sum())
     demand = columns["processors"].astype(np.int64)
     if rules == "rlscheduler" and nodes and processors:
         # ceil(demand / (processors / nodes)) nodes, back in processors; in integers, so exact
@@ -125,11 +127,23 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     )
 
 
-def _header_number(header: Mapping[str, str], key: str) -> int | None:
-    """The number that a header value starts with, as in `338 (batch partition; 512 total)`."""
+_WHOLE = re.compile(r"(\d{1,3}(?:[,'_]\d{3})+|\d+)(?:\.0*)?(?=$|\s|[;,(/](?!\d))")
+
+
+def _header_number(header: Mapping[str, str], key: str, path: Path) -> int | None:
+    """The number that a header value starts with, as in `338 (batch partition; 512 total)` and `1,024`.
+
+    Raises:
+        BadInputError: it starts with a digit, and where its number ends is not clear.
+    """
     values = [value for name, value in header.items() if name.lower() == key.lower()]
-    match = re.match(r"\d+", values[0]) if values else None
-    return (int(match[0]) or None) if match else None
+    if not values or not values[0][:1].isdigit():
+        return None
+    match = _WHOLE.match(values[0])
+    if match is None:
+        problem = f"value {values[0][:60]!r} is no whole number"
+        raise BadInputError(f"{path}: {key}", problem, "write it with digits only, as in 1024")
+    return int(re.sub(r"\D", "", match[1])) or None
 
 
 def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules) -> dict[str, FloatArray]:

@@ -30,9 +30,10 @@ USED = {
     "requested": 8,
     "user": 11,
     "queue": 14,
+    "preceding": 16,
 }
 """The fields that a simulation needs, and where they stand in a line (from 0)."""
-OPTIONAL = ("wait", "user", "queue")
+OPTIONAL = ("wait", "user", "queue", "preceding")
 """Used fields without which a job still is a job."""
 NEEDED = [k for k, name in enumerate(USED) if name not in OPTIONAL]
 """Where the others stand among the used ones."""
@@ -77,7 +78,31 @@ def load(path: Path) -> SwfText:
     dropped: Counter[str] = Counter()
     if columns is None:
         columns = _columns_by_line(body, dropped)
+        if not len(columns["id"]):
+            _refuse_other_form(path, body)
     return SwfText(header, columns, dict(dropped))
+
+
+def _refuse_other_form(path: Path, body: bytes) -> None:
+    """Say what a file is that has no line with 18 fields.
+
+    Raises:
+        BadInputError: always, but where it is no form that is known here.
+    """
+    first, _, _ = body.lstrip().partition(b"\n")
+    remedy = "give a trace in the Standard Workload Format"
+    if first.startswith(b"<"):
+        raise BadInputError(str(path), "is a web page, or XML", f"{remedy}: the file behind its link")
+    if first.startswith((b"{", b"[")):
+        raise BadInputError(str(path), "is JSON", remedy)
+    if b"JobID" in first:
+        raise BadInputError(
+            str(path), "is a table of sacct", f"rlsched trace import sacct {path} --out OUT.swf"
+        )
+    for separator, name in ((b",", "commas"), (b"|", "'|'"), (b":", "colons")):
+        if first.count(separator) >= FIELDS // 2:
+            remedy = "write the 18 fields of a job with blanks between them"
+            raise BadInputError(str(path), f"has fields separated by {name}", remedy)
 
 
 def raw_lines(path: Path) -> tuple[list[str], dict[int, list[str]]]:

@@ -29,6 +29,24 @@ def test_info_says_what_is_in_a_trace(rlsched: Run, trace: Path) -> None:
     assert "MaxProcs" in ran.out
 
 
+def test_check_and_a_simulation_agree_on_jobs_that_are_too_wide(rlsched: Run, tmp_path: Path) -> None:
+    wide = trace_file(tmp_path, "; MaxProcs: 8", job_line(1), job_line(2, allocated=9), job_line(3))
+    ran = rlsched("trace", "check", wide, "--json", tmp_path / "told.json")
+    assert (ran.code, ran.err.splitlines()) == (
+        2,
+        [
+            f"error: {wide}: 1 jobs that ask for more than the cluster has; --processors N names a larger "
+            "machine, and --set workload.oversized=scale cuts them down"
+        ],
+    )
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["jobs"], told["repairs"]) == (2, {"requested_missing_filled": 3, "oversized_dropped": 1})
+    simulated = rlsched("simulate", "--trace", wide, "--policy", "fcfs", "--json", "-").json
+    assert simulated["repairs"]["oversized_dropped"] == 1
+    assert rlsched("trace", "info", wide, "--json", "-").json["repairs"]["oversized_dropped"] == 1
+    assert rlsched("trace", "check", wide, "--processors", 9).out.splitlines()[-1] == "whole: 3 jobs"
+
+
 def test_check_is_an_error_where_jobs_are_lost(rlsched: Run, trace: Path, tmp_path: Path) -> None:
     assert rlsched("trace", "check", trace).out == f"whole: {JOBS} jobs\n"
     broken = trace_file(

@@ -44,12 +44,29 @@ def test_fields_of_a_line(tmp_path: Path) -> None:
         (["; maxprocs: 16"], 16, None),
         (["; MaxProcs: -1", "; MaxNodes: unknown"], None, None),
         (["; MaxProcs: 0", "; MaxNodes: 4"], 4, 4),
+        (["; MaxProcs: 1,024", "; MaxNodes: 12'288'000"], 1024, 12_288_000),
+        (["; MaxProcs: 128, of which 8 serve"], 128, None),
+        (["; MaxProcs: 128.0"], 128, None),
         ([], None, None),
     ],
 )
 def test_size_of_the_machine(tmp_path: Path, header: list[str], processors: int, nodes: int) -> None:
     trace = swf.read(trace_file(tmp_path, *header, job_line()))
     assert (trace.processors, trace.nodes) == (processors, nodes)
+
+
+@pytest.mark.parametrize("value", ["1.024", "1,02", "4x16", "2e3", "12,3456", "128.5", "64/65"])
+def test_numbers_of_a_header_that_go_on_are_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(BadInputError, match=f"MaxProcs: value '{value}' is no whole number"):
+        swf.read(trace_file(tmp_path, f"; MaxProcs: {value}", job_line()))
+
+
+def test_jobs_that_name_a_job_before_them_are_counted(tmp_path: Path) -> None:
+    lines = [job_line(k).split() for k in range(1, 5)]
+    for fields_, preceding in zip(lines, ("-1", "1", "9", "x"), strict=True):
+        fields_[16] = preceding
+    trace = swf.read(trace_file(tmp_path, *map(" ".join, lines)))
+    assert (len(trace.jobs), trace.repairs["dependencies_ignored"]) == (4, 1)
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -137,7 +154,7 @@ def test_a_trace_without_a_usable_job_is_refused_with_the_reasons(tmp_path: Path
     path = trace_file(tmp_path, job_line(1, runtime=0), job_line(2, runtime=-1), "hello")
     with pytest.raises(BadInputError, match="no usable job") as caught:
         swf.read(path)
-    for reason in ("short_lines_dropped 1", "zero_runtime_dropped 1", "negative_runtime_dropped 1"):
+    for reason in ("1 lines with fewer than 18 fields", "1 jobs that never ran", "1 jobs without a runtime"):
         assert reason in str(caught.value)
 
 

@@ -26,6 +26,11 @@ UNREADABLE = {
     "gzip head only": (b"\x1f\x8b", "ends early"),
     "gzip with a hole": (JOBS[:40] + bytes(40) + JOBS[80:], "damaged"),
     "comments only": (b"; MaxNodes: 4\n;\n", "has no job line"),
+    "html": (b"<!DOCTYPE html>\n<html><head>\n</head></html>\n", "is a web page, or XML"),
+    "json": (b'{"jobs": []}\n', "is JSON"),
+    "sacct": (b"JobID|Submit|Start\n1|2|3\n", "is a table of sacct"),
+    "commas": (b"; MaxProcs: 4\n" + b",".join([b"1"] * 18) + b"\n", "has fields separated by commas"),
+    "bars": (b"|".join([b"1"] * 18) + b"\n", "has fields separated by '|'"),
 }
 
 
