@@ -310,6 +310,14 @@ GREEN = ("decision.horizon=48", "decision.action_rule=fit", "episode.end=max_tic
             "power.file: value 'mine.csv' means nothing where kind is constant; set power.kind",
         ),
         ("{wind_kw: 3}", "power.wind_kw: value 3 means nothing where kind is constant"),
+        (
+            "{time_zone: Asia/Tokyo}",
+            "power.time_zone: value 'Asia/Tokyo' means nothing where kind is constant",
+        ),
+        (
+            "{kind: series, time_zone: Mars/Base}",
+            "power.time_zone: value 'Mars/Base' is unknown; name one as Euro",
+        ),
         ("{solar_kw: 0}", "power.solar_kw: value 0 means nothing where kind is constant"),
         ("{columns: {wind: W}}", "power.columns: means nothing where kind is constant"),
         ("{probability: 0.5}", "power.probability: value 0.5 means nothing where kind is constant"),

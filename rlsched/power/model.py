@@ -140,7 +140,7 @@ def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
     roles = {role: getattr(power.columns, role) for role in used}
     if power.columns.carbon is not None:
         roles["carbon"] = power.columns.carbon
-    read = _read(path, power.columns.time, tuple(roles.items()))
+    read = _read(path, power.columns.time, tuple(roles.items()), power.time_zone)
     supply = np.zeros(read.steps)
     for role in used:
         highest, peak = read.columns[role].max(), peaks[role]
@@ -160,17 +160,23 @@ def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
     )
 
 
-def _read(path: Path, time: str, columns: tuple[tuple[str, str], ...]) -> PowerTable:
+def _read(path: Path, time: str, columns: tuple[tuple[str, str], ...], zone: str | None) -> PowerTable:
     try:
         status = path.stat()
     except (OSError, ValueError):
-        return table.read(path, time=time, columns=dict(columns))  # says what is wrong with it
-    return _read_once(path, path.resolve(), status.st_mtime_ns, status.st_size, time, columns)
+        return table.read(path, time=time, columns=dict(columns), zone=zone)  # says what is wrong with it
+    return _read_once(path, path.resolve(), status.st_mtime_ns, status.st_size, time, columns, zone)
 
 
 @lru_cache(maxsize=4)
 def _read_once(
-    path: Path, resolved: Path, mtime_ns: int, size: int, time: str, columns: tuple[tuple[str, str], ...]
+    path: Path,
+    resolved: Path,
+    mtime_ns: int,
+    size: int,
+    time: str,
+    columns: tuple[tuple[str, str], ...],
+    zone: str | None,
 ) -> PowerTable:
     """The table of this very state of a file."""
-    return table.read(path, time=time, columns=dict(columns))
+    return table.read(path, time=time, columns=dict(columns), zone=zone)

@@ -10,6 +10,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,16 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.reading import as_text, read_data
 
-BLANK_ROWS_FILLED = "blank_rows_filled"
-"""What rows that were filled in are counted as."""
+BLANK_ROWS_FILLED, NEGATIVES_ZEROED = "blank_rows_filled", "small_negatives_zeroed"
+"""What is counted as put right."""
+
+SUPPLY = ("wind", "solar")
+"""Roles of columns in which a small negative value is what a plant draws when it yields nothing."""
+
+SMALL = 0.05
+"""Share of the highest value of such a column."""
+
+DELIMITERS = ",;\t"
 
 SHORTEST_STEP_S = 60
 LONGEST_STEP_S = 86_400
@@ -53,23 +62,27 @@ class PowerTable:
     repairs: dict[str, int]
 
 
-def read(path: str | Path, *, time: str, columns: Mapping[str, str]) -> PowerTable:
+def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str | None = None) -> PowerTable:
     """Read a power file, plain or gzip.
 
     Grids leave a row without any value where they did not report. One such row between two full ones
-    becomes their mean and is counted; nothing else is put right.
+    becomes their mean. What a plant draws at night is a small negative value, and becomes 0. Both are
+    counted; nothing else is put right.
 
     Args:
-        path: a CSV with a header and ISO 8601 times in one constant step; times without a zone are UTC.
+        path: a CSV with a header, separated by commas, semicolons or tabs, and times in one constant step:
+            ISO 8601, or seconds or milliseconds since 1970. Beside semicolons and tabs decimal commas are
+            read, too.
         time: name of the column of times.
         columns: role (the key of `power.columns`) -> name of a column to read; others are ignored.
+        zone: of times that do not say it, as Europe/Stockholm; None: UTC.
 
     Raises:
         BadInputError: the file is no such CSV, lacks a column, or a cell is not what it should be; with
             the row and column of the first one.
     """
     name = str(path)
-    header, rows = _cells(Path(path))
+    header, rows, decimal_commas = _cells(Path(path))
     places = {role: _place(name, header, role, column) for role, column in {"time": time, **columns}.items()}
     for row, cells in enumerate(rows, start=_FIRST_ROW):
         if len(cells) != len(header):
@@ -79,38 +92,44 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str]) -> PowerTab
     if len(rows) < 2:
         raise BadInputError(name, f"has {len(rows)} rows below its header, too few for a step", _REMEDY)
     at = places.pop("time")
-    start, step_s = _steps(name, time, [cells[at] for cells in rows])
-    empty = np.array([not any(cells[:at] + cells[at + 1 :]) for cells in rows])
-    filled = _lone(empty)
-    values = {
-        role: _numbers(name, columns[role], [cells[place] for cells in rows], filled)
-        for role, place in places.items()
-    }
+    start, step_s = _steps(name, time, [cells[at] for cells in rows], zone)
+    filled = _lone(np.array([not any(cells[place] for place in places.values()) for cells in rows]))
+    values, zeroed = {}, 0
+    for role, place in places.items():
+        cells = [cells[place] for cells in rows]
+        values[role], count = _numbers(
+            name, columns[role], cells, filled, decimal_commas=decimal_commas, supply=role in SUPPLY
+        )
+        zeroed += count
+    repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed}
     return PowerTable(
         start=start,
         step_s=step_s,
         steps=len(rows),
         columns=values,
-        repairs={BLANK_ROWS_FILLED: int(filled.sum())} if filled.any() else {},
+        repairs={name: count for name, count in repairs.items() if count},
     )
 
 
-def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Header and rows, cells without the blanks around them."""
+def _cells(path: Path) -> tuple[list[str], list[list[str]], bool]:
+    """Header, rows, cells without the blanks around them, and whether decimal commas are read."""
     text = as_text(read_data(path, _REMEDY)).rstrip()
+    first = text.partition("\n")[0]
+    delimiter = max(DELIMITERS, key=first.count)
     try:
-        lines = [[cell.strip() for cell in cells] for cells in csv.reader(io.StringIO(text, newline=""))]
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        lines = [[cell.strip() for cell in cells] for cells in reader]
     except csv.Error as error:
         raise BadInputError(str(path), f"is not CSV ({error})", _REMEDY) from None
     header, *rows = lines
     if len(header) < 2:
-        first = "".join(header)[:60]
+        begin = "".join(header)[:60]
         raise BadInputError(
             str(path),
-            f"is not CSV: its first row has no commas ({first!r})",
+            f"is not CSV: its first row has no commas, semicolons or tabs ({begin!r})",
             f"{_REMEDY}, separated by commas",
         )
-    return header, rows
+    return header, rows, delimiter != ","
 
 
 def _place(where: str, header: list[str], role: str, column: str) -> int:
@@ -126,19 +145,19 @@ def _place(where: str, header: list[str], role: str, column: str) -> int:
     return header.index(column)
 
 
-def _steps(where: str, column: str, cells: list[str]) -> tuple[pd.Timestamp, int]:
+def _steps(where: str, column: str, cells: list[str], zone: str | None) -> tuple[pd.Timestamp, int]:
     """Start and seconds of the constant step of a column of times."""
 
     def refuse(k: int, problem: str, remedy: str) -> BadInputError:
         return BadInputError(where, f"row {k + _FIRST_ROW}, column {column!r}: {problem}", remedy)
 
-    # pandas also takes words like now
-    texts = pd.Series([cell if cell[:1].isdecimal() else "" for cell in cells], dtype=object)
-    times = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    times = _times(cells, zone)
     unknown = times.isna().to_numpy()
     if unknown.any():
         k = int(unknown.argmax())
         problem = f"{cells[k]!r} is no ISO 8601 time" if cells[k] else "is blank"
+        if cells[k] and zone is not None and not _times(cells[k : k + 1], None).isna().any():
+            problem = f"{cells[k]!r} is there never, or twice, where clocks change in {zone}"
         raise refuse(k, problem, "write times like 2022-01-31 23:00:00+00:00")
     micros: IntArray = times.dt.tz_localize(None).to_numpy("datetime64[us]").astype(np.int64)
     gaps = np.diff(micros)
@@ -151,18 +170,51 @@ def _steps(where: str, column: str, cells: list[str]) -> tuple[pd.Timestamp, int
         raise refuse(
             k,
             f"{cells[k]!r} is the time of {above} again",
-            "leave one row; write local times with their zone",
+            "leave one row; where clocks change, write times with their zone, or set power.time_zone",
         )
     if gap < 0:
         raise refuse(k, f"{cells[k]!r} is before {above}", "put the rows in order of time")
     if gap != first:
         problem = f"{cells[k]!r} comes {_span(gap)} after {above}, where the first step is {_span(first)}"
-        raise refuse(k, problem, "fill in the rows that are missing" if gap > first else "keep to one step")
+        remedy = "fill in the rows that are missing; where clocks change, set power.time_zone"
+        raise refuse(k, problem, remedy if gap > first else "keep to one step")
     if not SHORTEST_STEP_S <= first / 1e6 <= LONGEST_STEP_S or first % 1_000_000:
         raise refuse(
             k, f"{cells[k]!r} comes {_span(first)} after {above}", "give whole seconds, from 1 min to 1 day"
         )
     return times.iloc[0], first // 1_000_000
+
+
+def _times(cells: list[str], zone: str | None) -> pd.Series[pd.Timestamp]:
+    """Times in UTC; not a time where a cell is none."""
+    epoch = _epoch_unit(cells)
+    if epoch is not None:
+        return pd.to_datetime(pd.Series([int(cell) for cell in cells]), unit=epoch, utc=True, errors="coerce")
+    # pandas also takes words like now
+    texts = pd.Series([cell if cell[:1].isdecimal() else "" for cell in cells], dtype=object)
+    if zone is None or any(map(_says_its_zone, cells)):
+        return pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    local = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    try:
+        told = local.dt.tz_localize(zone, ambiguous="infer", nonexistent="NaT")
+    except ValueError:  # the hour that comes twice is there once, or is no whole hour
+        told = local.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+    return told.dt.tz_convert("UTC")
+
+
+_EPOCHS: dict[int, Literal["s", "ms"]] = {10: "s", 13: "ms"}
+"""Digits of times since 1970 -> their unit, from 2001 on."""
+
+
+def _epoch_unit(cells: list[str]) -> Literal["s", "ms"] | None:
+    """The unit of times that are numbers; None: they are not."""
+    lengths = {len(cell) if cell.isdecimal() else 0 for cell in cells}
+    return _EPOCHS.get(lengths.pop()) if len(lengths) == 1 else None
+
+
+def _says_its_zone(cell: str) -> bool:
+    time = cell[10:]
+    return time.endswith("Z") or "+" in time or "-" in time
 
 
 def _span(micros: int) -> str:
@@ -182,9 +234,25 @@ def _lone(empty: BoolArray) -> BoolArray:
     return lone
 
 
-def _numbers(where: str, column: str, cells: list[str], filled: BoolArray) -> FloatArray:
-    """(steps,) values; rows that are `filled` get the mean of their neighbours."""
-    values = pd.to_numeric(pd.Series(cells, dtype=object), errors="coerce").to_numpy(np.float64, copy=True)
+def _numbers(
+    where: str, column: str, cells: list[str], filled: BoolArray, *, decimal_commas: bool, supply: bool
+) -> tuple[FloatArray, int]:
+    """(steps,) values, and how many became 0; rows that are `filled` get the mean of their neighbours."""
+    texts = cells
+    if decimal_commas and any("," in cell for cell in cells):
+        # A point may mark thousands then: such a cell is refused.
+        texts = [
+            cell.replace(",", ".") if cell.count(",") == 1 and "." not in cell else cell for cell in cells
+        ]
+        texts = [
+            text if "," in cell or "." not in cell else "" for text, cell in zip(texts, cells, strict=True)
+        ]
+    values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64, copy=True)
+    zeroed = np.zeros(len(values), bool)
+    if supply:
+        highest = np.max(values, initial=0.0, where=np.isfinite(values))
+        zeroed = (values < 0) & (values >= -SMALL * highest)
+        values[zeroed] = 0.0
     bad = ~((values >= 0) & (values <= LARGEST)) & ~filled  # nan fails both
     if bad.any():
         k = int(bad.argmax())
@@ -202,4 +270,4 @@ def _numbers(where: str, column: str, cells: list[str], filled: BoolArray) -> Fl
     lone = np.flatnonzero(filled)
     values[lone] = (values[lone - 1] + values[lone + 1]) / 2
     values.setflags(write=False)  # shared by all who read the file
-    return values
+    return values, int(zeroed.sum())

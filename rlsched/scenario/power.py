@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal
+from zoneinfo import ZoneInfo
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlsched.settings import Frozen, SettingError, shown
 
@@ -52,6 +53,7 @@ _SETTINGS_OF_KINDS: dict[str, tuple[str, ...]] = {
     "block": ("synthetic",),
     "file": ("series",),
     "columns": ("series",),
+    "time_zone": ("series",),
     "wind_kw": ("series",),
     "solar_kw": ("series",),
 }
@@ -73,6 +75,9 @@ class Power(Frozen):
         None, description="CSV of the series, one row per hour; null: the generated year that is shipped"
     )
     columns: PowerColumns = PowerColumns()
+    time_zone: str | None = Field(
+        None, description="of times in the file that do not say it, as Europe/Stockholm; null: UTC"
+    )
     wind_kw: float | None = Field(
         None, ge=0, description="the site's wind peak, to which the column is scaled; null: the full draw"
     )
@@ -87,6 +92,14 @@ class Power(Frozen):
         description="standard deviation, as a share of the units, of the forecast of the next tick; grows "
         "with the square root of the lead time. 0: perfect",
     )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        try:
+            return None if name is None else ZoneInfo(name).key
+        except (KeyError, ValueError, OSError):
+            raise SettingError("", f"value {name!r} is unknown", "name one as Europe/Stockholm") from None
 
     @model_validator(mode="after")
     def _no_idle_settings(self) -> Power:

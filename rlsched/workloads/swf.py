@@ -51,6 +51,8 @@ REPAIRS = {
     "planned; a longer horizon, a longer cluster.tick_s or workload.oversized=scale keeps them",
     "beyond_horizon_scaled": "jobs that request more ticks than decision.horizon, cut to it",
     "ended_at_requested": "jobs that run longer than they request, ended by cluster.kill_at_requested",
+    "small_negatives_zeroed": "values of the power file a little below 0, which plants draw when they yield "
+    "nothing: taken to be 0",
     "blank_rows_filled": "rows of the power file without values, filled with the mean of their neighbours",
 }
 """Every name that counts of dropped and repaired input go by, and what it means; of power files, too."""

@@ -97,6 +97,75 @@ def test_lone_blank_rows_get_the_mean_of_their_neighbours(tmp_path: Path) -> Non
     assert got.repairs == {table.BLANK_ROWS_FILLED: 2}
 
 
+def test_blank_rows_are_those_of_the_columns_that_are_asked_for(tmp_path: Path) -> None:
+    lines = rows_of([1, "", 4], [0, "", 10], [400, "", 200])
+    path = power_file(tmp_path, *(f"{line},{k or 'OIL'}" for k, line in enumerate(lines)))
+    assert read(path).columns["wind"].tolist() == [1, 2.5, 4]
+    lines = rows_of([1, "", 4], [0, "", 10], [400, 300, 200])
+    path = power_file(tmp_path, *lines)
+    assert read(path, wind="WND", solar="SUN").repairs == {table.BLANK_ROWS_FILLED: 1}
+    assert refused(path).problem == "row 3, column 'WND': is blank"
+
+
+def test_what_plants_draw_at_night_is_nothing(tmp_path: Path) -> None:
+    got = read(power_file(tmp_path, *rows_of([-0.2, 2, 4], [-0.5, 10, -0.01], [0, 1, 2])))
+    assert got.columns["solar"].tolist() == [0, 10, 0]
+    assert got.columns["wind"].tolist() == [0, 2, 4]
+    assert got.repairs == {table.NEGATIVES_ZEROED: 3}
+    error = refused(power_file(tmp_path, *rows_of([0, 2, 4], [-0.51, 10, 0], [0, 1, 2])))
+    assert error.problem == "row 2, column 'SUN': '-0.51' is negative"
+    error = refused(power_file(tmp_path, *rows_of([0, 2, 4], [0, 10, 0], [-0.01, 1, 2])))
+    assert error.problem == "row 2, column 'avg_CI': '-0.01' is negative"
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_decimal_commas_go_with_other_separators(tmp_path: Path, mark: str) -> None:
+    def written(*wind: str) -> Path:
+        rows = ((time_at(k), cell, str(k), "300.5") for k, cell in enumerate(wind))
+        return power_file(tmp_path, *map(mark.join, [HEADER.split(","), *rows]))
+
+    got = read(written("1,5", "2", "1,25e1"))
+    assert got.columns["wind"].tolist() == [1.5, 2, 12.5]
+    assert got.columns["carbon"].tolist() == [300.5] * 3
+    for cell in ("1.234", "1.234,5", "1,2,3"):  # a point may stand for thousands beside decimal commas
+        assert refused(written("1,5", cell, "2")).problem == f"row 3, column 'WND': {cell!r} is no number"
+
+
+@pytest.mark.parametrize("unit", [1, 1000])
+def test_times_may_be_seconds_or_milliseconds_since_1970(tmp_path: Path, unit: int) -> None:
+    times = [(1_704_067_200 + 3600 * k) * unit for k in range(3)]
+    got = read(power_file(tmp_path, "timestamp,SUN", *(f"{at},1" for at in times)), solar="SUN")
+    assert (got.start, got.step_s) == (pd.Timestamp("2024-01-01", tz="UTC"), 3600)
+    # Days without marks between their parts are no such numbers.
+    got = read(power_file(tmp_path, "timestamp,SUN", "20240101,1", "20240102,1"), solar="SUN")
+    assert (got.start, got.step_s) == (pd.Timestamp("2024-01-01", tz="UTC"), 86_400)
+
+
+def hours(zone: str, start: str, count: int) -> list[str]:
+    """Local times of a clock, an hour after the other, without their zone."""
+    return [str(at)[:19] for at in pd.date_range(start, periods=count, freq="h", tz="UTC").tz_convert(zone)]
+
+
+@pytest.mark.parametrize("day", ["2024-03-30", "2024-10-26"])
+def test_local_times_of_a_named_zone_go_over_changes_of_the_clock(tmp_path: Path, day: str) -> None:
+    times = hours("Europe/Stockholm", day, 48)
+    path = power_file(tmp_path, "timestamp,SUN", *(f"{at},1" for at in times))
+    got = table.read(path, time="timestamp", columns={"solar": "SUN"}, zone="Europe/Stockholm")
+    assert (got.start, got.step_s, got.steps) == (pd.Timestamp(day, tz="UTC"), 3600, 48)
+    assert "power.time_zone" in (refused(path, solar="SUN").remedy or "")
+    # What says its own zone has that one.
+    path = power_file(tmp_path, "timestamp,SUN", *(f"{time_at(k)},1" for k in range(3)))
+    got = table.read(path, time="timestamp", columns={"solar": "SUN"}, zone="America/Lima")
+    assert got.start == pd.Timestamp("2022-01-01", tz="UTC")
+
+
+@pytest.mark.parametrize("at", ["2024-03-31 02:30:00", "2024-10-27 02:00:00"])
+def test_local_times_that_are_never_or_twice_are_refused(tmp_path: Path, at: str) -> None:
+    path = power_file(tmp_path, "timestamp,SUN", f"{at},1", "2024-12-01 00:00:00,1")
+    with pytest.raises(BadInputError, match=f"row 2, column 'timestamp': '{at}' is there never, or twice"):
+        table.read(path, time="timestamp", columns={"solar": "SUN"}, zone="Europe/Stockholm")
+
+
 @pytest.mark.parametrize(("blank", "row"), [([0], 2), ([4], 6), ([1, 2], 3), ([1, 3, 4], 5)])
 def test_blank_rows_without_full_neighbours_are_refused(tmp_path: Path, blank: list[int], row: int) -> None:
     values = ["" if k in blank else 1 for k in range(5)]
@@ -105,7 +174,7 @@ def test_blank_rows_without_full_neighbours_are_refused(tmp_path: Path, blank: l
 
 
 CELLS = {
-    "negative": ("-0.5", "'-0.5' is negative"),
+    "negative": ("-1.5", "'-1.5' is negative"),
     "nan": ("NaN", "'NaN' is no number"),
     "blank": ("", "is blank"),
     "spaces": ("  ", "is blank"),
@@ -134,7 +203,7 @@ TIMES = {
     "missing hour": (
         [0, 1, 3, 4],
         f"row 4, column 'timestamp': {time_at(3)!r} comes 2 h after row 3, where the first step is 1 h",
-        "fill in the rows that are missing",
+        "fill in the rows that are missing; where clocks change, set power.time_zone",
     ),
     "missing second hour": (
         [0, 2, 3],
@@ -144,17 +213,17 @@ TIMES = {
     "missing days": (
         [0, 1, 49],
         f"row 4, column 'timestamp': {time_at(49)!r} comes 48 h after row 3, where the first step is 1 h",
-        "fill in the rows that are missing",
+        "fill in the rows that are missing; where clocks change, set power.time_zone",
     ),
     "repeated hour": (
         [0, 1, 2, 2, 3],
         f"row 5, column 'timestamp': {time_at(2)!r} is the time of row 4 again",
-        "leave one row; write local times with their zone",
+        "leave one row; where clocks change, write times with their zone, or set power.time_zone",
     ),
     "repeated first hour": (
         [0, 0, 1],
         f"row 3, column 'timestamp': {time_at(0)!r} is the time of row 2 again",
-        "leave one row; write local times with their zone",
+        "leave one row; where clocks change, write times with their zone, or set power.time_zone",
     ),
     "out of order": (
         [0, 1, 3, 2],
@@ -164,7 +233,7 @@ TIMES = {
     "local times of a spring and an autumn": (
         [0, 1, 3, 4, 5, 5, 6],
         f"row 7, column 'timestamp': {time_at(5)!r} is the time of row 6 again",
-        "leave one row; write local times with their zone",
+        "leave one row; where clocks change, write times with their zone, or set power.time_zone",
     ),
     "an earlier row": (
         [0, 1, 2, 1],
@@ -252,9 +321,9 @@ UNREADABLE = {
     "binary in gzip": (gzip.compress(b"\0\1\2" * 9), "is binary, not text"),
     "gzip cut off": (CONTENT[: len(CONTENT) // 2], "gzip data ends early"),
     "gzip with a hole": (CONTENT[:40] + bytes(40) + CONTENT[80:], "gzip data is damaged"),
-    "a trace": (b"; MaxNodes: 4\n1 0 -1 10 1\n", "is not CSV: its first row has no commas ('; MaxNodes: 4')"),
-    "semicolons": (b"timestamp;WND;SUN\n", "has no commas ('timestamp;WND;SUN')"),
-    "a blank first line": (f"\n{HEADER}\n".encode(), "is not CSV: its first row has no commas ('')"),
+    "a trace": (b"; MaxNodes: 4\n1 0 -1 10 1\n", "has no column 'timestamp', but , MaxNodes: 4"),
+    "words": (b"timestamp WND SUN\n", "has no commas, semicolons or tabs ('timestamp WND SUN')"),
+    "a blank first line": (f"\n{HEADER}\n".encode(), "has no commas, semicolons or tabs ('')"),
     "a cell of a megabyte": (b"timestamp,SUN\n" + b"1" * 1_000_000, "is not CSV (field larger"),
     "header only": (HEADER.encode(), "has 0 rows below its header"),
     "one row": ("\n".join(five_hours()[:2]).encode(), "has 1 rows below its header"),
