@@ -116,3 +116,14 @@ RELEASES = JobTable.build(
     demand=[4, 4, 3, 1, 3, 1, 1],
 )
 RELEASES_STARTS = [0, 1, 2, 2, 6, 6, 8]
+
+# The same rules, fcfs with backfilling, six processors. A (2 of them) and B (4) both run from 0 to 10. A is
+# expected at 100, B at 50. H needs five and waits from 1 on, expected at 100. Since then B stands before A:
+# at 10 it is released first, and K, who asks for 30, starts on three of its four. H waits for K until 30.
+# Had A gone first, K would not have fitted in between, and H would have started at 10.
+#
+#                     A   B   H  K
+EXPECTED = JobTable.build(
+    submit=[0, 0, 1, 2], runtime=[10, 10, 10, 20], requested=[100, 50, 10, 30], demand=[2, 4, 5, 3]
+)
+EXPECTED_STARTS = [0, 0, 30, 10]

@@ -18,7 +18,7 @@ from tests.twin.jobs import Job, Machine, Running
 from tests.twin.replay import KEYS, POLICIES, replay
 from tests.twin.rules import Profile, admissible, reserve, start_behind
 
-from .by_hand import CASES, RELEASES, RELEASES_STARTS
+from .by_hand import CASES, EXPECTED, EXPECTED_STARTS, RELEASES, RELEASES_STARTS
 
 
 @pytest.mark.parametrize(
@@ -239,6 +239,11 @@ def test_ends() -> None:
 
 def test_compat_releases_in_the_order_of_starts() -> None:
     assert replay_rlscheduler(RELEASES, 4, "sjf", backfill=True) == RELEASES_STARTS
+
+
+def test_compat_releases_by_expected_ends_once_a_head_has_waited() -> None:
+    assert replay_rlscheduler(EXPECTED, 6, "fcfs", backfill=True) == EXPECTED_STARTS
+    assert replay_rlscheduler(EXPECTED, 6, "fcfs", backfill=False) == [0, 0, 10, 20]
 
 
 def read_swf(path: Path) -> tuple[JobTable, int]:

@@ -23,7 +23,7 @@ from tests.twin.compat import replay_rlscheduler as twin_replay_rlscheduler
 from tests.twin.replay import POLICIES
 from tests.twin.replay import replay as twin_replay
 
-from .by_hand import CASES, RELEASES, RELEASES_STARTS
+from .by_hand import CASES, EXPECTED, EXPECTED_STARTS, RELEASES, RELEASES_STARTS
 from .drive import usage
 
 BACKFILLS = ("none", "greedy", "easy", "conservative")
@@ -145,6 +145,11 @@ def test_compat_agrees_with_the_twin(policy: str, backfill: bool) -> None:
 
 def test_compat_releases_in_the_order_of_starts() -> None:
     assert replay_rlscheduler(RELEASES, 4, "sjf", True).tolist() == RELEASES_STARTS
+
+
+def test_compat_releases_by_expected_ends_once_a_head_has_waited() -> None:
+    assert replay_rlscheduler(EXPECTED, 6, "fcfs", True).tolist() == EXPECTED_STARTS
+    assert replay_rlscheduler(EXPECTED, 6, "fcfs", False).tolist() == [0, 0, 10, 20]
 
 
 @pytest.mark.parametrize("mode", ["no_backfill", "backfill"])

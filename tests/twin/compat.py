@@ -1,8 +1,10 @@
 """Replaying jobs by the rules of RLScheduler's simulator (Zhang et al. 2020), as they were recorded.
 
-Ties, the simplest rule that reproduces the recorded results: everywhere by row. The queue by (key, row), the
-backfilling scan by (submit, row); of two jobs that end at the same tick, the one that was started first
-is released first (one at a time, with a look at the queue between them).
+Ties, the simplest rule that reproduces the recorded results: everywhere by row. The queue by (key, row),
+the backfilling scan by (submit, row). Of two jobs that end at the same tick, the one that stands first in
+the list of running jobs is released first (one at a time, with a look at the queue between them). That list
+is sorted in place and stably: by start + requested when a head begins to wait for others to be backfilled,
+by real end at every event.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Replay:
 
     def next_event(self) -> None:
         """The next arrival if its submit time is not after the earliest end, otherwise one release."""
-        ending = min(self.machine.running, key=lambda running: running.end, default=None)
+        self.machine.running.sort(key=lambda running: running.end)
+        ending = self.machine.running[0] if self.machine.running else None
         if self.arriving and (ending is None or self.arriving[0].submit <= ending.end):
             job = self.arriving.pop(0)
             self.now = max(self.now, job.submit)
@@ -74,7 +77,8 @@ class Replay:
     def shadow(self, head: Job) -> int:
         """When the head is expected to fit; here an overdue job is expected at a tick that has passed."""
         free = self.machine.free[0]
-        for running in sorted(self.machine.running, key=lambda r: r.start + r.job.requested):
+        self.machine.running.sort(key=lambda running: running.start + running.job.requested)
+        for running in self.machine.running:
             free += running.job.demand[0]
             if free >= head.demand[0]:
                 return running.start + running.job.requested
@@ -84,7 +88,7 @@ class Replay:
         while self.queue:
             head = min(self.queue, key=lambda job: (self.key(job), job.row))
             if not self.machine.fits(head):
-                shadow = self.shadow(head)
+                shadow = self.shadow(head) if backfill else 0
                 while not self.machine.fits(head):
                     if backfill:
                         self.backfill(shadow)
