@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -92,6 +92,24 @@ def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playabl
             known[limit.heuristic] = play_heuristic(heuristic, scenario, units, episodes)
         found[name] = limit.times * paid(scenario, units, name, known[limit.heuristic])
     return found
+
+
+def limit_unit(limit: float, cheapest: Callable[[], float]) -> float:
+    """What an excess over a limit is a share of: the limit, or, if that is 0, the cheapest heuristic's cost.
+
+    Args:
+        limit: mean over episodes, as an amount.
+        cheapest: works out the lowest mean cost of a heuristic; called where it is needed only.
+    """
+    return limit or cheapest() or 1.0
+
+
+def cheapest_cost(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable], name: str) -> float:
+    """The lowest mean cost of a heuristic on these episodes."""
+    return min(
+        float(paid(scenario, units, name, play_heuristic(known, scenario, units, episodes)).mean())
+        for known in references.heuristics(scenario)
+    )
 
 
 def check_heuristic(cost: str, limit: RelativeLimit) -> None:

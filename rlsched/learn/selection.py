@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isnan
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
 from rlsched.evaluate.bootstrap import bootstrap_columns
-from rlsched.evaluate.costs import allowed, paid, play_heuristic
+from rlsched.evaluate.costs import allowed, limit_unit, paid, play_heuristic
 from rlsched.evaluate.gate import LEAST_EPISODES
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
 from rlsched.evaluate.measures import measure
@@ -195,12 +196,15 @@ class Validation:
         found = {}
         for name, limit in self.limits.items():
             column = limited_name(name)
-            unit = limit or min(values[column] for values in self.heuristics.values()) or 1.0
+            unit = limit_unit(limit, partial(self._cheapest, column))
             mean = metrics[column]
             found[name] = LimitCheck(
                 limit=limit, mean=mean, highest=mean + metrics[margin_name(name)], unit=unit
             )
         return found
+
+    def _cheapest(self, column: str) -> float:
+        return min(values[column] for values in self.heuristics.values())
 
     def _cost_excess(self, metrics: Mapping[str, float]) -> float:
         """By which share of a limit it is exceeded, at the most.

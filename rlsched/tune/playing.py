@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from rlsched.evaluate.compare import Contestant
 from rlsched.evaluate.contestants import contestants, entries, rules_of
-from rlsched.evaluate.costs import allowed, paid
+from rlsched.evaluate.costs import allowed, cheapest_cost, limit_unit, paid
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
@@ -51,8 +52,9 @@ def figures(scenario: Scenario, policy: str, episodes: int, seed: int) -> tuple[
     if scenario.objective.limits:
         (runs,) = comparison.runs.values()
         for name, limit in allowed(session.scenario, session.units, session.episodes).items():
-            most = float(limit.mean())
+            most, places = float(limit.mean()), (session.scenario, session.units, session.episodes)
             cost = float(paid(session.scenario, session.units, name, runs).mean())
-            excess = max(excess, (cost - most) / (most or 1.0))
+            unit = limit_unit(most, partial(cheapest_cost, *places, name))
+            excess = max(excess, (cost - most) / unit)
     found = {name: float(np.nanmean(each)) for name, each in values.items() if np.isfinite(each).any()}
     return found, excess

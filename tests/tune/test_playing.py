@@ -1,0 +1,42 @@
+"""What one policy reaches under other settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.evaluate.costs import paid, play_heuristic
+from rlsched.evaluate.references import heuristics
+from rlsched.evaluate.statistics import Contender
+from rlsched.learn.selection import Validation, limited_name, margin_name
+from rlsched.tune.playing import figures
+
+
+@pytest.mark.parametrize("limit", [0.0, 10_000.0, "0.5:sjf"])
+def test_a_broken_limit_is_judged_as_in_a_training(limit: float | str) -> None:
+    """By a share of the limit; of a limit of 0 by a share of what the cheapest heuristic costs."""
+    settings = [
+        "episode.jobs=48",
+        "objective.starvation_s=600",
+        f"objective.costs={{job_starvation: {limit}}}",
+    ]
+    made = scenario.load("lublin-256", settings)
+    feed = EpisodeFeed(made)
+    episodes = [feed.evaluation(index, 0) for index in range(3)]
+
+    def cost(policy: str, rule: str) -> np.floating:
+        starts = play_heuristic(Contender(policy, rule), feed.scenario, feed.units, episodes)
+        return paid(feed.scenario, feed.units, "job_starvation", starts).mean()
+
+    cheapest = min(cost(*known) for known in heuristics(feed.scenario))
+    own = cost("fcfs", "greedy")
+    most = 0.5 * cost("sjf", "greedy") if isinstance(limit, str) else limit
+    expected = (own - most) / (most or cheapest)
+    assert expected > 0
+    _, excess = figures(made, "fcfs:greedy", 3, 0)
+    assert excess == pytest.approx(expected)
+    validation = Validation.of(feed.scenario, feed.units, episodes, "bounded_slowdown")
+    known = {limited_name("job_starvation"): float(own), margin_name("job_starvation"): 0.0}
+    assert validation.checks(known)["job_starvation"].excess == pytest.approx(expected)
