@@ -29,7 +29,11 @@ _G6 = "Venkataswamy 2023, 6"
 _OWN = "docs/green.md, exact rules"
 
 TERM_NOTES: dict[str, Note] = {
-    "slowdown": Note("-sum of 1 / runtime over waiting and running jobs", "slowdown", "Mao et al. 2016"),
+    "slowdown": Note(
+        "-sum of 1 / runtime over waiting and running jobs (scope window: waiting ones in sight)",
+        "slowdown",
+        "Mao et al. 2016",
+    ),
     "bounded_slowdown": Note(
         "-sum of 1 / max(runtime, 10 s) over waiting jobs", "bounded slowdown", "Feitelson 2001"
     ),

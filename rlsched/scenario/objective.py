@@ -138,7 +138,9 @@ class Objective(Frozen):
     limits_per: Literal["episode", "job"] = Field(
         "episode", description="what limits are of: a whole episode, or each of its submitted jobs"
     )
-    scope: Literal["all", "window"] = Field("all", description="which waiting jobs count")
+    scope: Literal["all", "window"] = Field(
+        "all", description="jobs that count: all, or those that wait in sight (window)"
+    )
     gamma: float = Field(1.0, gt=0, le=1, description="discount per tick inside a decision (smdp)")
     baseline: tuple[str, ...] = Field(
         (),

@@ -264,7 +264,7 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     ready = e.num_ready
     waiting = e.num_waiting
     behind = e.queue_hi - e.queue_lo - ready
-    slowdown_rate, bounded_rate = e.slowdown_rate, e.bounded_rate
+    slowdown_rate, bounded_rate = e.slowdown_rate + e.running_rate, e.bounded_rate
     counted = waiting
     if rules.window_scope:
         counted = ready
@@ -282,7 +282,7 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     used /= len(s.resources)
     o.accounts[i, USED_SHARE] += used
     o.accounts[i, ON_SHARE] += on / len(s.resources)
-    book_rate(s, o, i, SLOWDOWN, -(slowdown_rate + e.running_rate), factor)
+    book_rate(s, o, i, SLOWDOWN, -slowdown_rate, factor)
     book_rate(s, o, i, BOUNDED_SLOWDOWN, -bounded_rate, factor)
     book_rate(s, o, i, WAIT_TIME, -counted, factor)
     book_rate(s, o, i, UTILIZATION, used, factor)

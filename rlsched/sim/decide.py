@@ -199,9 +199,9 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     if factor == 0.0:
         return
     waiting = e.queue_hi - e.queue_lo
-    slowdown_rate, bounded_rate = e.slowdown_rate, e.bounded_rate
-    if rules.window_scope and waiting > rules.window:
-        waiting = rules.window
+    slowdown_rate, bounded_rate = e.slowdown_rate + e.running_rate, e.bounded_rate
+    if rules.window_scope:
+        waiting = min(waiting, rules.window)
         slowdown_rate = 0.0
         bounded_rate = 0.0
         for k in range(waiting):
@@ -211,7 +211,7 @@ def earn(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
     used = 0.0
     for r in range(len(s.resources)):
         used += 1.0 - s.free[i, r] / s.units[i, r]
-    o.terms[i, SLOWDOWN] -= factor * (slowdown_rate + e.running_rate)
+    o.terms[i, SLOWDOWN] -= factor * slowdown_rate
     o.terms[i, BOUNDED_SLOWDOWN] -= factor * bounded_rate
     o.terms[i, WAIT_TIME] -= factor * waiting
     o.terms[i, UTILIZATION] += factor * used / len(s.resources)

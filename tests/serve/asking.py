@@ -137,3 +137,8 @@ def example(folder: Path) -> dict[str, Any]:
     """The request that comes with a policy."""
     found: dict[str, Any] = json.loads((folder / "example.json").read_text("utf-8"))
     return found
+
+
+def moved(decisions: list[dict[str, Any]]) -> set[tuple[Any, str]]:
+    """What decisions do to which jobs, whatever their order; a reservation is nothing."""
+    return {(one["job"], one["action"]) for one in decisions if one["action"] != "reserve"}

@@ -23,7 +23,7 @@ from rlsched.serve.sent import LISTS, TURNED, turned
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import Tokens
 
-from .asking import TOKEN, Service, example
+from .asking import TOKEN, Service, example, moved
 from .malformed import Writer
 
 MALFORMED = 10_000
@@ -45,7 +45,7 @@ def test_a_decision(service: Service, hpc: Path) -> None:
     assert {decision["job"] for decision in told["decisions"]} <= jobs
     assert {reason["job"] for reason in told["waiting"]} <= jobs
     assert told["fallback"]["name"] == "fcfs:easy"
-    assert told["agrees"] in {True, False}
+    assert told["agrees"] == (moved(told["decisions"]) == moved(told["fallback"]["decisions"]))
 
 
 def test_policies_by_name_and_batches(service: Service, hpc: Path, green: Path) -> None:

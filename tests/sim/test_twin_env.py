@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.scenario import load as load_scenario
+from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import ACTION_RULES, TIME_RULES, Instance, instances, random_jobs, scenario, scenarios
 from tests.twin.env import TwinEnv
@@ -101,7 +102,12 @@ def test_jobs_are_conserved_and_run_for_their_runtime_on_units_that_are_there(
 def test_rewards_are_weighted_terms_and_observations_stay_in_range(data: st.DataObject, seed: int) -> None:
     rules, instance = drawn(data)
     core = one(rules, instance, scale=0.5)
-    for _ in episode(core, seed):
+    weights = rules.objective.reward
+    for number, _ in enumerate(episode(core, seed)):
+        if number:  # before the first transition nothing is rewarded
+            terms = dict(zip(TERMS, core.terms[0].tolist(), strict=True))
+            expected = 0.5 * sum(weight * terms[name] for name, weight in weights.items())
+            assert core.reward[0] == pytest.approx(expected, rel=1e-9, abs=1e-12)
         assert np.isfinite(core.obs).all()
         assert (np.abs(core.obs) <= 1).all()
         assert np.isin(core.mask, (0, 1)).all()

@@ -219,10 +219,11 @@ class Datacenter:
         energy, places = Energy(), self.places
         if self.plant is not None:
             energy = self.plant.pass_tick(self.now, self.on[0], units_of(places.running, self.units))
-        in_scope = places.ready if self.objective.scope == "window" else places.waiting
+        window = self.objective.scope == "window"
+        in_scope = (places.ready, []) if window else (places.waiting, places.running)
         self._book("long_waits", -sum(self._passes(task) for task in places.waiting))
         self.ledger.book_tick(
-            Tick(self.now, places, self.units, energy, in_scope, self.threshold, self.starvation)
+            Tick(self.now, places, self.units, energy, *in_scope, self.threshold, self.starvation)
         )
 
     def _passes(self, task: Task) -> bool:

@@ -194,9 +194,8 @@ class TwinEnv:
         return self.visible if self.objective.scope == "window" else self.waiting
 
     def _slowdown(self) -> float:
-        return -sum(1 / job.runtime for job in self._in_scope) - sum(
-            1 / running.job.runtime for running in self.machine.running
-        )
+        running = [] if self.objective.scope == "window" else self.machine.running
+        return -sum(1 / job.runtime for job in [*self._in_scope, *(one.job for one in running)])
 
     def _bounded_slowdown(self) -> float:
         return -sum(1 / max(job.runtime, self.threshold) for job in self._in_scope)

@@ -17,6 +17,7 @@ class Tick:
 
     Attributes:
         in_scope: the waiting jobs whose slowdown and wait count.
+        running_in_scope: the running jobs whose slowdown counts.
         threshold: of the bounded slowdown, ticks.
         starvation: longest wait that does not count as starvation, ticks.
     """
@@ -26,12 +27,13 @@ class Tick:
     units: Units
     energy: Energy
     in_scope: list[Task]
+    running_in_scope: list[Task]
     threshold: float
     starvation: float
 
 
 def slowdown(tick: Tick) -> float:
-    return -added(1 / task.job.runtime for task in [*tick.in_scope, *tick.places.running])
+    return -added(1 / task.job.runtime for task in [*tick.in_scope, *tick.running_in_scope])
 
 
 def bounded_slowdown(tick: Tick) -> float:
