@@ -9,7 +9,7 @@ from typing import Any
 from rlsched.clusters.documents import at
 from rlsched.clusters.findings import Found, Place, Problems, Refusal, Served, one_of
 from rlsched.clusters.kuberay import check_ray_kind, describe_ray_kind
-from rlsched.clusters.schema import fits, kinds
+from rlsched.clusters.schema import KUBERAY, fits, kinds, unknown_keys
 
 SUFFIXES = {
     **{"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15},
@@ -35,6 +35,10 @@ def describe(documents: list[dict[str, Any]]) -> Found:
         held.append(name + describe_ray_kind(document))
         if _kind(document) not in known:
             unchecked.append(f"{name}: {document.get('apiVersion')} is of somebody else")
+            continue
+        keys = list(unknown_keys(document, known[_kind(document)]))
+        if keys:
+            unchecked.append(f"{name}: {', '.join(keys)}, which KubeRay {KUBERAY} does not have")
     return Found("Kubernetes", "; ".join(held), tuple(unchecked))
 
 

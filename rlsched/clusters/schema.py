@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from rlsched.clusters.findings import Place, Problems, one_of
 from rlsched.settings import shown
 
 FOLDER = Path(__file__).parent / "schemas"
+KUBERAY = "1.5"
+"""Version of the operator whose kinds `schemas/ray.yaml` describes."""
 NAMED = {
     "array": "a list",
     "boolean": "true or false",
@@ -40,11 +42,39 @@ def kept(name: str) -> dict[str, Any]:
 def kinds() -> dict[str, dict[str, Any]]:
     """The schemas of Kubernetes' and Ray's kinds, by `apiVersion kind`."""
     kubernetes, ray = kept("kubernetes.json.gz"), kept("ray.yaml")
-    definitions = kubernetes["$defs"] | ray["$defs"]
+    definitions = kubernetes["$defs"] | {name: _by_hand(one) for name, one in ray["$defs"].items()}
     return {
         kind: {"$defs": definitions, "$ref": f"#/$defs/{name}"}
         for kind, name in (kubernetes["kinds"] | ray["kinds"]).items()
     }
+
+
+BY_HAND = "x-by-hand"
+"""Marks the schemas of mappings of ours: a newer operator may know more keys than they do."""
+
+
+def _by_hand(schema: Any) -> Any:
+    """The schema, with all mappings in it marked."""
+    if isinstance(schema, list):
+        return [_by_hand(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    marked = {name: _by_hand(part) for name, part in schema.items()}
+    return marked | {BY_HAND: True} if schema.get("additionalProperties") is False else marked
+
+
+def unknown_keys(values: Any, schema: dict[str, Any]) -> Iterator[str]:
+    """Where a newer operator may know keys that a schema of ours does not, and that are like none it does."""
+    for error in Draft202012Validator(schema).iter_errors(values):
+        for leaf in _leaves(error):
+            if leaf.validator == "additionalProperties":
+                for key in filter(partial(_is_newer, leaf), _extra(leaf)):
+                    yield ".".join(map(str, (*leaf.absolute_path, key)))
+
+
+def _is_newer(error: ValidationError, key: str) -> bool:
+    known = error.schema.get("properties", {})
+    return error.schema.get(BY_HAND, False) and not get_close_matches(key, known, n=1)
 
 
 def fits(place: Place, values: Any, schema: dict[str, Any], *, draft7: bool = False) -> Problems:
@@ -103,6 +133,8 @@ def _lines(place: Place, error: ValidationError, misspelt: list[str]) -> Problem
     if kind == "additionalProperties":
         for key in _extra(error):
             known = error.schema.get("properties", {})
+            if _is_newer(error, key):
+                continue
             if known:
                 yield (place / key).unknown("key", key, known)
             else:

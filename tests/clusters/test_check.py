@@ -130,3 +130,32 @@ def test_pods_are_looked_into(tmp_path: Path, old: str, new: str, line: str) -> 
     text = POD.replace("NAME", "a")
     assert old in text
     assert lines(tmp_path, "pod.yaml", text.replace(old, new)) == [line]
+
+
+CLUSTER = Path(__file__).parents[2] / "clusters" / "kuberay" / "raycluster.yaml"
+
+
+def test_keys_of_a_newer_operator_are_named_and_no_error(tmp_path: Path) -> None:
+    text = CLUSTER.read_text().replace("mode: token", "mode: token, secretName: ours, rotateHours: 3")
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text.replace("spec:\n", "spec:\n  networkPolicy: {}\n", 1))
+    found, problems = check(path, refusal, served)
+    assert problems == []
+    assert found is not None
+    (line,) = found.unchecked
+    for key in ("spec.networkPolicy", "spec.authOptions.rotateHours"):
+        assert key in line
+    assert "secretName" not in line
+    assert line.endswith("which KubeRay 1.5 does not have")
+    # What is like a known key is misspelt, and Kubernetes' own kinds are known by its schemas.
+    assert lines(tmp_path, "a", text.replace("secretName", "secretNam")) == [
+        "spec.authOptions.secretNam: unknown key; did you mean 'secretName'? use one of mode, secretName"
+    ]
+    pod = POD.replace("NAME", "a").replace("spec:", "spec:\n  networkPolicy: {}")
+    assert len(lines(tmp_path, "a", pod)) == 1
+
+
+def test_a_job_by_the_clock_is_a_kind_of_kuberay(tmp_path: Path) -> None:
+    text = "apiVersion: ray.io/v1\nkind: RayCronJob\nmetadata: {name: a}\nspec:\n  schedule: 0 3 * * *\n"
+    assert lines(tmp_path, "a", text) == ["spec.jobTemplate: is missing; give it a value"]
+    assert lines(tmp_path, "a", text + "  jobTemplate: {entrypoint: rlsched train}\n") == []

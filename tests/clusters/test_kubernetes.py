@@ -188,7 +188,10 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     (
         "kuberay/raycluster.yaml",
         ["kind: RayCluster", "kind: RayClusters"],
-        ["kind: value 'RayClusters'; did you mean 'RayCluster'? use one of RayCluster, RayJob, RayService"],
+        [
+            "kind: value 'RayClusters'; did you mean 'RayCluster'? use one of RayCluster, RayCronJob, "
+            "RayJob, RayService"
+        ],
     ),
     (
         "kuberay/raycluster.yaml",
