@@ -173,7 +173,9 @@ def _serve(
     with output.busy("starting"):
         url = started.__enter__()
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):  # only now: Ray has its own for SIGTERM when it starts
+        # Only now: Ray has its own for SIGTERM when it starts. A closed terminal ends it, but under nohup.
+        closed = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
+        for number in (signal.SIGINT, signal.SIGTERM, *closed):
             signal.signal(number, lambda *_: enough.set())
         first = next(iter(config.policies.values()))
         console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -21,7 +22,10 @@ class Interrupted:
 
 @contextmanager
 def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
-    """Turn Ctrl-C and SIGTERM into a request to stop after the iteration; a second Ctrl-C does not wait.
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
+
+    A second Ctrl-C does not wait. SIGHUP that is ignored, as under nohup, stays so. Signals belong to the
+    main thread: in another one, as of a notebook or of Ray Tune, they are left to whoever has it.
 
     Args:
         answer: to the first of them, at once.
@@ -35,7 +39,13 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    if threading.current_thread() is not threading.main_thread():
+        yield state
+        return
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield state
     finally:

@@ -180,6 +180,8 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
             if threading.current_thread() is threading.main_thread():
                 # Ray's own prints a trace and may break off in the middle of a start.
                 signal.signal(signal.SIGTERM, break_off)
+                if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+                    signal.signal(signal.SIGHUP, break_off)
             with _served(config, host, port, address):
                 yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
     except Exception:

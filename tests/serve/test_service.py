@@ -98,7 +98,7 @@ class Running:
         return found
 
     def end(self) -> int:
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGHUP)  # as a terminal that is closed
         return self.process.wait(timeout=PATIENCE_S)
 
 
@@ -154,6 +154,7 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
         assert second[:8] in page
         assert 'rlsched_requests_total{status="401"} 1.0' in service.get("/metrics")[1].decode()
         assert service.end() == 0, service.said()
+        check_port("127.0.0.1", service.port)  # HAProxy has gone, too
     finally:
         if service.process.poll() is None:
             service.process.kill()
