@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO
+
+
+def quoted(path: str | Path) -> str:
+    """A path as a shell takes it, for commands that people are told to run."""
+    return shlex.quote(str(path))
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -11,6 +11,7 @@ import typer
 from rlsched.cli import options, output
 from rlsched.cli.dataset import behaviors_table, megabytes
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,7 +115,7 @@ def collect(
         simulated, chosen = recipe_given(recipe, scenario, trace, names, noise, overrides)
     output.check_folder("--out", out)
     console = output.people(json)
-    go_on = f"go on        rlsched collect --resume --out {out}"
+    go_on = f"go on        rlsched collect --resume --out {quoted(out)}"
     with output.progress("recording", chosen.steps) as shown:
         try:
             dataset = run(simulated, chosen, folder, loader(), resume=resume, begin=shown, progress=shown)
@@ -138,7 +139,7 @@ def tell(console: Console, dataset: Manifest, out: Path) -> None:
     for line in kept_to_record(dataset):
         console.print(line)
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
-    console.print(f"check it     rlsched dataset check {out}")
+    console.print(f"check it     rlsched dataset check {quoted(out)}", markup=False)
 
 
 def check_alone(sources: Mapping[str, object]) -> None:

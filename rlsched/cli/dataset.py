@@ -11,6 +11,7 @@ import typer
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -357,4 +358,4 @@ def _tell(made: dict[str, Manifest], json: str | None) -> None:
     for name, dataset in made.items():
         console.print(behaviors_table(dataset))
         console.print(f"dataset      {name} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
-    console.print(f"check it     rlsched dataset check {next(iter(made))}")
+    console.print(f"check it     rlsched dataset check {quoted(next(iter(made)))}", markup=False)

@@ -11,6 +11,7 @@ import typer
 from rlsched.cli import options, output
 from rlsched.cli.dataset import FolderArgument, behaviors_table, megabytes
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rlsched.offline.minari_store import MinariEpisodes
@@ -130,7 +131,7 @@ def import_dataset(
     if not dataset.chances:
         console.print("not known    how likely choices were (action_logp): judge says nothing by wis")
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
-    console.print(f"check it     rlsched dataset check {out}")
+    console.print(f"check it     rlsched dataset check {quoted(out)}", markup=False)
 
 
 def recorded_with(episodes: ParquetEpisodes | MinariEpisodes) -> Scenario | None:

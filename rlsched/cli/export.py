@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rlsched.cli import options, output
+from rlsched.files import quoted
 
 
 def export(
@@ -47,7 +48,7 @@ def export(
     console.print(f"exported     {checkpoint} to {folder}: {size / 1e3:,.0f} kB, version {served.version}")
     console.print(f"read again   and asked once in {seconds:.2f} s")
     console.print(f"card         {folder / 'README.md'}")
-    console.print(f"serve it     rlsched serve {folder}")
+    console.print(f"serve it     rlsched serve {quoted(folder)}", markup=False)
     if json is not None:
         told = {
             "schema": 1,

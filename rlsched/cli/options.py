@@ -18,13 +18,21 @@ if TYPE_CHECKING:
     from rlsched.scenario import Scenario
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """A parser of numbers from `least` on; its message shows the value, which typer's own does not."""
+DIGITS = 18
+"""Of the largest number that an option takes."""
+FAR = 10**DIGITS
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A parser of numbers from `least` to `most`; its message shows the value, which typer's own does not."""
 
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
-            raise typer.BadParameter(f"value {text!r}; use a whole number from {least} on")
-        return int(text)
+        if text.isascii() and text.isdigit() and len(text) <= DIGITS and least <= int(text) <= (most or FAR):
+            return int(text)
+        shown = text if len(text) <= DIGITS else f"{text[:DIGITS]}..."
+        raise typer.BadParameter(
+            f"value {shown!r}; use a whole number from {least} {'on' if most is None else f'to {most}'}"
+        )
 
     return parse
 

@@ -13,6 +13,7 @@ from rlsched.cli.tables import BAD, GOOD, plain_table
 from rlsched.cli.train import resume_command
 from rlsched.evaluate.bootstrap import interquartile_mean
 from rlsched.evaluate.seeds import named_seeds
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rlsched.jobs import FloatArray
@@ -50,7 +51,10 @@ def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count
         f"{named_seeds(summaries)}: median {np.median(reached):.4g}, "
         f"interquartile mean {interquartile_mean(reached):.4g}"
     )
-    next_command = f"run folders  {out}/seed-*\ncompare them rlsched evaluate {out} --report {out}/report"
+    next_command = (
+        f"run folders  {out}/seed-*\n"
+        f"compare them rlsched evaluate {quoted(out)} --report {quoted(out / 'report')}"
+    )
     console.print(next_command, markup=False, soft_wrap=True)
     if last.reason == "interrupted":
         console.print(f"go on        {resume_command(out, count)}", markup=False, soft_wrap=True)

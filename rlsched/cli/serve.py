@@ -11,6 +11,7 @@ import typer
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rlsched.serve.settings import ServeConfig
@@ -27,7 +28,9 @@ def serve(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A YAML file with the settings of the service.")
     ] = None,
-    port: Annotated[str, typer.Option(metavar="N", parser=options.whole_number(1), help="Port.")] = "8000",
+    port: Annotated[
+        str, typer.Option(metavar="N", parser=options.whole_number(1, 65_535), help="Port.")
+    ] = "8000",
     host: Annotated[
         str, typer.Option(metavar="H", help="Address to listen at; 0.0.0.0: also for other machines.")
     ] = "127.0.0.1",
@@ -124,7 +127,7 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
         if not (folder / "policy.json").is_file():
             remedy = "name a folder that rlsched export wrote"
             if folder.is_dir():
-                remedy += f", as in: rlsched export {folder} runs/policy"
+                remedy += f", as in: rlsched export {quoted(folder)} runs/policy"
             raise BadInputError(f"policies.{name}", f"{str(folder)!r} holds no exported policy", remedy)
     read_tokens(config.token_file)
     if config.fallback is not None:

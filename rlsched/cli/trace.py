@@ -15,6 +15,7 @@ import typer
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 from rlsched.reading import GZIP_MAGIC
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def info(file: FileArgument, processors: ProcessorsOption = None, json: options.
         console.print(f"{key:<16} {value.splitlines()[0] if value else ''}", style="dim", markup=False)
     console.print(f"{len(jobs):,} jobs in {days:,.1f} days on {units:,} processors: a load of {load:.3f}")
     _say_repairs(repairs, json)
-    console.print(f"more: rlsched workload describe --trace {file}", markup=False)
+    console.print(f"more: rlsched workload describe --trace {quoted(file)}", markup=False)
 
 
 @app.command("check")
@@ -114,7 +115,7 @@ def check(file: FileArgument, processors: ProcessorsOption = None, json: options
         say(f"error: {file}: {count:,} {REPAIRS[name]}")
     if dropped:
         name, count = next(iter(dropped.items()))
-        remedy = f"rlsched trace cut {file} --out OUT.swf writes the {len(found.jobs):,} other jobs"
+        remedy = f"rlsched trace cut {quoted(file)} --out OUT.swf writes the {len(found.jobs):,} other jobs"
         if name == OVERSIZED:
             remedy = (
                 "--processors N names a larger machine, and --set workload.oversized=scale cuts them down"
@@ -279,7 +280,7 @@ def sacct(
     if not found.zone_known:
         console.print("hours        of UTC; --time-zone AREA/CITY makes them those of the site's day")
     console.print(f"written      {out}")
-    console.print(f"look at it   rlsched workload describe --trace {out}", markup=False)
+    console.print(f"look at it   rlsched workload describe --trace {quoted(out)}", markup=False)
 
 
 def _zone(name: str) -> ZoneInfo:

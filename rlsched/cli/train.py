@@ -19,6 +19,7 @@ from rlsched.cli.options import (
     whole_number,
 )
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -218,7 +219,7 @@ def _trained(
 
 def resume_command(out: Path, seeds: int | None) -> str:
     """What goes on with a run, or with runs of so many seeds."""
-    return f"rlsched train --resume{'' if seeds is None else f' --seeds {seeds}'} --out {out}"
+    return f"rlsched train --resume{'' if seeds is None else f' --seeds {seeds}'} --out {quoted(out)}"
 
 
 def tell(console: Console, summary: Summary, out: Path) -> None:
@@ -245,7 +246,9 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
             "sampling.runners)",
             style="yellow",
         )
-    next_command = f"run folder   {out}\ncompare it   rlsched evaluate {out} --report {out}/report"
+    next_command = (
+        f"run folder   {out}\ncompare it   rlsched evaluate {quoted(out)} --report {quoted(out / 'report')}"
+    )
     console.print(next_command, markup=False, soft_wrap=True)
     if summary.reason == "interrupted":
         console.print(f"go on        {resume_command(out, None)}", markup=False, soft_wrap=True)

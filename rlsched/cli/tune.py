@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 
 if TYPE_CHECKING:
     from rlsched.cli.bar import Bar
@@ -118,7 +119,7 @@ def run(
         console.print(f"{name} failed: {error}", style="red", markup=False)
     tell(folder, result, json)
     if ended.reason == "interrupted":
-        console.print(f"go on        rlsched tune --resume --out {folder.path}")
+        console.print(f"go on        rlsched tune --resume --out {quoted(folder.path)}", markup=False)
         raise typer.Exit(130)
     if ended.progress.failed:
         raise typer.Exit(1)
@@ -283,15 +284,17 @@ def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
         console.print(f"and {len(result.trials) - SHOWN} more in the page")
     for line in findings(result):
         console.print(line, markup=False)
-    console.print(f"page         {folder.report}\ntable        {folder.results}", soft_wrap=True)
+    console.print(
+        f"page         {folder.report}\ntable        {folder.results}", markup=False, soft_wrap=True
+    )
     fronts = len(list(folder.path.glob("front-*.yaml")))
     if fronts:
         console.print(f"front        {folder.path}/front-1.yaml to front-{fronts}.yaml", soft_wrap=True)
     if folder.best.exists():
         sweep = folder.read()
         if sweep.policy is None:
-            command = f"rlsched train {folder.best} --out {folder.path}-best"
-            console.print(f"train it     {command}", soft_wrap=True)
+            command = f"rlsched train {quoted(folder.best)} --out {quoted(f'{folder.path}-best')}"
+            console.print(f"train it     {command}", markup=False, soft_wrap=True)
         else:
-            command = f"rlsched simulate --scenario {folder.best} --policy {sweep.policy}"
-            console.print(f"play it      {command}", soft_wrap=True)
+            command = f"rlsched simulate --scenario {quoted(folder.best)} --policy {sweep.policy}"
+            console.print(f"play it      {command}", markup=False, soft_wrap=True)

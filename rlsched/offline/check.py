@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlsched.errors import BadInputError
-from rlsched.files import checksum
+from rlsched.files import checksum, quoted
 from rlsched.offline.columns import Shape
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest
 from rlsched.offline.record import EpisodeEntry, shape_of
@@ -141,7 +141,7 @@ def check_for(
                 _check_columns(file.schema_arrow, shape.columns())
         except BrokenError as broken:
             raise BadInputError(
-                str(path), broken.what, f"fetch it again, or see rlsched dataset check {folder}"
+                str(path), broken.what, f"fetch it again, or see rlsched dataset check {quoted(folder)}"
             ) from None
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 from rlsched.offline.columns import Shape
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.record import EpisodeEntry
@@ -176,7 +177,7 @@ def read_any_manifest(folder: Path) -> Manifest:
             raise BadInputError(
                 str(folder),
                 "is a dataset that is not finished",
-                f"go on with it: rlsched collect --resume --out {folder}",
+                f"go on with it: rlsched collect --resume --out {quoted(folder)}",
             ) from None
         problem = f"holds no {MANIFEST}" if folder.is_dir() else "no such folder"
         inside = sorted(f"{folder}/{path.parent.name}" for path in folder.glob(f"*/{MANIFEST}"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rlsched.errors import BadInputError
-from rlsched.files import checksum, unfinished_name
+from rlsched.files import checksum, quoted, unfinished_name
 from rlsched.offline.record import EpisodeEntry
 from rlsched.settings import Frozen
 
@@ -193,7 +193,7 @@ def read_group(
         return file.read_row_group(group, columns=columns, use_threads=threads)
     except (OSError, pa.ArrowException) as error:
         raise BadInputError(
-            str(path), f"is damaged ({first_line(error)})", f"see rlsched dataset check {path.parent}"
+            str(path), f"is damaged ({first_line(error)})", f"see rlsched dataset check {quoted(path.parent)}"
         ) from None
 
 

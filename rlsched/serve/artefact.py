@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
 from rlsched.serve.schema import DecisionRequest, RunningJob, WaitingJob
@@ -162,13 +163,13 @@ What it came to in validation, on episodes that it was not trained on:
 
 ## Use
 
-    rlsched serve {folder}
-    curl -s localhost:8000/v1/decisions -d @{folder}/{EXAMPLE}
+    rlsched serve {quoted(folder)}
+    curl -s localhost:8000/v1/decisions -d @{quoted(folder / EXAMPLE)}
 
-It takes the best action it knows, and was held against heuristics on its own workload only: hold it against
-them on yours before it decides anything (`rlsched serve {folder} --gate YOURS.swf.gz`: it stands back where
-it is behind), and let it run as a shadow beside them first (`rlsched serve {folder} --mode shadow`). What it
-has not seen, such as jobs of another kind or a cluster of another size, it does not know.
+It takes the best action it knows, and was held against heuristics on its own workload only. Hold it against
+them on yours before it decides anything (`--gate YOURS.swf.gz`: it stands back where it is behind). Let it
+run as a shadow beside them first (`--mode shadow`). What it has not seen, such as jobs of another kind or a
+cluster of another size, it does not know.
 
 ## Files
 

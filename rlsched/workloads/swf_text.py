@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
 from rlsched.jobs import FloatArray
 from rlsched.reading import as_text, read_data
 
@@ -97,7 +98,7 @@ def _refuse_other_form(path: Path, body: bytes) -> None:
         raise BadInputError(str(path), "is JSON", remedy)
     if b"JobID" in first:
         raise BadInputError(
-            str(path), "is a table of sacct", f"rlsched trace import sacct {path} --out OUT.swf"
+            str(path), "is a table of sacct", f"rlsched trace import sacct {quoted(path)} --out OUT.swf"
         )
     for separator, name in ((b",", "commas"), (b"|", "'|'"), (b":", "colons")):
         if first.count(separator) >= FIELDS // 2:

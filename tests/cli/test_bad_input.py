@@ -58,6 +58,7 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ([*LUBLIN, "--set", "workload.load"], ["--set: 'workload.load' is no assignment"]),
         ([*LUBLIN, "--set", "episode.end=no_new_job"], ["--set: 'episode.end=no_new_job'"]),
         ([*LUBLIN, "--jobs", "0"], ["--jobs: value '0'; use a whole number from 1 on"]),
+        ([*LUBLIN, "--jobs", "9" * 5000], [f"--jobs: value '{'9' * 18}...'; use a whole number from 1 on"]),
         ([*LUBLIN, "--jobs", "ten"], ["--jobs: value 'ten'"]),
         ([*LUBLIN, "--episodes", "0"], ["--episodes: value '0'"]),
         ([*LUBLIN, "--seed", "-1"], ["--seed: value '-1'; use a whole number from 0 on"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 from pathlib import Path
 
@@ -36,6 +37,23 @@ def test_an_export_says_what_to_do_next(rlsched: Run, run_folder: Path, tmp_path
     assert again.code == 0
 
 
+def test_commands_that_are_suggested_can_be_pasted(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my [runs] über $HOME; it's"
+    ran = rlsched("export", run_folder, folder / "a policy")
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("serve it ")]
+    assert shlex.split(line)[2:] == ["rlsched", "serve", str(folder / "a policy")]
+    card = (folder / "a policy" / "README.md").read_text()
+    (curl,) = [line for line in card.splitlines() if line.strip().startswith("curl")]
+    assert shlex.split(curl)[-1] == f"@{folder / 'a policy' / 'example.json'}"
+    trace = folder / "a trace.swf"
+    trace.write_text(
+        "; MaxProcs: 4\n1 0 0 9 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n2 9 0 9 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n"
+    )
+    ran = rlsched("trace", "info", trace)
+    (line,) = [line for line in ran.out.splitlines() if line.startswith("more: ")]
+    assert shlex.split(line)[-1] == str(trace)
+
+
 def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
     for arguments, line in (
         ((tmp_path / "none", tmp_path / "p"), f"error: {tmp_path / 'none'}: no such folder"),
@@ -62,6 +80,7 @@ def test_what_cannot_be_served(rlsched: Run, run_folder: Path, tmp_path: Path) -
         ((run_folder,), f"error: policies.default: {str(run_folder)!r} holds no exported policy"),
         ((policy, policy), "error: DIR: two policies are called 'default'"),
         ((policy, "--port", port.getsockname()[1]), "error: --port: cannot listen on 127.0.0.1:"),
+        ((policy, "--port", 70_000), "error: --port: value '70000'; use a whole number from 1 to 65535"),
         ((policy, "--mode", "shade"), "error: serve: mode: value 'shade'"),
         ((policy, "--set", "limits.jobs=1"), "error: --set: limits.jobs: value 1"),
         ((policy, "--set", "scaling={replicas: 4, most: 2}"), "error: --set: scaling.most: value 2 is less"),
