@@ -72,7 +72,10 @@ class SchedulingEnv(gym.Env[Any, int]):
 
         Raises:
             ValueError: the action is illegal, with on_illegal="raise".
+            gymnasium.error.ResetNeeded: the episode has ended.
         """
+        if self._vector.has_ended[0]:
+            raise gym.error.ResetNeeded("the episode has ended: call reset() before step()")
         obs, reward, terminated, truncated, info = self._vector.step(np.array([action]))
         return _first(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first_info(info)
 

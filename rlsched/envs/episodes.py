@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,10 @@ class EpisodeFeed:
         self._replayer: Replayer | None = None
         for name in scenario.objective.baseline:
             make_order(np.zeros((1, 1)), name, "greedy", None)  # refuses unknown names before anything starts
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the replayer, which a copy makes for itself."""
+        return self.__dict__ | {"_replayer": None}
 
     @property
     def max_jobs(self) -> int:

@@ -79,6 +79,9 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         on_illegal: "replace" forgives agents that know no masks, "raise" finds the fault of one that does.
         feed: where episodes come from; opened from the scenario where left out.
 
+    Attributes:
+        has_ended: (env,) whether the last step told of an episode's end.
+
     Raises:
         BadInputError: the scenario or its workload cannot be used.
     """
@@ -125,7 +128,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.episodes: list[Episode] = []
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
         self._clock = np.zeros(num_envs)  # ticks since each episode began
-        self._ended = np.zeros(num_envs, np.bool_)  # whose end was told: the next step begins another episode
+        self.has_ended = np.zeros(num_envs, np.bool_)  # what was told: the next step begins another episode
 
     def _show(self, layout: Layout) -> None:
         """Observations are of this layout: that of the simulator, or its public part."""
@@ -175,7 +178,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.episodes[k] = episode
         self.simulator.load(k, episode.jobs, episode.scale, episode.power)
         self._clock[k] = 0.0
-        self._ended[k] = False
+        self.has_ended[k] = False
 
     def step(
         self, actions: IntArray
@@ -194,12 +197,12 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
         sim.step(chosen)
         self._clock += sim.elapsed
-        begun = self._ended.copy()
+        begun = self.has_ended.copy()
         for k in np.flatnonzero(begun).tolist():
             self._begin(k, self._next_episode(k))
         terminated, truncated = sim.terminated & ~begun, sim.truncated & ~begun
-        self._ended = terminated | truncated
-        return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self._ended, illegal)
+        self.has_ended = terminated | truncated
+        return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self.has_ended, illegal)
 
     def render(self) -> Any:
         """The first cluster as text (ansi) or as a (height, width, 3) uint8 picture (rgb_array)."""

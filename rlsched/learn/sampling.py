@@ -154,7 +154,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         source = (self.group * self.replicas + chosen[self.group]).astype(np.int64)
         self.simulator.copy(source)
         self.episodes = [self.episodes[k] for k in source]
-        for column in (self.number, self._clock, self._ended, self.accrued, self.allowed):
+        for column in (self.number, self._clock, self.has_ended, self.accrued, self.allowed):
             column[:] = column[source]
         return source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,7 @@ class VectorSimulator:
     ) -> None:
         self.scenario = scenario
         self.num_envs = num_envs
+        self._how = {"every_term": every_term, "draw_images": draw_images}
         self.layout = Layout.of(scenario.observation, scenario.decision, len(units))
         self.state = allocate(num_envs, max_jobs, units, horizon=scenario.decision.horizon or 0)
         self.rules = Rules.of(scenario, units, every_term=every_term)
@@ -179,6 +180,12 @@ class VectorSimulator:
         Args:
             source: (env,) whose state each takes over; its own stays as it is.
         """
+        changed = np.flatnonzero(source != np.arange(self.num_envs))
+        for array in self._contents():
+            array[changed] = array[source[changed]]
+
+    def _contents(self) -> list[NDArray[Any]]:
+        """All that says where the environments are, environment index first."""
         picture = self._view.picture
         arrays = [array for name, array in self.state._asdict().items() if name in PER_ENV]
         arrays += [*self.outcome, self._view.vector, self._view.shown, self._view.num_shown]
@@ -191,9 +198,24 @@ class VectorSimulator:
                 picture.lengths,
                 picture.backlog,
             ]
-        changed = np.flatnonzero(source != np.arange(self.num_envs))
-        for array in arrays:
-            array[changed] = array[source[changed]]
+        return arrays
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy, also in another process, goes on from: compiled code knows places in memory."""
+        state = self.state
+        return {
+            "made": (self.scenario, state.most.tolist(), self.num_envs, state.jobs.shape[1]),
+            "how": self._how,
+            "power_ticks": state.supply_w.shape[1],
+            "contents": self._contents(),
+        }
+
+    def __setstate__(self, told: dict[str, Any]) -> None:
+        """Become that copy."""
+        self.__init__(*told["made"], **told["how"])  # type: ignore[misc]
+        self.make_room(told["power_ticks"])
+        for own, given in zip(self._contents(), told["contents"], strict=True):
+            own[...] = given
 
     def starts(self, env: int) -> IntArray:
         """(jobs,) start tick of every job of the episode, -1 not started."""

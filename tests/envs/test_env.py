@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any, get_args
 
@@ -11,6 +14,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
+from rlsched import scenario
 from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
@@ -272,3 +276,41 @@ def test_only_the_illegal_actions_of_a_vector_are_replaced(model: Scenario) -> N
     same.step(np.array([first, last]))
     assert np.array_equal(envs.simulator.obs, same.simulator.obs)
     assert not np.array_equal(envs.simulator.obs[0], envs.simulator.obs[1])
+
+
+# copies, and the end
+
+
+@pytest.mark.parametrize("name", ["lublin-256", "green-10"])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copied_environment_goes_on_alike(
+    copied: Callable[[SchedulingEnv], SchedulingEnv], name: str
+) -> None:
+    """Into the next episode, too: its random stream is copied."""
+    settings = ["episode.jobs=6"] if name == "lublin-256" else ["episode.max_ticks=12"]
+    env = SchedulingEnv(scenario.load(name, settings))
+    _, info = env.reset(seed=5)
+    env.step(int(info["action_mask"].argmax()))
+    other = copied(env)
+    over = False
+    while not over:
+        steps = [one.step(int(one.action_masks().argmax())) for one in (other, env)]
+        for (obs, *told), (same, *_) in (steps, steps[::-1]):
+            np.testing.assert_equal(obs, same)
+            over = told[1] or told[2]
+        assert steps[0][1:4] == steps[1][1:4]
+    (obs, _), (same, _) = other.reset(), env.reset()
+    np.testing.assert_equal(obs, same)
+
+
+def test_after_the_end_of_an_episode_comes_a_reset() -> None:
+    env = SchedulingEnv(scenario.load("lublin-256", ["episode.jobs=4"]))
+    env.reset(seed=0)
+    over = False
+    while not over:
+        *_, terminated, truncated, _ = env.step(int(env.action_masks().argmax()))
+        over = terminated or truncated
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        env.step(0)
+    env.reset()
+    env.step(int(env.action_masks().argmax()))

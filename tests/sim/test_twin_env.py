@@ -9,7 +9,7 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -285,11 +285,23 @@ def test_an_episode_is_loaded_into_an_environment_that_is_there(env: int) -> Non
         core.load(env, random_jobs(random.Random(1), (4,), num_jobs=12))
 
 
-def test_a_simulator_is_not_copied_with_the_addresses_of_another() -> None:
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda core: pickle.loads(pickle.dumps(core))])
+def test_a_copy_goes_on_alike_and_alone(copied: Callable[[VectorSimulator], VectorSimulator]) -> None:
+    rng = random.Random(3)
     core = VectorSimulator(scenario(), units=[4], num_envs=2, max_jobs=12)
-    for copied in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="addresses of its own process"):
-            copied(core)
+    for env in range(2):
+        core.load(env, random_jobs(rng, (4,), num_jobs=12))
+    core.step(np.array([random_legal(core.mask[env], rng) for env in range(2)]))
+    other = copied(core)
+    left = core.obs.copy()
+    for _ in range(6):
+        for either in (other, core):  # one after the other: they share nothing
+            either.step(either.mask.argmax(axis=1))
+        for name in ("obs", "mask", "reward", "elapsed", "terminated"):
+            np.testing.assert_array_equal(getattr(core, name), getattr(other, name))
+    assert (core.obs != left).any()
+    with pytest.raises(TypeError, match="addresses of its own process"):
+        copied(core.kept)  # type: ignore[arg-type]
 
 
 def fingerprint() -> str:
