@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +21,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.scenario import load as load_scenario
+from rlsched.sim.caching import cached
 from rlsched.sim.replay import Replayer
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.workloads.source import Source, open_source
@@ -286,13 +286,13 @@ def rate(work: Callable[[], int], seconds: float) -> float:
     return median(rates)
 
 
-@numba.njit(cache=True)
+@cached
 def start_choosing(seed: int) -> None:
     """Seed the compiled generator."""
     np.random.seed(seed)
 
 
-@numba.njit(cache=True)
+@cached
 def choose(mask: NDArray[np.int8], actions: IntArray) -> None:
     """A random legal action for every environment."""
     for i in range(len(mask)):

@@ -6,7 +6,8 @@ code that plays many candidates side by side, each in environments of its own (`
 
 from __future__ import annotations
 
-import numba
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.blocks import ILLEGAL, Blocks, masked, order_features
+from rlsched.sim.caching import cached
 from rlsched.sim.layout import Block, Layout, history_features, queue_features
 
 STATE_BLOCKS = ("queue", "history")
@@ -165,7 +167,7 @@ class Candidates:
         return actions
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@partial(cached, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _decide(
     obs: NDArray[np.float32],
     mask: NDArray[np.int8],

@@ -25,6 +25,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import lower_builtin, overload, type_callable
 
+from rlsched.sim.caching import cached
+
 Parameters = ParamSpec("Parameters")
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -44,7 +46,7 @@ NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def _compile(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
-    dispatcher = numba.njit(cache=True, error_model="numpy", **options)(function)
+    dispatcher = cached(function, error_model="numpy", **options)
     if hasattr(dispatcher, "_cache"):  # NUMBA_DISABLE_JIT leaves the plain function
         dispatcher._cache._cache_file._source_stamp = SOURCES
     return dispatcher

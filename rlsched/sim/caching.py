@@ -1,0 +1,61 @@
+"""Where compiled code is kept: beside its source, else in a folder of the user's."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def cached(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
+    """What `numba.njit` makes of a function, kept where this user may write.
+
+    numba takes its folder at this moment, so that other code of the process keeps its own.
+    """
+    before = numba.config.CACHE_DIR
+    if not before:
+        numba.config.CACHE_DIR = cache_folder(Path(__file__).parent)
+    try:
+        made: Callable[Parameters, Result] = numba.njit(cache=True, **options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return made
+
+
+@cache
+def cache_folder(source: Path) -> str:
+    """Where compiled code of a folder is kept; empty: in `__pycache__` beside it, as is usual.
+
+    Where that may not be written to, it is the cache folder of the user; without a HOME that is there, one
+    for temporary files that nobody else may write to, since what numba keeps is run.
+    """
+    beside = source / "__pycache__"
+    if os.access(beside if beside.exists() else source, os.W_OK):
+        return ""
+    with suppress(OSError, RuntimeError):  # of no home
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlsched"
+        own.mkdir(parents=True, exist_ok=True)
+        if os.access(own, os.W_OK):
+            return str(own)
+    shared = Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}"
+    with suppress(OSError):
+        shared.mkdir(mode=0o700, exist_ok=True)
+        if is_private(shared):
+            return str(shared)
+    return tempfile.mkdtemp(prefix="rlsched-")
+
+
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user's, no link, that nobody else may write to."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
