@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import ray
+from ray._common.utils import get_default_ray_temp_dir
 from ray._private import services
 from ray._private.node import Node
 
@@ -19,6 +21,13 @@ from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.learn.config import TrainConfig
+
+ANSWER_S = 5.0
+"""In which a machine has to take a connection: Ray itself would try for minutes."""
+
+SHORT = Path("/tmp/ray")
+LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
+"""Of the folder that Ray puts its sockets into: a path of a socket has 107 bytes at most."""
 
 STARTS = 3
 """Times that Ray is started where the machine is too busy for the time that it has."""
@@ -45,8 +54,10 @@ def ray_session(address: str | None, **settings: Any) -> Iterator[None]:
             os.environ.setdefault("RAY_worker_niceness", "0")
             # Ray remembers 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
             os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
+        if address is not None:
+            check_address(address)
         try:
-            here = settings if address is None else {}
+            here = short_folder() | settings if address is None else {}
             start_ray(address or "local", logging_level=logging.ERROR, **here)
         except (ConnectionError, ValueError, RuntimeError) as error:
             if address is None:
@@ -59,6 +70,39 @@ def ray_session(address: str | None, **settings: Any) -> Iterator[None]:
     finally:
         if started:
             ray.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Refuse an address at which nobody takes connections; `auto` and names are left to Ray.
+
+    Raises:
+        BadInputError: nobody does.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+    except (OSError, OverflowError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInputError(
+            "--address", f"no Ray cluster answers at {address} ({reason})", "start one, or leave it out"
+        ) from None
+
+
+def short_folder() -> dict[str, str]:
+    """Settings of `ray.init` that put its files where paths of sockets are short enough.
+
+    Raises:
+        BadInputError: that is nowhere.
+    """
+    usual = get_default_ray_temp_dir()
+    if len(os.fsencode(usual)) <= LONGEST:
+        return {}
+    if os.access(SHORT if SHORT.exists() else SHORT.parent, os.W_OK):
+        return {"_temp_dir": str(SHORT)}
+    problem = f"{usual!r} is too long for Ray: {len(os.fsencode(usual))} bytes, and {LONGEST} at most"
+    raise BadInputError("TMPDIR", problem, "set TMPDIR or RAY_TMPDIR to a shorter folder")
 
 
 def start_ray(address: str = "local", **settings: Any) -> str:

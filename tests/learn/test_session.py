@@ -14,6 +14,7 @@ from ray._private import node, services
 
 from rlsched import scenario
 from rlsched.cli.main import main
+from rlsched.errors import BadInputError
 from rlsched.learn import session
 from rlsched.learn.config import make_config
 from rlsched.learn.resources import bundles
@@ -126,3 +127,28 @@ def test_learners_take_gpus_instead_where_they_are_to() -> None:
     settings = ["learners=2", "gpus_per_learner=0.5", "sampling.runners=1"]
     config = make_config({}, "test", settings).settled(scenario.load("green-10"))
     assert bundles(config) == [{"CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}]
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1:1", "ray://127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"])
+def test_an_address_where_nobody_listens_is_refused_at_once(given: str) -> None:
+    began = time.monotonic()
+    with (
+        pytest.raises(BadInputError, match="--address: no Ray cluster answers at ") as caught,
+        ray_session(given),
+    ):
+        pass
+    assert given in str(caught.value)
+    assert time.monotonic() - began < session.ANSWER_S + 5
+
+
+def test_a_long_temporary_folder_is_none_for_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    long = tmp_path / ("a" * 90)
+    long.mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", str(long))
+    assert session.short_folder() == {"_temp_dir": "/tmp/ray"}
+    monkeypatch.setattr(session, "SHORT", tmp_path / "none" / "ray")
+    with pytest.raises(BadInputError, match=r"TMPDIR: .* is too long for Ray: .*RAY_TMPDIR"):
+        session.short_folder()
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp")
+    assert session.short_folder() == {}
