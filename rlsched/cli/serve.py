@@ -66,7 +66,15 @@ def serve(
         str | None,
         typer.Option(metavar="A", help="Ray cluster to run on; left out: this machine."),
     ] = None,
-    set_: options.SetOption = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set any field of the service, as in --set scaling.replicas=2; 'rlsched settings' lists "
+            "them. Repeatable.",
+        ),
+    ] = None,
     json: options.JsonOption = None,
 ) -> None:
     """Answer over HTTP what a trained policy would do now; a new version in DIR is taken up by itself.

@@ -1,4 +1,4 @@
-"""`rlsched settings`: every key that `--set` knows, of the scenario and of the training."""
+"""`rlsched settings`: every key that `--set` knows, of the scenario, of the training and of the service."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 from rlsched.settings import shown
 
+Part = Literal["scenario", "training", "service"]
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -29,7 +31,7 @@ class Setting:
     """
 
     key: str
-    part: Literal["scenario", "training"]
+    part: Part
     default: str
     choices: tuple[str, ...]
     doc: str
@@ -41,14 +43,15 @@ def settings(
     ] = None,
     json: options.JsonOption = None,
 ) -> None:
-    """List every setting that --set knows, with its default: of the scenario, and of the training.
+    """List every setting that --set knows, with its default: of the scenario, the training and the service.
 
     Example: rlsched settings network
     """
     from rlsched.learn.config import TrainConfig
     from rlsched.scenario import Scenario
+    from rlsched.serve.settings import ServeConfig
 
-    every = [*walk(TrainConfig, "training"), *walk(Scenario, "scenario")]
+    every = [*walk(TrainConfig, "training"), *walk(Scenario, "scenario"), *walk(ServeConfig, "service")]
     found = [
         one
         for one in every
@@ -62,16 +65,16 @@ def settings(
         return
     from rlsched.cli.tables import plain_table
 
-    table = plain_table(None, ["setting", "default", "what it is"])
+    table = plain_table(None, ["setting", "of the", "default", "what it is"])
     for one in found:
         told = "; ".join(text for text in (" | ".join(one.choices), one.doc) if text)
-        table.add_row(one.key, one.default, told)
+        table.add_row(one.key, one.part, one.default, told)
     output.console().print(table)
 
 
 def walk(
     model: type[BaseModel],
-    part: Literal["scenario", "training"],
+    part: Part,
     before: str = "",
     only: str = "",
     told: set[type[BaseModel]] | None = None,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from operator import attrgetter
+from pathlib import Path
 
 import pytest
 
 from rlsched.cli.main import main
 from rlsched.learn.config import TrainConfig, make_config
 from rlsched.scenario import Scenario, load
-from rlsched.settings import shown
+from rlsched.serve.settings import ServeConfig
+from rlsched.settings import shown, validate
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
@@ -37,6 +39,19 @@ def test_every_key_of_the_shipped_scenarios_and_of_the_training_is_listed(
     for name in ("green-10", "green-hpc2n", "lublin-256", "deeprm"):
         assert keys(load(name).model_dump(mode="json")) - known == {"schema_version"}
     assert keys(TrainConfig().model_dump(mode="json")) - known == {"schema_version"}
+
+
+def test_those_of_the_service_are_listed_and_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {str(row["key"]): row for row in listed(capsys) if row["part"] == "service"}
+    assert {"mode", "reload_s", "limits.body_bytes", "scaling.replicas", "gate.trace"} <= set(rows)
+    given = [f"{key}={row['default']}" for key, row in rows.items() if row["default"] not in {"", "null"}]
+    usual = ServeConfig(policies={"default": Path("a")})
+    assert (
+        validate(ServeConfig, {"policies": "a"}, "test", [one for one in given if "gate." not in one])
+        == usual
+    )
+    (row,) = listed(capsys, "scaling.replicas")
+    assert row["part"] == "service"
 
 
 def test_defaults_are_what_is_taken_where_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
