@@ -38,6 +38,10 @@ LIMITS = {f"{share} x sjf": ["--limit", f"wait_time={share}:sjf"] for share in (
 last one that of `wait_time`, too."""
 
 
+MARKERS = "os^D"
+"""Of the limits in the picture."""
+
+
 class Point(NamedTuple):
     """A policy or heuristic on the evaluation episodes of a case.
 
@@ -74,7 +78,7 @@ def points(study: Asked, case: str, limit: str) -> tuple[Point, list[Point]]:
     runs = study.folder / case / folder_name(limit)
     target = study.folder / f"{case}-{folder_name(limit)}.json"
     words = [str(runs), "--episodes", str(EPISODES)]
-    return read(limit, json.loads(evaluated(target, words, seed_folders(runs)).read_text("utf-8")))
+    return read(limit, json.loads(evaluated(target, words, seed_folders(runs).values()).read_text("utf-8")))
 
 
 def read(limit: str, values: dict[str, Any]) -> tuple[Point, list[Point]]:
@@ -138,27 +142,16 @@ def draw(cases: dict[str, tuple[list[Point], list[Point]]]) -> Figure:
                 markersize=4,
                 label="heuristics",
             )
-            ordered = sorted(policies, key=lambda one: one.wait)
-            axes.errorbar(
-                [one.wait for one in ordered],
-                [one.slowdown for one in ordered],
-                yerr=[
-                    [one.slowdown - one.low for one in ordered],
-                    [one.high - one.slowdown for one in ordered],
-                ],
-                fmt="o-",
-                color=LEARNED[0],
-                markersize=5,
-                linewidth=1.4,
-                label="PPO within a limit",
-            )
-            for k, one in enumerate(ordered):
-                axes.annotate(
-                    one.name,
-                    (one.wait, one.slowdown),
-                    xytext=(5, 6 if k % 2 else -11),
-                    textcoords="offset points",
-                    fontsize=7,
+            for marker, one in zip(MARKERS, policies, strict=False):
+                axes.errorbar(
+                    one.wait,
+                    one.slowdown,
+                    yerr=[[one.slowdown - one.low], [one.high - one.slowdown]],
+                    fmt=marker,
+                    color=LEARNED[0],
+                    markersize=6,
+                    linewidth=1.2,
+                    label=f"PPO, {one.name}",
                 )
             axes.set_yscale("log")
             axes.set_title(case, fontsize=9)
@@ -180,7 +173,7 @@ def main() -> None:
         policies, _ = found.setdefault(case, ([], heuristics))
         policies.append(policy)
     for case, (policies, heuristics) in found.items():
-        print(f"{case}, {EPISODES} evaluation episodes, {study.seeds} seeds\n{table(policies, heuristics)}")
+        print(f"{case}, {EPISODES} evaluation episodes, seeds: {study.seeds}\n{table(policies, heuristics)}")
     picture = study.folder / "limits.png"
     write_whole(picture, to_png(draw(found)))
     print(f"picture: {picture}")

@@ -205,5 +205,5 @@ def test_waits_are_multiples_of_greedy_sjfs_and_limits_are_judged_by_interval(st
 def test_the_trade_off_is_drawn_with_every_limit(study: ModuleType) -> None:
     policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, paid=1.0, limit=1.0)
     figure = study.draw({"lublin-256": ([policy, policy._replace(name="1.6 x sjf", wait=1.5)], heuristics)})
-    assert {"1.3 x sjf", "1.6 x sjf", "lublin-256", "heuristics"} <= labels(figure)
+    assert {"PPO, 1.3 x sjf", "PPO, 1.6 x sjf", "lublin-256", "heuristics"} <= labels(figure)
     assert to_png(figure).startswith(b"\x89PNG")
