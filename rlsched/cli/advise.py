@@ -26,6 +26,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+STALE_S, DAY_S = 300, 86_400
+
 ROWS = 30
 """Jobs that go on waiting which a table shows."""
 
@@ -130,7 +132,7 @@ def slurm(
         )
 
     from rlsched.serve.slurm.answers import read_answer
-    from rlsched.serve.slurm.mapping import STALE_S, TAKE_ANEW, map_cluster
+    from rlsched.serve.slurm.mapping import map_cluster
     from rlsched.serve.slurm.telling import as_json
 
     policy_ = _opened(folder, fallback, gate, url, token_file, policy)
@@ -139,9 +141,8 @@ def slurm(
     asked.kinds()
     found = read_answer("--squeue", squeue), read_answer("--sinfo", sinfo)
     mapped = map_cluster(*found, asked, int(time.time() if at is None else at))
-    if as_scontrol and mapped.age_s > STALE_S:
-        problem = f"squeue's answer is {mapped.age_s // 60} minutes old, too old to be acted on"
-        raise BadInputError("--as-scontrol", problem, TAKE_ANEW)
+    if as_scontrol and at is None:
+        _check_fresh(squeue, sinfo, mapped.age_s)
     with output.busy("deciding"):
         answer = policy_.decide(mapped.request)
     notes = [*mapped.notes, *_of_who(answer, policy_.remembers, policy_.gate)]
@@ -165,6 +166,21 @@ def _check(folder: Path | None, url: str | None, squeue: str, sinfo: str) -> Non
             raise BadInputError(name, "is not given", f"give what this printed: {command}")
     if squeue == sinfo == output.STDOUT:
         raise BadInputError("--squeue, --sinfo", "both are stdin", "give one of them as a file")
+
+
+def _check_fresh(squeue: str, sinfo: str, quiet_s: int) -> None:
+    """Refuse commands that follow from what was printed minutes ago, or is of another day.
+
+    Args:
+        squeue: where it is from.
+        sinfo: likewise.
+        quiet_s: seconds since Slurm last changed a job: a cluster may have been quiet for hours.
+    """
+    ages = [time.time() - Path(name).stat().st_mtime for name in (squeue, sinfo) if name != output.STDOUT]
+    age = max([*ages, quiet_s if quiet_s > DAY_S else 0])
+    if age > STALE_S:
+        problem = f"what squeue and sinfo said is {age / 60:.0f} minutes old, too old to be acted on"
+        raise BadInputError("--as-scontrol", problem, "take it anew, or give its time with --at")
 
 
 def _opened(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +14,7 @@ import typer
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
+from rlsched.learn.interrupts import leave_terminal
 
 if TYPE_CHECKING:
     from rlsched.serve.settings import ServeConfig
@@ -172,6 +175,17 @@ def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
     return {name: one.gate_figures for name, one in served.items()}
 
 
+def enough_of(enough: threading.Event) -> Callable[[int, FrameType | None], None]:
+    """What ends a service at a signal."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            leave_terminal()
+        enough.set()
+
+    return end
+
+
 def _serve(
     config: ServeConfig, host: str, port: int, address: str | None, json: str | None, gate: dict[str, Any]
 ) -> None:
@@ -187,7 +201,7 @@ def _serve(
         # Only now: Ray has its own for SIGTERM when it starts. A closed terminal ends it, but under nohup.
         closed = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
         for number in (signal.SIGINT, signal.SIGTERM, *closed):
-            signal.signal(number, lambda *_: enough.set())
+            signal.signal(number, enough_of(enough))
         first = next(iter(config.policies.values()))
         console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
         bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "

@@ -243,6 +243,7 @@ def sacct(
 
     if delimiter == "":
         raise BadInputError("--delimiter", "is empty", "give what stands between columns, or leave it out")
+    delimiter = delimiter and delimiter.replace("\\t", "\t")
     zone = None if time_zone is None else _zone(time_zone)
     where = "stdin" if file == output.STDOUT else file
     with _lines(file) as lines, output.busy(f"reading {where}"):

@@ -36,6 +36,8 @@ def describe(documents: list[dict[str, Any]]) -> Found:
         if _kind(document) not in known:
             unchecked.append(f"{name}: {document.get('apiVersion')} is of somebody else")
             continue
+        if document["kind"] == "RayCronJob":
+            unchecked.append(f"{name}: its jobTemplate")
         keys = list(unknown_keys(document, known[_kind(document)]))
         if keys:
             unchecked.append(f"{name}: {', '.join(keys)}, which KubeRay {KUBERAY} does not have")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +35,8 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
     state = Interrupted()
 
     def ask(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            leave_terminal()
         if not state.asked:
             state.asked = True
             answer()
@@ -51,3 +55,25 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def leave_terminal() -> None:
+    """Write to nowhere what would go to a terminal: of one that was closed every line would be an error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        if stat.S_ISCHR(os.fstat(number).st_mode):
+            os.dup2(nowhere, number)
+    os.close(nowhere)
+
+
+@contextmanager
+def ignored_hangup() -> Iterator[None]:
+    """Processes that are started here ignore a closed terminal: whoever started them ends them in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

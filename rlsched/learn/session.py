@@ -18,6 +18,7 @@ from ray._private import services
 from ray._private.node import Node
 
 from rlsched.errors import BadInputError
+from rlsched.learn.interrupts import ignored_hangup
 
 if TYPE_CHECKING:
     from rlsched.learn.config import TrainConfig
@@ -121,7 +122,7 @@ def start_ray(address: str = "local", **settings: Any) -> str:
     late = 0
     while True:
         try:
-            with lean_node():
+            with lean_node(), ignored_hangup():
                 context = ray.init(address=address, include_dashboard=False, log_to_driver=False, **settings)
         except Exception as error:
             if "timed out during startup" not in str(error):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ LARGEST = 1e12
 
 _FIRST_ROW = 2
 _REMEDY = "give a CSV with a column of times and columns of wind, sun and carbon intensity"
+_GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+")
 _UNITS_S = (("h", 3600), ("min", 60), ("s", 1))
 
 BoolArray = NDArray[np.bool_]
@@ -197,7 +199,7 @@ def _times(cells: list[str], zone: str | None) -> pd.Series[pd.Timestamp]:
     local = pd.to_datetime(texts, format="ISO8601", errors="coerce")
     try:
         told = local.dt.tz_localize(zone, ambiguous="infer", nonexistent="NaT")
-    except ValueError:  # the hour that comes twice is there once, or is no whole hour
+    except Exception:  # ValueError, of pandas 2 what pytz has: the hour that comes twice is there once
         told = local.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     return told.dt.tz_convert("UTC")
 
@@ -240,6 +242,11 @@ def _numbers(
     """(steps,) values, and how many became 0; rows that are `filled` get the mean of their neighbours."""
     texts = cells
     if decimal_commas and any("," in cell for cell in cells):
+        grouped = [k for k, cell in enumerate(cells) if "," in cell]
+        if all(_GROUPED.fullmatch(cells[k]) for k in grouped):
+            k = grouped[0]
+            problem = f"row {k + _FIRST_ROW}, column {column!r}: {cells[k]!r} may be thousands or decimals"
+            raise BadInputError(where, problem, "write numbers with a decimal point, and without other marks")
         # A point may mark thousands then: such a cell is refused.
         texts = [
             cell.replace(",", ".") if cell.count(",") == 1 and "." not in cell else cell for cell in cells

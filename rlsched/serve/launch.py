@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
+from rlsched.learn.interrupts import leave_terminal
 from rlsched.serve.settings import ServeConfig
 
 if TYPE_CHECKING:
@@ -171,7 +172,9 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
     }
     broken_off = threading.Event()
 
-    def break_off(*_: object) -> None:
+    def break_off(number: int, _: object) -> None:
+        if number == signal.SIGHUP:
+            leave_terminal()
         broken_off.set()
         raise KeyboardInterrupt
 

@@ -37,15 +37,15 @@ def cache_folder(source: Path) -> str:
     """Where compiled code of a folder is kept; empty: in `__pycache__` beside it, as is usual.
 
     Where that may not be written to, it is the cache folder of the user; without a HOME that is there, one
-    for temporary files that nobody else may write to, since what numba keeps is run.
+    for temporary files. Nobody else may write to either, since what numba keeps is run.
     """
     beside = source / "__pycache__"
     if os.access(beside if beside.exists() else source, os.W_OK):
         return ""
     with suppress(OSError, RuntimeError):  # of no home
         own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlsched"
-        own.mkdir(parents=True, exist_ok=True)
-        if os.access(own, os.W_OK):
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_private(own) and os.access(own, os.W_OK):
             return str(own)
     shared = Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}"
     with suppress(OSError):

@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
-from rlsched.workloads.sacct_forms import BLANK, is_header, rows
+from rlsched.workloads.sacct_forms import BLANK, is_another_header, rows
 from rlsched.workloads.slurm_times import Clock, span_s
 from rlsched.workloads.spill import FAR, Run, Runs, Sorted, Sorter, Use
 
@@ -105,6 +105,7 @@ class _Fields:
         pick: id, state, submit, start, end, runtime, processors had and asked for, limit, user, group and
             queue, of the fields of a line and one more, which is empty and stands for what is not printed.
         cluster: place of the name of the cluster; None: it is not printed.
+        queued: place of the time of submission, where another one stands for it; None: none does.
         has_end: when runs ended is printed.
         processors, limit_s: of the texts that stand for them.
 
@@ -114,7 +115,7 @@ class _Fields:
 
     def __init__(self, names: Sequence[str], where: str, *, eligible: bool) -> None:
         self.count = len(names)
-        known = {name.strip().lower(): k for k, name in enumerate(names)}
+        known = {name.strip().lower().removeprefix("\ufeff"): k for k, name in enumerate(names)}
         used: set[int] = set()
 
         def place(*wanted: str) -> int | None:
@@ -132,6 +133,7 @@ class _Fields:
 
         self.id = needed("jobid", "jobidraw")
         place("jobidraw")
+        self.queued = place("submit") if eligible else None
         submit, start = needed("eligible" if eligible else "submit"), needed("start")
         elapsed = place("elapsedraw", "elapsed")
         end = place("end") if elapsed is not None else needed("end", "elapsedraw")
@@ -226,7 +228,7 @@ class _Reader:
             if values == BLANK:
                 continue
             whole = len(values) == fields.count
-            if not (whole and values[fields.id][:1].isdigit()) and is_header(values):
+            if not (whole and values[fields.id][:1].isdigit()) and is_another_header(values):
                 self._take_names(values)
                 continue
             found.lines += 1
@@ -285,14 +287,16 @@ class _Reader:
         if submit is None:
             return "submit_missing_dropped"
         number = self._found.lines
+        queued = (submit if fields.queued is None else clock(values[fields.queued])) or submit
         if start is None:
-            return Run(submit, FAR, number, job, 0, 0, False, "never_started_dropped")
+            return Run(submit, FAR, number, job, 0, 0, False, "never_started_dropped", queued, submit)
         end = clock(ended)
         if end is None or state in UNDER_WAY:
-            return Run(submit, start, number, job, 0, 0, False, "still_running_dropped")
+            return Run(submit, start, number, job, 0, 0, False, "still_running_dropped", queued, start)
         runtime = end - start if fields.has_end and not elapsed else span_s(elapsed)
+        end = max(end, start + runtime)
         if runtime <= 0:
-            return Run(submit, start, number, job, 0, 0, False, "zero_runtime_dropped")
+            return Run(submit, start, number, job, 0, 0, False, "zero_runtime_dropped", queued, end)
         requested = int(asked or 0)
         allocated = fields.processors(had) or requested
         if allocated <= 0:
@@ -305,7 +309,7 @@ class _Reader:
             f"{self._whose(user, group, queue)}"
         )
         processors = max(allocated, requested)
-        return Run(submit, start, number, job, runtime, processors, limit_s != UNKNOWN, text)
+        return Run(submit, start, number, job, runtime, processors, limit_s != UNKNOWN, text, queued, end)
 
     def _limit(self, text: str) -> int:
         """Seconds; UNKNOWN where there is none of the job's own: UNLIMITED, Partition_Limit."""

@@ -35,10 +35,9 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
         BadInputError: the input is empty, or in a form that is not read.
     """
     rest = iter(lines)
-    first = next((line for line in rest if line.strip()), None)
+    first = next((bare for line in rest if (bare := line.removeprefix("\ufeff")).strip()), None)
     if first is None:
         raise BadInputError(where, "is empty", f"run: {command}")
-    first = first.removeprefix("\ufeff")
     if first.lstrip()[0] in "{[":
         yield from json_rows("".join(chain([first], rest)), where)
         return
@@ -53,6 +52,12 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
 def is_header(values: Sequence[str]) -> bool:
     """Whether the fields of a line are names of columns."""
     return not IDS.isdisjoint(name.strip().lower() for name in values)
+
+
+def is_another_header(values: Sequence[str]) -> bool:
+    """Whether a line behind the first one has names of columns: a user may be called jobid."""
+    names = {name.strip().lower().removeprefix("\ufeff") for name in values}
+    return "start" in names and not IDS.isdisjoint(names)
 
 
 def _fields(line: str, separator: str) -> list[str]:

@@ -43,6 +43,8 @@ class Run(NamedTuple):
         processors: that it had, or had asked for if these are more.
         limited: a time limit is known.
         text: of the trace, from the wait time on.
+        queued: seconds of the epoch when it was submitted, or put back, where `submit` is another time.
+        ended: when it ended, suspensions included; as far as known.
     """
 
     submit: int
@@ -53,6 +55,8 @@ class Run(NamedTuple):
     processors: int
     limited: bool
     text: str
+    queued: int
+    ended: int
 
 
 class Runs:
@@ -131,8 +135,7 @@ def _last_of_each(runs: list[Run]) -> Iterator[tuple[Run, int]]:
     """Of runs under one number, the last of each job, and how many it had before."""
     last, before = runs[0], 0
     for run in runs[1:]:
-        ended = last.start + last.runtime if last.start < FAR else last.submit
-        if run.submit > ended + AGAIN_S:
+        if run.queued > last.ended + AGAIN_S:
             yield last, before
             before = -1
         last, before = run, before + 1

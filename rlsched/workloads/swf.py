@@ -98,7 +98,7 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     text = load(path)
     repairs = Counter(text.dropped)
     processors = _header_number(text.header, "MaxProcs", path)
-    nodes = _header_number(text.header, "MaxNodes", path)
+    nodes = _header_number(text.header, "MaxNodes", None if processors else path)
     processors = nodes if processors is None else processors
     columns = _usable(text.columns, repairs, rules)
     if not len(columns["id"]):
@@ -129,19 +129,21 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     )
 
 
-_WHOLE = re.compile(r"(\d{1,3}(?:[,'_]\d{3})+|\d+)(?:\.0*)?(?=$|\s|[;,(/](?!\d))")
+_WHOLE = re.compile(r"(\d{1,3}(?:[,'_]\d{3})+|\d+)(?:\.0*)?(?=$|\s+(?!\d)|[;,(/](?!\d))")
 
 
-def _header_number(header: Mapping[str, str], key: str, path: Path) -> int | None:
+def _header_number(header: Mapping[str, str], key: str, path: Path | None) -> int | None:
     """The number that a header value starts with, as in `338 (batch partition; 512 total)` and `1,024`.
 
     Raises:
-        BadInputError: it starts with a digit, and where its number ends is not clear.
+        BadInputError: it starts with a digit, and where its number ends is not clear; not without a path.
     """
     values = [value for name, value in header.items() if name.lower() == key.lower()]
     if not values or not values[0][:1].isdigit():
         return None
     match = _WHOLE.match(values[0])
+    if match is None and path is None:
+        return None
     if match is None:
         problem = f"value {values[0][:60]!r} is no whole number"
         raise BadInputError(f"{path}: {key}", problem, "write it with digits only, as in 1024")
@@ -163,6 +165,7 @@ def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules)
     for name in OPTIONAL:
         columns[name] = np.where(columns[name] >= 0, columns[name], -1)  # nan too
     columns["wait"] = np.where(columns["wait"] <= 2**53, columns["wait"], -1)  # no job is worth less for it
+    columns["preceding"] = np.where(columns["preceding"] <= 2**53, columns["preceding"], -1)
     columns["processors"] = np.maximum(columns["allocated"], columns["processors"])
     beyond = np.any([np.abs(column) > 2**53 for column in columns.values()], axis=0)
     drop(beyond | (columns["processors"] >= 2**30), "out_of_range_dropped")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,12 +108,24 @@ def test_one_of_both_may_come_from_stdin(slurm: Slurm, monkeypatch: pytest.Monke
     assert slurm("--json", "-", squeue="-").json == expected
 
 
-def test_commands_of_an_old_state_are_refused(slurm: Slurm) -> None:
-    outcome = slurm("--as-scontrol", at=NOW + 1200)
+def test_commands_of_old_files_are_refused_unless_their_time_is_given(
+    slurm: Slurm, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "rlsched.cli.advise.DAY_S", 1e12
+    )  # the cluster has been quiet since these were recorded
+    files = [Path(shutil.copy(name, tmp_path)) for name in (SQUEUE, SINFO)]
+    words = ("advise", "slurm", policy, "--squeue", files[0], "--sinfo", files[1], "--as-scontrol")
+    assert slurm.run(*words).code == 0
+    os.utime(files[1], (time.time() - 1200,) * 2)
+    outcome = slurm.run(*words)
     assert (outcome.code, outcome.out) == (2, "")
-    assert "--as-scontrol: squeue's answer is 20 minutes old" in outcome.err
-    assert "--at" in outcome.err
-    assert slurm(at=NOW + 1200).code == 0  # advice that nobody can run is given, with a note
+    assert "--as-scontrol: what squeue and sinfo said is 20 minutes old" in outcome.err
+    assert slurm.run(*words, "--at", NOW).code == 0
+    monkeypatch.undo()
+    for file in files:
+        os.utime(file)
+    assert slurm.run(*words).code == 2  # a copy of files of another day
 
 
 def test_commands_are_a_script_that_a_shell_understands(slurm: Slurm, tmp_path: Path) -> None:

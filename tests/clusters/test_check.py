@@ -158,4 +158,9 @@ def test_keys_of_a_newer_operator_are_named_and_no_error(tmp_path: Path) -> None
 def test_a_job_by_the_clock_is_a_kind_of_kuberay(tmp_path: Path) -> None:
     text = "apiVersion: ray.io/v1\nkind: RayCronJob\nmetadata: {name: a}\nspec:\n  schedule: 0 3 * * *\n"
     assert lines(tmp_path, "a", text) == ["spec.jobTemplate: is missing; give it a value"]
-    assert lines(tmp_path, "a", text + "  jobTemplate: {entrypoint: rlsched train}\n") == []
+    path = tmp_path / "whole"
+    path.write_text(text + "  jobTemplate: {entrypoint: rlsched train}\n")
+    found, problems = check(path, refusal, served)
+    assert problems == []
+    assert found is not None
+    assert found.unchecked == ("RayCronJob a: its jobTemplate",)

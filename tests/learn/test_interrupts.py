@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +53,28 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [False, before]
+
+
+TRAINS = """
+import sys, time
+from pathlib import Path
+from rlsched.learn.interrupts import interrupts
+with interrupts(lambda: print("stopping", flush=True)) as interrupted:
+    print("ready", flush=True)
+    while not interrupted():
+        time.sleep(0.01)
+    print("iteration", flush=True)
+Path(sys.argv[1]).write_text("checkpoint")
+"""
+
+
+def test_a_closed_terminal_lets_an_iteration_end(tmp_path: Path) -> None:
+    """Whoever writes to it is told that there is no such device."""
+    number, terminal = pty.fork()
+    if number == 0:
+        os.execv(sys.executable, [sys.executable, "-c", TRAINS, str(tmp_path / "saved")])
+    assert b"ready" in os.read(terminal, 100)
+    os.close(terminal)
+    _, status = os.waitpid(number, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert (tmp_path / "saved").read_text() == "checkpoint"

@@ -96,6 +96,7 @@ class Busy:
                 time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_busy_machine_starts_ray_again(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Busy(monkeypatch, late=1)
     with ray_session(None):

@@ -129,6 +129,8 @@ def test_decimal_commas_go_with_other_separators(tmp_path: Path, mark: str) -> N
     assert got.columns["carbon"].tolist() == [300.5] * 3
     for cell in ("1.234", "1.234,5", "1,2,3"):  # a point may stand for thousands beside decimal commas
         assert refused(written("1,5", cell, "2")).problem == f"row 3, column 'WND': {cell!r} is no number"
+    error = refused(written("987", "1,234", "12,345"))
+    assert error.problem == "row 3, column 'WND': '1,234' may be thousands or decimals"
 
 
 @pytest.mark.parametrize("unit", [1, 1000])

@@ -98,7 +98,7 @@ class Running:
         return found
 
     def end(self) -> int:
-        self.process.send_signal(signal.SIGHUP)  # as a terminal that is closed
+        os.killpg(self.process.pid, signal.SIGHUP)  # as a terminal that is closed does, to Ray's, too
         return self.process.wait(timeout=PATIENCE_S)
 
 

@@ -350,6 +350,21 @@ def test_jobs_that_spread_unevenly_leave_what_sinfo_calls_idle(tmp_path: Path) -
     assert not any("at one time" in note for note in found.notes)
 
 
+def test_jobs_hold_what_their_nodes_have(tmp_path: Path) -> None:
+    # All GPUs are on n1: the job's are there, though it has n2, which is drained, too.
+    nodes = [{"name": "n1", "gres": "gpu:8"}, {"name": "n2", "cpus": 4, "state": ["IDLE", "DRAIN"]}]
+    jobs = [on("n[1-2]", 20, 8, node_count=2)]  # newer than what sinfo says
+    found = mapped(*cluster(tmp_path, nodes, jobs), Asked(("cpu", "gpu")))
+    assert (found.request.units, found.request.free, found.out) == ([20, 8], [0, 0], [0, 0])
+
+
+def test_jobs_that_fill_several_nodes_hold_each_of_them(tmp_path: Path) -> None:
+    busy = {"cpus": 4, "alloc_cpus": 4, "state": ["ALLOCATED"]}
+    nodes = [{"name": "a", "cpus": 4}, {"name": "b", "cpus": 4}, busy | {"name": "c"}, busy | {"name": "d"}]
+    found = mapped(*cluster(tmp_path, nodes, [on("a,b", 8, node_count=2)]), Asked(("cpu",)))
+    assert (found.request.free, found.out) == ([0], [8])
+
+
 def test_jobs_on_nodes_that_are_not_told_take_from_what_is_free(tmp_path: Path) -> None:
     nodes = [{"name": "n1", "gres": GPUS}, {"name": "n2", "gres": GPUS}]
     found = mapped(*cluster(tmp_path, nodes, [on("n[1-", 8, 4)]), Asked(("cpu", "gpu")))

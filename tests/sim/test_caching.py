@@ -41,6 +41,9 @@ def test_else_it_is_kept_where_the_user_keeps_such(places: Path, monkeypatch: py
     cache_folder.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(places.parent / "caches"))
     assert cache_folder(places) == str(places.parent / "caches" / "rlsched")
+    (places.parent / "caches" / "rlsched").chmod(0o777)  # where others may plant what is run
+    cache_folder.cache_clear()
+    assert cache_folder(places) == str(places.parent / f"rlsched-{os.getuid()}")
 
 
 def test_without_a_home_it_is_a_temporary_folder_that_is_private(

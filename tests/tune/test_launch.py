@@ -172,6 +172,7 @@ def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: str, tm
     assert {name: after[name] for name in before} == before  # not even their seconds
 
 
+@pytest.mark.long
 def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     """Where there are but four: they are all tried, whatever is asked for."""
     tiny |= {"policy": "packing:now", "episodes": 1, "seeds": [0], "set": ["episode.max_ticks=50"]}
@@ -202,6 +203,7 @@ def test_a_trial_that_fails_is_told_of(
     assert "seed-0" in said.split("failed: ")[1]
 
 
+@pytest.mark.long
 def test_a_trial_that_cannot_begin_is_told_of(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -406,6 +406,13 @@ def test_numbers_that_are_used_again_are_other_jobs(tmp_path: Path) -> None:
         found, rows = imported(tmp_path, order)
         assert (found.jobs, found.counts) == (4, {"earlier_dropped": 1})
         assert sorted(int(row.split()[2]) for row in rows) == [510, 600, 600, 600]
+    # A run that was suspended ends later than it ran; a job that is put back may be held for long.
+    suspended = line("7", State="NODE_FAIL", End="2025-01-31T17:11:00")
+    later = {"Submit": "2025-01-31T17:11:30", "Eligible": "2025-02-01T08:00:00"}
+    later |= {"Start": "2025-02-01T08:10:00", "End": "2025-02-01T08:11:00"}
+    for eligible in (False, True):
+        found, rows = imported(tmp_path, [suspended, line("7", **later)], eligible=eligible)
+        assert (found.jobs, found.counts) == (1, {"earlier_dropped": 1})
     # A job that waits for long is in many months, and is the same one.
     waits = line("9", State="PENDING", Start="Unknown", End="Unknown", ElapsedRaw="0")
     ran = line("9", Start="2025-03-31T12:10:00", End="2025-03-31T12:11:00")
@@ -429,6 +436,13 @@ def test_files_that_were_joined_have_their_own_columns(tmp_path: Path) -> None:
     assert [row.split()[2:5] for row in rows] == [["600", "60", "4"], ["100", "100", "8"]]
     with pytest.raises(BadInputError, match="has no column submit in its first line"):
         imported(tmp_path, [line("1"), "JobID|Start|End|NCPUS"])
+
+
+def test_marks_of_an_encoding_and_users_called_jobid_are_no_headers(tmp_path: Path) -> None:
+    found, _ = imported(
+        tmp_path, [COLUMNS, line("1"), "\ufeff" + COLUMNS, line("2", User="jobid") + "|x"], "\ufeff"
+    )
+    assert (found.jobs, found.counts) == (1, {"long_lines_dropped": 1})
 
 
 def test_jobs_of_several_clusters_are_of_one_that_is_named(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_fields_of_a_line(tmp_path: Path) -> None:
         (["; MaxProcs: 1,024", "; MaxNodes: 12'288'000"], 1024, 12_288_000),
         (["; MaxProcs: 128, of which 8 serve"], 128, None),
         (["; MaxProcs: 128.0"], 128, None),
+        (["; MaxProcs: 1024", "; MaxNodes: 64-way SMP"], 1024, None),
         ([], None, None),
     ],
 )
@@ -55,7 +56,7 @@ def test_size_of_the_machine(tmp_path: Path, header: list[str], processors: int,
     assert (trace.processors, trace.nodes) == (processors, nodes)
 
 
-@pytest.mark.parametrize("value", ["1.024", "1,02", "4x16", "2e3", "12,3456", "128.5", "64/65"])
+@pytest.mark.parametrize("value", ["1.024", "1,02", "4x16", "2e3", "12,3456", "128.5", "64/65", "1 024"])
 def test_numbers_of_a_header_that_go_on_are_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(BadInputError, match=f"MaxProcs: value '{value}' is no whole number"):
         swf.read(trace_file(tmp_path, f"; MaxProcs: {value}", job_line()))
@@ -63,7 +64,7 @@ def test_numbers_of_a_header_that_go_on_are_refused(tmp_path: Path, value: str) 
 
 def test_jobs_that_name_a_job_before_them_are_counted(tmp_path: Path) -> None:
     lines = [job_line(k).split() for k in range(1, 5)]
-    for fields_, preceding in zip(lines, ("-1", "1", "9", "x"), strict=True):
+    for fields_, preceding in zip(lines, ("18446744073709551615", "1", "9", "x"), strict=True):
         fields_[16] = preceding
     trace = swf.read(trace_file(tmp_path, *map(" ".join, lines)))
     assert (len(trace.jobs), trace.repairs["dependencies_ignored"]) == (4, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,9 +28,9 @@ class Holding:
         left: (resource,) units of the cluster; none of them are held yet.
 
     Attributes:
-        by_group: (group, resource) units that jobs hold which run on nodes of one group only.
-        on_usable: (resource,) units that jobs hold on usable nodes, or on unknown ones. Slurm does not say
-            how a job's units are spread over its nodes: each node is taken to have as many.
+        by_group: (group, resource) units that jobs hold there. Slurm does not say how a job's units are
+            spread over its nodes: see `_spread`.
+        elsewhere: (resource,) units of jobs whose nodes are not told.
         outside: jobs of which some nodes, or all, are not asked about.
         cut: times that a job holds more than the others leave.
         unread: jobs whose nodes are told in a way that is not read here.
@@ -46,7 +47,8 @@ class Holding:
 
     def __post_init__(self) -> None:
         self.by_group = [[0] * len(self.kinds) for _ in self.groups]
-        self.on_usable = [0] * len(self.kinds)
+        self.elsewhere = [0] * len(self.kinds)
+        self._jobs: list[tuple[list[int], Counter[int]]] = []
 
     @cached_property
     def _group_of(self) -> dict[str, int]:
@@ -61,6 +63,10 @@ class Holding:
                 found.append(
                     RunningJob(job.label, demand, start=job.start, expected_end=job.end, submit=job.submit)
                 )
+        for demand, nodes in sorted(self._jobs, key=lambda known: len(known[1])):
+            for r, kind in enumerate(self.kinds):
+                if kind != NODES or not nodes:
+                    self._spread(r, demand[r], nodes)
         return found
 
     def _demand(self, job: Held) -> list[int]:
@@ -81,25 +87,47 @@ class Holding:
             self.cut += wanted > self.left[r]
             found.append(min(wanted, self.left[r]))
             self.left[r] -= found[-1]
-        self._place(found, hosts, here or set())
+        for name in (here or set()) - self._taken if job.cpus else ():
+            for r in (r for r, kind in enumerate(self.kinds) if kind == NODES):
+                self.by_group[self._group_of[name]][r] += 1
         if here and job.cpus:
             self._taken |= here
+        self._jobs.append((found, Counter(self._group_of[name] for name in here or ())))
         return found
 
-    def _place(self, demand: list[int], hosts: set[str] | None, here: set[str]) -> None:
-        """Note on which nodes units are held."""
-        places = [self._group_of[name] for name in here]
-        usable = sum(self.groups[k].usable for k in places)
-        for r, (kind, units) in enumerate(zip(self.kinds, demand, strict=True)):
-            if kind == NODES and here:
-                for name in here - self._taken if units else ():
-                    group = self._group_of[name]
-                    self.by_group[group][r] += 1
-                    self.on_usable[r] += self.groups[group].usable
-                continue
-            self.on_usable[r] += -(-units * usable // len(places)) if places else units
-            if here == hosts and len(set(places)) == 1:
-                self.by_group[places[0]][r] += units
+    def _spread(self, r: int, units: int, nodes: Counter[int]) -> None:
+        """Note on which nodes a job's units are: first what sinfo has as allocated, then as many on each.
+
+        No node has more than it can; jobs on few nodes are noted before others.
+
+        Args:
+            r: resource.
+            units: of the job.
+            nodes: group -> how many of its nodes the job has.
+        """
+        if not nodes:
+            self.elsewhere[r] += units
+            return
+        kind, held = self.kinds[r], self.by_group
+        for k, count in nodes.items():
+            group = self.groups[k]
+            known = min(group.allocated_of(kind) - held[k][r], count * group.most_of(kind), units)
+            if known > 0:
+                held[k][r] += known
+                units -= known
+        while units > 0:
+            room = {
+                k: min(self.groups[k].units_of(kind) - held[k][r], count * self.groups[k].most_of(kind))
+                for k, count in nodes.items()
+            }
+            open_ = {k: left for k, left in room.items() if left > 0}
+            if not open_:
+                return
+            each = -(-units // sum(nodes[k] for k in open_))
+            for k, left in open_.items():
+                taken = min(each * nodes[k], left, units)
+                held[k][r] += taken
+                units -= taken
 
     @staticmethod
     def _whole(job: Held, kind: str) -> int:

@@ -19,14 +19,12 @@ from rlsched.serve.slurm.answers import Answer
 from rlsched.serve.slurm.asked import CPUS, NODES, UNITS, Asked
 from rlsched.serve.slurm.holding import Holding
 from rlsched.serve.slurm.jobs import read_queue
-from rlsched.serve.slurm.nodes import Nodes, Partition, Site, read_site
+from rlsched.serve.slurm.nodes import Partition, Site, read_site
 from rlsched.serve.slurm.queue import LeftOut, Pending, Queue
 from rlsched.serve.slurm.values import many, plain
 
-STALE_S = 300
+STALE_S = 600
 """Age from which on answers are called old."""
-
-TAKE_ANEW = "take it anew, or give its time with --at"
 
 AT_ONE_TIME = "take squeue and sinfo at one time, both with --all"
 
@@ -124,7 +122,7 @@ class _Mapping:
 
     def _total(self, kind: str) -> int:
         groups = self.site.groups
-        total = sum(_units(kind, group) for group in groups)
+        total = sum(group.units_of(kind) for group in groups)
         if kind == NODES:
             return total
         if kind != CPUS and any(len(group.names) > 1 and group.gres.get(kind) for group in groups):
@@ -142,24 +140,22 @@ class _Mapping:
         """Units on usable nodes that are idle and that no job holds.
 
         squeue and sinfo are asked one after the other, so a node may be idle for one and held for the other:
-        it counts as held. Where a job has nodes of several groups, how many units it has on each is not
-        told: together usable nodes have no more free than jobs leave there.
+        it counts as held.
         """
         kind = self.kinds[r]
-        usable = [(k, group) for k, group in enumerate(self.site.groups) if group.usable]
-        there = sum(_units(kind, group) for _, group in usable)
-        unheld, idle = 0, 0
-        for k, group in usable:
-            units = _units(kind, group)
-            left = max(0, units - holding.by_group[k][r])
-            untouched = _idle(kind, group)
-            unheld += left if untouched is None else min(left, untouched)
-            idle += 0 if untouched is None else untouched
-        free = max(0, min(unheld, there - holding.on_usable[r]))
+        free, idle, held = -holding.elsewhere[r], 0, holding.elsewhere[r]
+        for group, taken in zip(self.site.groups, holding.by_group, strict=True):
+            if not group.usable:
+                continue
+            left, untouched = group.units_of(kind) - taken[r], group.idle_of(kind)
+            free += left if untouched is None else min(left, untouched)
+            idle += untouched or 0
+            held += taken[r]
+        free = max(0, free)
         if idle > free:
             self.notes.append(
-                f"{kind}: {idle} are idle beside {holding.on_usable[r]} that jobs hold of {there} in "
-                f"service: {AT_ONE_TIME}; {free} are taken to be free"
+                f"{kind}: {idle} are idle beside {held} that jobs hold of nodes in service: {AT_ONE_TIME}; "
+                f"{free} are taken to be free"
             )
         return free
 
@@ -265,8 +261,8 @@ class _Mapping:
             self.notes.append(f"the policy was {told}")
         if self._age > STALE_S:
             self.notes.append(
-                f"squeue's answer is {self._age // 60} minutes old, or nothing has happened since: "
-                f"{TAKE_ANEW}"
+                f"squeue's answer is {self._age // 60} minutes old, or nothing has happened since: take it "
+                "anew, or give its time with --at"
             )
 
     def _say_what_is_unknown(self, rows: Sequence[Row]) -> None:
@@ -288,20 +284,6 @@ class _Mapping:
         self.notes.append(
             f"advice: the policy counts {counted}; topology, memory, QOS and limits of accounts are not seen"
         )
-
-
-def _units(kind: str, group: Nodes) -> int:
-    """Units of these nodes."""
-    if kind == NODES:
-        return len(group.names)
-    return group.cpus if kind == CPUS else group.gres.get(kind, 0) * len(group.names)
-
-
-def _idle(kind: str, group: Nodes) -> int | None:
-    """Units of these nodes that sinfo calls idle; None: it does not tell."""
-    if kind == NODES:
-        return group.idle
-    return group.cpus - group.allocated if kind == CPUS else None
 
 
 def _listed(numbers: Sequence[int]) -> str:

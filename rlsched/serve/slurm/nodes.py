@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from rlsched.errors import BadInputError
 from rlsched.serve.schema import MANY
 from rlsched.serve.slurm.answers import Answer, Records
+from rlsched.serve.slurm.asked import CPUS, NODES
 from rlsched.serve.slurm.hostlist import expand
 from rlsched.serve.slurm.node_states import usable_and_busy
 from rlsched.serve.slurm.tres import listed
@@ -110,6 +111,28 @@ class Nodes:
     largest: int
     idle: int
     gres: dict[str, int]
+
+    def units_of(self, kind: str) -> int:
+        """Units of all of these nodes; of gres each is taken to have as many."""
+        if kind == NODES:
+            return len(self.names)
+        return self.cpus if kind == CPUS else self.gres.get(kind, 0) * len(self.names)
+
+    def most_of(self, kind: str) -> int:
+        """Units of the largest of these nodes."""
+        if kind == NODES:
+            return 1
+        return self.largest if kind == CPUS else self.gres.get(kind, 0)
+
+    def allocated_of(self, kind: str) -> int:
+        """Units that sinfo has as allocated; 0 of gres, of which it does not tell."""
+        return self.allocated if kind == CPUS else 0
+
+    def idle_of(self, kind: str) -> int | None:
+        """Units that sinfo has as idle; None: it does not tell."""
+        if kind == NODES:
+            return self.idle
+        return self.cpus - self.allocated if kind == CPUS else None
 
     @property
     def even(self) -> bool:
