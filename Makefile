@@ -46,7 +46,7 @@ $(VENV)/.compiled: $(VENV)/.ready tests/compiling.py $(wildcard rlsched/sim/*.py
 	$(BIN)/python -m tests.compiling
 	touch $@
 
-test: setup tools $(VENV)/.compiled  ## everything but the long tests, some 12 minutes on two cores
+test: setup tools $(VENV)/.compiled  ## everything but the long tests, 10 to 14 minutes on two cores
 	$(PYTEST) -m "not long"
 
 test-fast: setup $(VENV)/.compiled  ## for every save: no Ray, no service, nothing of several seconds; under 3 minutes
