@@ -14,7 +14,10 @@ import yaml
 
 from rlsched.scenario import load
 
-TRAINING_MEMBERS, TRAINING_SEED, UNSEEN_SEED = 96, 0, 1
+TRAINING_MEMBERS, TRAINING_SEED = 96, 0
+UNSEEN_SEEDS = {"member": 1, "other": 3}
+"""Of two sets of members that no training saw. Settings were chosen with the first in view."""
+
 UNITS = (64, 4096)
 LOAD = (0.5, 1.1)
 ESTIMATES = ("exact", "gaussian", "tsafrir", "tsafrir")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from lublin_family import UNSEEN_SEED, family
+from lublin_family import UNSEEN_SEEDS, family
 from matplotlib.figure import Figure
 from studies import Asked, asked, evaluated, train
 from study_hpc import DATA, TRACES
@@ -118,15 +118,15 @@ def read(place: str, told: dict[str, list[dict[str, object]]]) -> Shown:
     )
 
 
-def unseen(folder: Path) -> list[Path]:
-    """Scenarios of members of the family that no training saw."""
+def unseen(folder: Path, which: str) -> list[Path]:
+    """Scenarios of one set of `UNSEEN_SEEDS`: members of the family that no training saw."""
     folder.mkdir(exist_ok=True)
     found = []
-    for k, part in enumerate(family(UNSEEN_SEED, UNSEEN_MEMBERS)):
+    for k, part in enumerate(family(UNSEEN_SEEDS[which], UNSEEN_MEMBERS)):
         given = load("lublin-family").model_dump(mode="json", exclude_unset=True)
-        given |= {"name": f"member-{k}", "workload": part["workload"]}
+        given |= {"name": f"{which}-{k}", "workload": part["workload"]}
         given["cluster"]["resources"][0]["units"] = part["units"]
-        found.append(folder / f"member-{k}.yaml")
+        found.append(folder / f"{which}-{k}.yaml")
         found[-1].write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
     return found
 
@@ -172,11 +172,15 @@ def main() -> None:
     if len(trained := seed_folders(study.folder / "travels")) != study.seeds:
         raise SystemExit(f"{study.folder / 'travels'} has {len(trained)} seeds: give --seeds {len(trained)}")
     drawn = ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
-    members = [
-        shown(study, file.stem, ["--scenario", str(file), *drawn])
-        for file in unseen(study.folder / "members")
-    ]
-    print(f"members of the family that no training saw\n{told(members)}")
+    sets = {
+        which: [
+            shown(study, file.stem, ["--scenario", str(file), *drawn])
+            for file in unseen(study.folder / "members", which)
+        ]
+        for which in UNSEEN_SEEDS
+    }
+    for rows in sets.values():
+        print(f"members of the family that no training saw\n{told(rows)}")
     others = [
         shown(study, name, ["--trace", str(DATA / trace.file), "--protocol", "rlscheduler"])
         for name, trace in TRACES.items()
@@ -188,7 +192,7 @@ def main() -> None:
     for one in others[-2:]:
         print(f"  {one.place}: gains {-100 * one.difference / one.best:.1f} %")
     picture = study.folder / "travel.png"
-    write_whole(picture, to_png(draw(members, others)))
+    write_whole(picture, to_png(draw(sets["member"], others)))
     print(f"picture: {picture}")
 
 

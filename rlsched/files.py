@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 
 def quoted(path: str | Path) -> str:
-    """A path as a shell takes it, for commands that people are told to run."""
+    """A path quoted for a shell, for suggested commands."""
     return shlex.quote(str(path))
 
 

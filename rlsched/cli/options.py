@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -80,15 +80,20 @@ TraceOption = Annotated[
         help="A job trace (SWF, plain or gzip), on the machine of its header or in a --scenario of a trace.",
     ),
 ]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set any scenario field, as in --set cluster.resources.0.units=128; 'rlsched settings' lists "
-        "them. Repeatable.",
-    ),
-]
+
+
+def set_option(field: str, example: str) -> Any:
+    """The option `--set` of a command.
+
+    Args:
+        field: what it sets, as in "scenario field".
+        example: of an assignment.
+    """
+    text = f"Set any {field}, as in --set {example}; 'rlsched settings' lists them. Repeatable."
+    return typer.Option("--set", metavar="KEY=VALUE", help=text)
+
+
+SetOption = Annotated[list[str] | None, set_option("scenario field", "cluster.resources.0.units=128")]
 JsonOption = Annotated[
     str | None,
     typer.Option(

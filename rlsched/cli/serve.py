@@ -70,13 +70,7 @@ def serve(
         typer.Option(metavar="A", help="Ray cluster to run on; left out: this machine."),
     ] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set any field of the service, as in --set scaling.replicas=2; 'rlsched settings' lists "
-            "them. Repeatable.",
-        ),
+        list[str] | None, options.set_option("field of the service", "scaling.replicas=2")
     ] = None,
     json: options.JsonOption = None,
 ) -> None:

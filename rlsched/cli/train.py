@@ -15,6 +15,7 @@ from rlsched.cli.options import (
     TraceOption,
     check_trace,
     given_scenario,
+    set_option,
     trace_setting,
     whole_number,
 )
@@ -89,15 +90,7 @@ def train(
     address: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; left out: this machine.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set any scenario or training field, as in --set ppo.epochs=2; 'rlsched settings' lists "
-            "them.",
-        ),
-    ] = None,
+    settings: Annotated[list[str] | None, set_option("scenario or training field", "ppo.epochs=2")] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Train a scheduler, with Ray RLlib or by evolution. Ctrl-C saves and stops, --resume goes on.

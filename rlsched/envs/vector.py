@@ -80,7 +80,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         feed: where episodes come from; opened from the scenario where left out.
 
     Attributes:
-        has_ended: (env,) whether the last step told of an episode's end.
+        has_ended: (env,) whether the last step returned the end of an episode.
 
     Raises:
         BadInputError: the scenario or its workload cannot be used.
@@ -128,7 +128,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.episodes: list[Episode] = []
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
         self._clock = np.zeros(num_envs)  # ticks since each episode began
-        self.has_ended = np.zeros(num_envs, np.bool_)  # what was told: the next step begins another episode
+        self.has_ended = np.zeros(num_envs, np.bool_)  # the next step begins another episode
 
     def _show(self, layout: Layout) -> None:
         """Observations are of this layout: that of the simulator, or its public part."""
@@ -197,10 +197,10 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             chosen = np.where(illegal, sim.mask.argmax(axis=1), chosen)
         sim.step(chosen)
         self._clock += sim.elapsed
-        begun = self.has_ended.copy()
-        for k in np.flatnonzero(begun).tolist():
+        restarted = self.has_ended.copy()
+        for k in np.flatnonzero(restarted).tolist():
             self._begin(k, self._next_episode(k))
-        terminated, truncated = sim.terminated & ~begun, sim.truncated & ~begun
+        terminated, truncated = sim.terminated & ~restarted, sim.truncated & ~restarted
         self.has_ended = terminated | truncated
         return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self.has_ended, illegal)
 

@@ -26,8 +26,8 @@ class Interrupted:
 def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop after the iteration.
 
-    A second Ctrl-C does not wait. SIGHUP that is ignored, as under nohup, stays so. Signals belong to the
-    main thread: in another one, as of a notebook or of Ray Tune, they are left to whoever has it.
+    A second Ctrl-C does not wait. SIGHUP stays ignored where it is, as under nohup. Python handles signals in
+    its main thread only: in another one, as of a notebook or of Ray Tune, nothing is changed.
 
     Args:
         answer: to the first of them, at once.
@@ -58,17 +58,17 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
 
 
 def leave_terminal() -> None:
-    """Write to nowhere what would go to a terminal: of one that was closed every line would be an error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):
-        if stat.S_ISCHR(os.fstat(number).st_mode):
-            os.dup2(nowhere, number)
-    os.close(nowhere)
+    """Redirect output that goes to a terminal to /dev/null: writing to a closed terminal is an error."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+            os.dup2(null, descriptor)
+    os.close(null)
 
 
 @contextmanager
 def ignored_hangup() -> Iterator[None]:
-    """Processes that are started here ignore a closed terminal: whoever started them ends them in order."""
+    """Start processes that ignore SIGHUP: this process ends them in order when its terminal is closed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -76,4 +76,4 @@ def ignored_hangup() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)  # None: not set by Python

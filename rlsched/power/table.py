@@ -199,7 +199,7 @@ def _times(cells: list[str], zone: str | None) -> pd.Series[pd.Timestamp]:
     local = pd.to_datetime(texts, format="ISO8601", errors="coerce")
     try:
         told = local.dt.tz_localize(zone, ambiguous="infer", nonexistent="NaT")
-    except Exception:  # ValueError, of pandas 2 what pytz has: the hour that comes twice is there once
+    except ValueError:  # the hour that comes twice is there once, or is no whole hour
         told = local.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     return told.dt.tz_convert("UTC")
 

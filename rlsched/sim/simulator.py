@@ -79,7 +79,7 @@ class VectorSimulator:
     ) -> None:
         self.scenario = scenario
         self.num_envs = num_envs
-        self._how = {"every_term": every_term, "draw_images": draw_images}
+        self._every_term, self._draw_images = every_term, draw_images
         self.layout = Layout.of(scenario.observation, scenario.decision, len(units))
         self.state = allocate(num_envs, max_jobs, units, horizon=scenario.decision.horizon or 0)
         self.rules = Rules.of(scenario, units, every_term=every_term)
@@ -200,22 +200,12 @@ class VectorSimulator:
             ]
         return arrays
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy, also in another process, goes on from: compiled code knows places in memory."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How a copy is made, also in another process: compiled code knows addresses, so it has its own."""
         state = self.state
-        return {
-            "made": (self.scenario, state.most.tolist(), self.num_envs, state.jobs.shape[1]),
-            "how": self._how,
-            "power_ticks": state.supply_w.shape[1],
-            "contents": self._contents(),
-        }
-
-    def __setstate__(self, told: dict[str, Any]) -> None:
-        """Become that copy."""
-        self.__init__(*told["made"], **told["how"])  # type: ignore[misc]
-        self.make_room(told["power_ticks"])
-        for own, given in zip(self._contents(), told["contents"], strict=True):
-            own[...] = given
+        arguments = (self.scenario, state.most.tolist(), self.num_envs, state.jobs.shape[1])
+        flags = (self._every_term, self._draw_images)
+        return _restored, (arguments, flags, state.supply_w.shape[1], self._contents())
 
     def starts(self, env: int) -> IntArray:
         """(jobs,) start tick of every job of the episode, -1 not started."""
@@ -261,6 +251,21 @@ class VectorSimulator:
         """(waiting,) rows of the waiting jobs, oldest first."""
         e = self.state.episodes[env]
         return self.state.queue[env, e["queue_lo"] : e["queue_hi"]].copy()
+
+
+def _restored(
+    arguments: tuple[Scenario, Sequence[int], int, int],
+    flags: tuple[bool, bool],
+    power_ticks: int,
+    contents: Sequence[NDArray[Any]],
+) -> VectorSimulator:
+    """A simulator that goes on from the contents of another."""
+    every_term, draw_images = flags
+    made = VectorSimulator(*arguments, every_term=every_term, draw_images=draw_images)
+    made.make_room(power_ticks)
+    for own, given in zip(made._contents(), contents, strict=True):
+        own[...] = given
+    return made
 
 
 def _view(

@@ -69,7 +69,7 @@ Path(sys.argv[1]).write_text("checkpoint")
 
 
 def test_a_closed_terminal_lets_an_iteration_end(tmp_path: Path) -> None:
-    """Whoever writes to it is told that there is no such device."""
+    """Writing to it is an error (EIO)."""
     number, terminal = pty.fork()
     if number == 0:
         os.execv(sys.executable, [sys.executable, "-c", TRAINS, str(tmp_path / "saved")])

@@ -1,4 +1,4 @@
-"""Where compiled code is kept, whoever runs it."""
+"""Which folder compiled code is cached in."""
 
 from __future__ import annotations
 

@@ -300,8 +300,13 @@ def test_a_copy_goes_on_alike_and_alone(copied: Callable[[VectorSimulator], Vect
         for name in ("obs", "mask", "reward", "elapsed", "terminated"):
             np.testing.assert_array_equal(getattr(core, name), getattr(other, name))
     assert (core.obs != left).any()
-    with pytest.raises(TypeError, match="addresses of its own process"):
-        copied(core.kept)  # type: ignore[arg-type]
+
+
+def test_addresses_are_not_copied() -> None:
+    core = VectorSimulator(scenario(), units=[4], num_envs=2, max_jobs=12)
+    for copied in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="addresses of its own process"):
+            copied(core.kept)
 
 
 def fingerprint() -> str:

@@ -120,12 +120,12 @@ class Holding:
                 k: min(self.groups[k].units_of(kind) - held[k][r], count * self.groups[k].most_of(kind))
                 for k, count in nodes.items()
             }
-            open_ = {k: left for k, left in room.items() if left > 0}
-            if not open_:
+            room = {k: free for k, free in room.items() if free > 0}
+            if not room:
                 return
-            each = -(-units // sum(nodes[k] for k in open_))
-            for k, left in open_.items():
-                taken = min(each * nodes[k], left, units)
+            per_node = -(-units // sum(nodes[k] for k in room))
+            for k, free in room.items():
+                taken = min(per_node * nodes[k], free, units)
                 held[k][r] += taken
                 units -= taken
 

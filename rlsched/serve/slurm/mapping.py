@@ -147,9 +147,9 @@ class _Mapping:
         for group, taken in zip(self.site.groups, holding.by_group, strict=True):
             if not group.usable:
                 continue
-            left, untouched = group.units_of(kind) - taken[r], group.idle_of(kind)
-            free += left if untouched is None else min(left, untouched)
-            idle += untouched or 0
+            unheld, reported_idle = group.units_of(kind) - taken[r], group.idle_of(kind)
+            free += unheld if reported_idle is None else min(unheld, reported_idle)
+            idle += reported_idle or 0
             held += taken[r]
         free = max(0, free)
         if idle > free:

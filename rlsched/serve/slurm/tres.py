@@ -70,7 +70,7 @@ def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]
     """Generic resources of a job in all, by name, wherever it tells of them.
 
     Slurm counts them in its TRES strings only where AccountingStorageTRES names them; what a job asked for
-    per node, socket or task is told anyway.
+    per node, socket or task is in every record.
 
     Raises:
         BadInputError: a count means nothing.
