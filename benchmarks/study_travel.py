@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -122,9 +123,9 @@ def unseen(folder: Path, which: str) -> list[Path]:
     """Scenarios of one set of `UNSEEN_SEEDS`: members of the family that no training saw."""
     folder.mkdir(exist_ok=True)
     found = []
+    whole = load("lublin-family").model_dump(mode="json", exclude_unset=True)
     for k, part in enumerate(family(UNSEEN_SEEDS[which], UNSEEN_MEMBERS)):
-        given = load("lublin-family").model_dump(mode="json", exclude_unset=True)
-        given |= {"name": f"{which}-{k}", "workload": part["workload"]}
+        given = deepcopy(whole) | {"name": f"{which}-{k}", "workload": part["workload"]}
         given["cluster"]["resources"][0]["units"] = part["units"]
         found.append(folder / f"{which}-{k}.yaml")
         found[-1].write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")

@@ -116,8 +116,15 @@ def direct(function: Callable[Parameters, Result], *arguments: Any) -> Callable[
     """
     if not isinstance(function, Dispatcher):  # NUMBA_DISABLE_JIT leaves the plain function
         return function
-    code: Callable[Parameters, Result] = function.compile(tuple(map(numba.typeof, arguments)))
+    kinds = tuple(map(numba.typeof, arguments))
+    if (function, kinds) not in _CODE:
+        _CODE[function, kinds] = function.compile(kinds)
+    code: Callable[Parameters, Result] = _CODE[function, kinds]
     return code
+
+
+_CODE: dict[tuple[Dispatcher, tuple[Any, ...]], Callable[..., Any]] = {}
+"""Machine code by function and types of arguments: numba takes half a millisecond to find it again."""
 
 
 def lowest_bit(word: np.uint64) -> int:

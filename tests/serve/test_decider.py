@@ -128,7 +128,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
 def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers: bool) -> None:
     name, *overrides = CASES[case]
     if name == "green-10":
-        overrides.append("episode.max_ticks=400")  # of 2,000
+        overrides.append("episode.max_ticks=200")  # of 2,000
     session = open_session(scenario.load(name, overrides), Choice(episodes=4))
     network = Network(hidden=(16,), lstm=8 if remembers else 0)
     policy = untrained(session.scenario, network)

@@ -165,6 +165,7 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
         assert check(path, read_manifest(path)) == []
 
 
+@pytest.mark.long
 def test_what_cannot_be_served_is_said_in_one_line(tmp_path: Path) -> None:
     policy = untrained(feed_of(*HPC).scenario)
     policy.save(tmp_path / "run")
@@ -177,6 +178,7 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path: Path) -> None:
     assert line.startswith(f"error: {tmp_path / 'policy'}: is damaged or of another version")
 
 
+@pytest.mark.long
 def test_a_start_is_broken_off_as_ctrl_c_would(hpc: Path, tmp_path: Path) -> None:
     service = Running(tmp_path, hpc)
     until(lambda: bool(service.replicas()), "a replica")

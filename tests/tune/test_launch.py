@@ -20,7 +20,8 @@ from ray.cluster_utils import Cluster
 from rlsched.cli.main import main
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.checkpoints import Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.session import ray_session
 from rlsched.tune import launch
 from rlsched.tune.folder import SweepFolder
@@ -42,6 +43,7 @@ def iterations(folder: RunFolder) -> list[int]:
     return [int(row["iteration"]) for row in folder.rows()]
 
 
+@pytest.mark.long
 def test_from_file_to_page(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +187,7 @@ def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_p
     assert len(folder.trials()) == 4
 
 
+@pytest.mark.long
 def test_a_trial_that_fails_is_told_of(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -255,6 +258,7 @@ def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str,
     other.let_go()
 
 
+@pytest.mark.long
 def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     tiny |= {"policy": "packing:now", "episodes": 3, "seeds": [0], "set": ["episode.max_ticks=300"]}
     tiny["base"] = {"scenario": "green-10"}
