@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,3 +97,18 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def is_private(path: Path, shared: int = 0o022) -> bool:
+    """Whether a file or folder, no link, is this user's and gives others none of these permissions.
+
+    Args:
+        path: that is there.
+        shared: permissions of group and others; left out: to write.
+
+    Raises:
+        OSError: it is not there.
+    """
+    found = path.lstat()
+    proper = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)
+    return proper and found.st_uid == os.getuid() and not found.st_mode & shared

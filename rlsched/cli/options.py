@@ -59,6 +59,16 @@ def chance(text: str) -> float:
     return value
 
 
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-checkpoint",
+        help="With --resume: go on from a checkpoint that another user, home folder or version wrote. "
+        "Reading it runs what its pickles say.",
+    ),
+]
+
+
 class Protocol(StrEnum):
     """Published experiments that can be run again."""
 

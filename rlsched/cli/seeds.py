@@ -46,6 +46,8 @@ def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count
             Text("yes", style=GOOD) if summary.within_limits else Text("no", style=BAD),
         )
     console.print(table)
+    if not any(summary.trained for summary in summaries.values()):
+        console.print("all at their ends already: nothing was trained; give more with --steps or --minutes")
     reached = kept_metrics(summaries)
     console.print(
         f"{named_seeds(summaries)}: median {np.median(reached):.4g}, "

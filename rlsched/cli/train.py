@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
@@ -13,6 +14,7 @@ from rlsched.cli.options import (
     JsonOption,
     ScenarioOption,
     TraceOption,
+    TrustOption,
     check_trace,
     given_scenario,
     set_option,
@@ -53,7 +55,7 @@ def train(
     steps: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Decisions to train for, in all; an iteration that has begun is finished."
+            metavar="N", help="Decisions to train for, in all; up to a tenth more, as iterations end."
         ),
     ] = None,
     minutes: Annotated[
@@ -87,6 +89,7 @@ def train(
         typer.Option(metavar="DIR", help="A trained policy that keeps no limits, for --limit auto."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    trust: TrustOption = False,
     address: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; left out: this machine.")
     ] = None,
@@ -130,7 +133,9 @@ def train(
     training = training.settled(simulated)
     console = people(json_file)
     asked = Limits(limit or (), unconstrained) if limit or unconstrained is not None else None
-    summaries = _trained(simulated, training, folder, seeds, asked, resume=resume, address=address)
+    summaries = _trained(
+        simulated, training, folder, seeds, asked, resume=resume, address=address, trust=trust
+    )
     if not summaries:
         console.print("go on        the same command again")
         raise typer.Exit(130)
@@ -165,6 +170,7 @@ def _trained(
     *,
     resume: bool,
     address: str | None,
+    trust: bool,
 ) -> dict[int, Summary]:
     """Seed -> how its run ended; none where the training without limits, for `auto`, was interrupted."""
     from rlsched.cli.watch import RichDisplay
@@ -193,10 +199,22 @@ def _trained(
                     return {}
                 simulated = settled
             if seeds is None:
-                summary = run(simulated, training, folder, display, resume=resume, address=address)
+                if resume and (ended := ended_before(training, folder)) is not None:
+                    return {training.seed: ended}
+                summary = run(
+                    simulated, training, folder, display, resume=resume, address=address, trust=trust
+                )
                 return {training.seed: summary}
             return train_seeds(
-                simulated, training, folder.path, seeds, display, say=say, resume=resume, address=address
+                simulated,
+                training,
+                folder.path,
+                seeds,
+                display,
+                say=say,
+                resume=resume,
+                address=address,
+                trust=trust,
             )
         except BadInputError:
             raise
@@ -210,6 +228,15 @@ def _trained(
             raise
 
 
+def ended_before(training: TrainConfig, folder: RunFolder) -> Summary | None:
+    """How a run ended that is at its end by these settings already; None: it is not."""
+    from rlsched.learn.summary import Summary, reason_to_end
+
+    latest = folder.latest()
+    reason = None if latest is None else reason_to_end(training, latest[1])
+    return None if reason is None else replace(Summary.of(folder, reason), trained=False)
+
+
 def resume_command(out: Path, seeds: int | None) -> str:
     """What goes on with a run, or with runs of so many seeds."""
     return f"rlsched train --resume{'' if seeds is None else f' --seeds {seeds}'} --out {quoted(out)}"
@@ -220,6 +247,8 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     from rlsched.report.words import number
 
     standing, (heuristic, reference) = summary.standing, summary.best_heuristic
+    if not summary.trained:
+        console.print("at its end already: nothing was trained; give more with --steps N or --minutes M")
     console.print(f"stopped: {summary.reason}; {standing.steps:,} decisions in {standing.seconds:.0f} s")
     kept = "best policy" if summary.plays else "newest policy, which is kept"
     before = "" if summary.before is None else f", before training {summary.before:.4g}"
@@ -344,6 +373,7 @@ def summary_values(summary: Summary) -> dict[str, Any]:
         "scenario": summary.scenario.model_dump(mode="json"),
         "folder": str(summary.folder),
         "reason": summary.reason,
+        "trained": summary.trained,
         "steps": standing.steps,
         "iterations": standing.iteration,
         "seconds": standing.seconds,

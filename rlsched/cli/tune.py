@@ -54,6 +54,7 @@ def run(
         typer.Option(metavar="DIR", help="Folder of the sweep; left out: runs/ and the name of FILE."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the sweep in --out.")] = False,
+    trust: options.TrustOption = False,
     address: Annotated[
         str | None,
         typer.Option(
@@ -104,7 +105,8 @@ def run(
     what = f"{sweep.policy} plays" if sweep.policy else f"{training.algo} on"
     with Bar() as bar:
         bar.console.print(f"{what} {described(scenario)}", style="bold", markup=False)
-        ended = launch(sweep, folder, partial(show_progress, bar), resume=resume, address=address)
+        show = partial(show_progress, bar)
+        ended = launch(sweep, folder, show, resume=resume, address=address, trust=trust)
     result = write(folder)
     console = output.people(json)
     if json is not None:

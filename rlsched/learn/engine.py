@@ -33,12 +33,15 @@ class Engine(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Names of the figures that every iteration gives."""
 
-    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
+    def iterate(
+        self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
+    ) -> Progress:
         """One iteration.
 
         Args:
             run_fraction: share of the run that is over.
             checks: cost with a limit -> what the last validation says of it.
+            share: of an iteration's usual decisions; engines that cannot shorten one do not.
         """
 
     def policy(self) -> TrainedPolicy:

@@ -1,85 +1,46 @@
 """The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
-    train.yaml                               what the run is, scenario included, to run it again
-    scenario.yaml versions.json              the scenario again, for --scenario; versions of the packages
-    inputs.json                              checksums of the dataset, trace and power series that it uses
-    validation.json                          metric of the validation, heuristics' figures, limits of costs
-    metrics.csv tensorboard/                 one row per iteration
-    checkpoints/000010/                      RLlib's state, the policy, and where the run stood
-    start/                                   the policy before training
-    read/                                    launchpad's policy when it began to play
-    best/                                    the best policy so far
-
-A checkpoint is written under a temporary name and renamed, so that one that is there is whole.
+train.yaml                               what the run is, scenario included, to run it again
+scenario.yaml versions.json              the scenario again, for --scenario; versions of the packages
+process.json                             which process trains, or did last
+inputs.json                              checksums of the dataset, trace and power series that it uses
+validation.json                          metric of the validation, heuristics' figures, limits of costs
+metrics.csv tensorboard/                 one row per iteration
+checkpoints/000010/                      RLlib's state, the policy, and where the run stood
+start/                                   the policy before training
+read/                                    launchpad's policy when it began to play
+best/                                    the best policy so far
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
+from socket import gethostname
 from typing import Any
-
-from pydantic import Field, model_validator
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import named_seeds, seed_folders
-from rlsched.files import write_whole
+from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
+from rlsched.learn.checkpoints import Checkpoints, Standing
 from rlsched.learn.config import TrainConfig, make_config, parse_config
-from rlsched.learn.pid import LimitCheck
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.beside import yaml_with_scenario
-from rlsched.settings import Frozen, as_json, as_yaml, read_text, read_yaml
+from rlsched.settings import as_json, as_yaml, read_text, read_yaml
 from rlsched.versions import versions
 
-SCENARIO, TRAIN = "scenario.yaml", "train.yaml"
-KEPT_CHECKPOINTS = 2
+SCENARIO, TRAIN, PROCESS = "scenario.yaml", "train.yaml", "process.json"
+CHECKSUM = "# to go on, leave as it is; SHA-256 of the lines above: "
 OF_A_SEED = ("seed", "steps", "minutes", "dataset")
 """Settings in which runs of several seeds may differ: they may go on, or with a dataset that has moved."""
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
-
-
-class Standing(Frozen):
-    """Where a run stands; in every checkpoint.
-
-    Attributes:
-        iteration: so many are done.
-        steps: decisions of them.
-        seconds: that they took.
-        best_excess: of the best policy's score.
-        best_value: likewise.
-        best_metric: what it came to in validation.
-        best_hoarding: its part of the excess; None: before this was told apart.
-        best_checks: cost with a limit -> what validation says of it; empty likewise.
-        checks: likewise, of the last validation's policy.
-        since_best: validations since then.
-        better: the last validation's policy is kept, and better than the best heuristic by interval.
-    """
-
-    iteration: int = 0
-    steps: int = 0
-    seconds: float = 0.0
-    best_excess: float | None = None
-    best_value: float | None = None
-    best_metric: float | None = None
-    best_hoarding: float | None = None
-    best_checks: dict[str, LimitCheck] = Field({})
-    checks: dict[str, LimitCheck] = Field({})
-    since_best: int = 0
-    better: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_older_versions(cls, values: Any) -> Any:
-        """Without means of costs, which versions up to 929cdec wrote; a run that goes on has checks anew."""
-        if isinstance(values, dict):
-            values = {name: value for name, value in values.items() if name != "best_paid"}
-        return values
 
 
 class RunFolder:
@@ -96,7 +57,7 @@ class RunFolder:
         self.best = path / "best"
         self.metrics = path / "metrics.csv"
         self.validation = path / "validation.json"
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = Checkpoints(path / "checkpoints")
 
     @property
     def holds_run(self) -> bool:
@@ -133,14 +94,45 @@ class RunFolder:
         """
         self.check_free()
         try:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.checkpoints.path.mkdir(parents=True, exist_ok=True)
             save_inputs(self.path, inputs)
             self._write_settings(scenario, config)
             write_whole(self.path / "versions.json", as_json(versions(PACKAGES)))
         except OSError as error:
+            raise self._not_writable(error) from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other trainings out of the folder, which is made, until the process ends at the latest.
+
+        Raises:
+            BadInputError: it is being trained, or the folder cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = Alone(self.path)
+        except BlockingIOError:
             raise BadInputError(
-                str(self.path), f"cannot be written ({error})", "name another --out"
+                str(self.path), f"is being trained by {self._trainer()}", "wait for it, or end it"
             ) from None
+        except OSError as error:
+            raise self._not_writable(error) from None
+        try:
+            write_whole(self.path / PROCESS, as_json({"pid": os.getpid(), "host": gethostname()}))
+            yield
+        finally:
+            lock.let_go()
+
+    def _trainer(self) -> str:
+        """The process that trains, as far as it has said so."""
+        try:
+            values = json.loads((self.path / PROCESS).read_bytes())
+            return f"process {values['pid']} on host {values['host']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return "another process"
+
+    def _not_writable(self, error: OSError) -> BadInputError:
+        return BadInputError(str(self.path), f"cannot be written ({error})", "name another --out")
 
     def check_inputs(self, inputs: Mapping[str, str]) -> None:
         """See whether the run goes on with what it was begun with; older versions did not write it down.
@@ -180,54 +172,22 @@ class RunFolder:
             make_config(values, str(train)),
         )
 
-    def save(self, standing: Standing, write: Callable[[Path], None]) -> Path:
-        """Write a checkpoint and let go of old ones.
-
-        Args:
-            standing: where the run stands.
-            write: puts everything else into the folder it is given.
-
-        Raises:
-            OSError: the disk is full or gone; earlier checkpoints are untouched.
-        """
-        final = self.checkpoints / f"{standing.iteration:06d}"
-        new = self.checkpoints / f".{final.name}.new"
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
-        write(new)
-        (new / "standing.json").write_text(standing.model_dump_json(indent=2) + "\n", "utf-8")
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(new, final)
-        for old in self._whole()[:-KEPT_CHECKPOINTS]:
-            shutil.rmtree(old, ignore_errors=True)
-        return final
-
     def latest(self) -> tuple[Path, Standing] | None:
-        """The newest whole checkpoint, or None."""
-        for path in reversed(self._whole()):
-            # Somebody who looks while a run goes on may meet one that is being replaced.
-            with suppress(FileNotFoundError):
-                return path, Standing.model_validate_json((path / "standing.json").read_text("utf-8"))
-        return None
-
-    def _whole(self) -> list[Path]:
-        if not self.checkpoints.is_dir():
-            return []
-        return sorted(
-            path
-            for path in self.checkpoints.iterdir()
-            if (path / "standing.json").is_file() and path.name.isdigit()
-        )
+        """The newest checkpoint and where the run stood then, or None."""
+        return self.checkpoints.latest()
 
     def rows(self) -> list[dict[str, str]]:
-        """The rows of metrics.csv as they are written; part of a row, left by a killed run, is left out."""
+        """The rows of metrics.csv; one that was cut off is left out, a damaged cell is empty."""
         if not self.metrics.is_file():
             return []
-        with self.metrics.open(newline="", encoding="utf-8") as file:
+        with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
             lines = [line for line in file if line.endswith("\n")]
-        rows = list(csv.DictReader(lines))
-        whole = [row for row in rows if None not in row and None not in row.values()]
-        return [row for row in whole if row["iteration"].isdigit()]
+        rows = [row for row in csv.DictReader(lines) if None not in row and None not in row.values()]
+        return [
+            {name: text if _is_number(text) else "" for name, text in row.items()}
+            for row in rows
+            if row.get("iteration", "").isdecimal()
+        ]
 
     def first(self, column: str) -> float | None:
         """The first figure of a column of metrics.csv; None where there is none."""
@@ -244,6 +204,21 @@ class RunFolder:
         """Keep what the policies of this run are held against."""
         write_whole(self.validation, as_json(values))
 
+    def check_settings(self) -> None:
+        """Refuse to go on with settings that were edited by hand; older versions wrote no checksum.
+
+        Raises:
+            BadInputError: they were.
+        """
+        path = self.path / TRAIN
+        content, line, rest = path.read_bytes().partition(CHECKSUM.encode())
+        if line and sha256(content).hexdigest() != rest.decode(errors="replace").strip():
+            raise BadInputError(
+                str(path),
+                "was edited since the run wrote it",
+                "undo that, or begin another run; --steps and --minutes may change with --resume",
+            )
+
     def go_on(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
         """Keep the settings of a run that goes on, longer than it was to, or with files that have moved."""
         save_inputs(self.path, inputs)
@@ -251,7 +226,8 @@ class RunFolder:
 
     def _write_settings(self, scenario: Scenario, config: TrainConfig) -> None:
         write_whole(self.path / SCENARIO, as_yaml(scenario))
-        write_whole(self.path / TRAIN, yaml_with_scenario(scenario, config))
+        content = yaml_with_scenario(scenario, config)
+        write_whole(self.path / TRAIN, content + f"{CHECKSUM}{sha256(content).hexdigest()}\n".encode())
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; one of another version may bring columns that those before have not."""
@@ -267,7 +243,7 @@ class RunFolder:
         """Of metrics.csv as it is."""
         if not self.metrics.is_file():
             return []
-        with self.metrics.open(newline="", encoding="utf-8") as file:
+        with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
             return next(csv.reader(file), [])
 
     def _write_metrics(self, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
@@ -277,6 +253,14 @@ class RunFolder:
         writer.writeheader()
         writer.writerows(rows)
         write_whole(self.metrics, kept.getvalue().encode())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_no_run(out: Path) -> None:

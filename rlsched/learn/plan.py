@@ -13,8 +13,9 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.costs import check_heuristic
 from rlsched.evaluate.gate import LEAST_EPISODES
 from rlsched.files import checksum
+from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import TrainConfig
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.selection import Validation
@@ -39,6 +40,7 @@ class Plan:
         validation: on which its policies are compared.
         inputs: checksums of what is learned from.
         latest: checkpoint to go on from, and how far the run was.
+        damaged: what is wrong with newer checkpoints, a sentence each.
     """
 
     scenario: Scenario
@@ -48,9 +50,12 @@ class Plan:
     validation: Validation
     inputs: dict[str, str]
     latest: tuple[Path, Standing] | None
+    damaged: tuple[str, ...] = ()
 
 
-def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: bool) -> Plan:
+def plan(
+    scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: bool, trust: bool = False
+) -> Plan:
     """See whether a run can do what it is asked for.
 
     Args:
@@ -58,13 +63,16 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
         config: how to train.
         folder: a new run's folder, or with `resume` that of a run to go on with.
         resume: go on from the last whole checkpoint.
+        trust: whoever wrote that, though reading what RLlib writes may run code; else this user must have.
 
     Raises:
-        BadInputError: the scenario, a setting, the dataset or the folder cannot be used.
+        BadInputError: the scenario, a setting, the dataset, a checkpoint or the folder cannot be used.
     """
-    if not resume:
+    if resume:
+        folder.check_settings()
+    else:
         folder.check_free()
-    elif config.dataset is not None and scenario.public is not scenario:
+    if resume and config.dataset is not None and scenario.public is not scenario:
         raise BadInputError(
             str(folder.path),
             "learned from a dataset with privileged blocks, as older versions recorded them",
@@ -72,7 +80,8 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
         )
     feed, config = fit(scenario, config)
     scenario = feed.scenario
-    latest = folder.latest() if resume else None
+    trust = trust or config.engine != "rllib"  # no other engine keeps pickles
+    latest, damaged = folder.checkpoints.intact(trust=trust) if resume else (None, [])
     begun = config
     if latest is None:
         begun = beginning(config, folder)
@@ -82,7 +91,7 @@ def plan(scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: 
         folder.check_inputs(inputs)
     check_devices(config)
     validation = validation_of(scenario, config, feed)
-    return Plan(scenario, config, begun, feed, validation, inputs, latest)
+    return Plan(scenario, config, begun, feed, validation, inputs, latest, tuple(damaged))
 
 
 def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:

@@ -113,7 +113,9 @@ class ReinforceEngine:
         self.iteration, self.steps = iteration, 0
         self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
 
-    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
+    def iterate(
+        self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
+    ) -> Progress:
         """Play some episodes, and take a step.
 
         Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from torch import nn
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.algorithms import build_config, reports_of
+from rlsched.learn.algorithms import DESCRIPTIONS, build_config, reports_of
 from rlsched.learn.appo import LearnerDiedError
 from rlsched.learn.blocks import EncodedPolicy
 from rlsched.learn.cocorl import Cocorl
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.imitation import demonstrate, imitate
 from rlsched.learn.networks import build_policy
@@ -51,6 +52,7 @@ class RllibEngine:
         self.reports = reports_of(config, scenario)
         self.num_resources = num_resources = len(feed.units)
         self.returns = expected_returns(feed, config.seed)
+        self.share = 1.0
         described = build_config(scenario, config, num_resources, iteration, self.returns)
         self.algorithm = described.build_algo()
         try:
@@ -87,7 +89,9 @@ class RllibEngine:
         """Names of the figures that every iteration gives."""
         return ("episode_return_mean", *REPORTED, *self.reports)
 
-    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
+    def iterate(
+        self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
+    ) -> Progress:
         """One iteration of RLlib's.
 
         Raises:
@@ -95,6 +99,8 @@ class RllibEngine:
         """
         if isinstance(self.algorithm, Cocorl):
             self.algorithm.run_fraction, self.algorithm.checks = run_fraction, checks or {}
+        if share != self.share:
+            self._shorten(share)
         try:
             result = self.algorithm.train()
         except RayTaskError as error:
@@ -111,6 +117,24 @@ class RllibEngine:
             row["episode_return_mean"] /= self.returns.scale
         row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(int(result["num_env_steps_sampled_lifetime"]), row)
+
+    def _shorten(self, share: float) -> None:
+        """Give iterations a share of their usual decisions, where runners decide how many that are."""
+        self.share, kind = share, DESCRIPTIONS[self.config.algo]
+        if kind.sampled_at_once is None or kind.whole_iterations:
+            return
+        config = self.algorithm.config.copy(copy_frozen=False)
+        if self.config.algo in PPO_KINDS:  # a batch is what all runners sample at once
+            length = ceil(share * self.config.ppo_fragment)
+            per_runner = self.config.decisions_per_batch // self.config.ppo_fragment
+            batch = length * per_runner
+            batches = ceil(self.config.decisions_per_iteration / self.config.decisions_per_batch)
+            config.train_batch_size_per_learner = batch // max(1, self.config.learners)
+            config.min_sample_timesteps_per_iteration = batch * batches
+            self.algorithm.env_runner_group.foreach_env_runner(partial(_set_length, length=length))
+        else:
+            config.min_sample_timesteps_per_iteration = ceil(share * self.config.decisions_per_iteration)
+        self.algorithm.config = config
 
     def learned(self) -> dict[str, torch.Tensor]:
         """The policy network's weights as the learner has them now, on the CPU."""
@@ -160,6 +184,10 @@ class RllibEngine:
     def stop(self) -> None:
         """Let go of RLlib's processes."""
         self.algorithm.stop()
+
+
+def _set_length(runner: Any, length: int) -> None:
+    runner.longest = length
 
 
 def _shift_learner(learner: Any, amount: float) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,9 +15,10 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.calibration import calibrate
+from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
@@ -34,6 +37,9 @@ VALIDATED = (
 )  # what an operator cares about beside
 JUDGED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
+
+BEYOND_END = 0.1
+"""Share of its decisions or minutes by which a run may go beyond them."""
 
 
 class Display(Protocol):
@@ -61,6 +67,7 @@ def train(
     resume: bool = False,
     address: str | None = None,
     pause_at: int | None = None,
+    trust: bool = False,
 ) -> Summary:
     """Train a policy, and leave everything about it in the run folder.
 
@@ -72,20 +79,28 @@ def train(
         resume: go on from the last whole checkpoint.
         address: of a Ray cluster; left out: this machine.
         pause_at: decisions after which it stops for now, as if it were to go on with `resume`.
+        trust: whoever wrote the checkpoint; see `plan`.
 
     Raises:
         BadInputError: the scenario or the folder cannot be used; before anything long starts.
     """
     for name in ("ray", "ray.rllib"):
         logging.getLogger(name).setLevel(logging.ERROR)  # its warnings are about its own defaults
-    planned = plan(scenario, config, folder, resume=resume)
-    display.prepare(planned.scenario, planned.config)
-    with session_for(planned.config, address), interrupts(display.stopping) as interrupted:
+    with ExitStack() as stack:
+        if resume:  # before anything is read that another process may be writing
+            stack.enter_context(folder.locked())
+        planned = plan(scenario, config, folder, resume=resume, trust=trust)
+        for problem in planned.damaged:
+            logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
+        display.prepare(planned.scenario, planned.config)
+        stack.enter_context(session_for(planned.config, address))
+        interrupted = stack.enter_context(interrupts(display.stopping))
         if planned.config.engine == "rllib":
             check_resources(bundles(planned.config), str(folder.path), "the training")
         if resume:
             folder.go_on(planned.scenario, planned.config, planned.inputs)
         else:
+            stack.enter_context(folder.locked())
             folder.create(planned.scenario, planned.config, planned.inputs)
         folder.save_validation(planned.validation.facts())
         run = Run(planned, folder, pause_at)
@@ -113,6 +128,19 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
     return RllibEngine(config, feed, iteration)
 
 
+def share_of_iteration(left: float, usual: float, end: float) -> float:
+    """Share of its usual length that an iteration should have; those that are left are all alike.
+
+    Args:
+        left: decisions or seconds until the end of a run.
+        usual: those of an iteration.
+        end: those of the run; only if iterations of usual length went further beyond that than a tenth of it,
+            they are shorter.
+    """
+    count = ceil(left / usual)
+    return 1.0 if count * usual - left <= BEYOND_END * end else left / (count * usual)
+
+
 class Run:
     """A run while it is going on."""
 
@@ -124,6 +152,8 @@ class Run:
         self.standing = Standing() if self.latest is None else self.latest[1]
         self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
+        self.began = self.standing.seconds  # of the part of the run that this process trains
+        self.iterated = 0.0  # iterations of it
 
     def stop(self) -> None:
         """Let go of processes and files; who does not let go is left to the end of Ray's session."""
@@ -165,7 +195,9 @@ class Run:
             began, before = time.monotonic(), self.standing.steps
             what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
             with watchdog(self.config.stalled_minutes, what):
-                progress = self.engine.iterate(self.run_fraction, self.standing.checks)
+                share = self.next_share()
+                progress = self.engine.iterate(self.run_fraction, self.standing.checks, share)
+            self.iterated += share
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -186,6 +218,17 @@ class Run:
             if due:
                 self.checkpoint()
             display.update(row, self.standing)
+
+    def next_share(self) -> float:
+        """Share of an iteration's usual decisions that the next one has, not to go far beyond the end."""
+        config, standing = self.config, self.standing
+        steps = config.steps or 1
+        found = share_of_iteration(steps - standing.steps, config.decisions_per_iteration, steps)
+        if config.minutes is not None and self.iterated:
+            usual = (standing.seconds - self.began) / self.iterated
+            end = 60 * config.minutes
+            found = min(found, share_of_iteration(end - standing.seconds, usual, end))
+        return found
 
     @property
     def run_fraction(self) -> float:
@@ -282,7 +325,7 @@ class Run:
             self.engine.policy().save(path / "policy")
 
         if self.saved != self.standing:
-            self.folder.save(self.standing, write)
+            self.folder.checkpoints.save(self.standing, write)
             self.saved = self.standing
 
     def record(

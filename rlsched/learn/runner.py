@@ -212,7 +212,13 @@ class Fragment:
 
 
 class BatchedEnvRunner(SingleAgentEnvRunner):
-    """Samples fragments of fixed length from a `TrainingVectorEnv`."""
+    """Samples fragments of fixed length from a `TrainingVectorEnv`.
+
+    Attributes:
+        longest: steps of a fragment at most; None: as many as are asked for.
+    """
+
+    longest: int | None = None
 
     def make_env(self) -> None:
         """Make the environments, and draws of actions that no other runner has."""
@@ -269,6 +275,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             self.ongoing.copy(clusters.synchronise())
         ongoing = self.ongoing
         length = -(-num_timesteps // self.num_envs)
+        length = length if self.longest is None else min(length, self.longest)
         fragment = Fragment(ongoing.obs, ongoing.states, length, self.memory)
         runners = self.config.num_env_runners or 1
         before, finished = self.num_env_steps_sampled_lifetime, 0

@@ -10,7 +10,6 @@ de Camargo 2017 for learned priority functions, Hansen 2016 for CMA-ES, which is
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -107,8 +106,10 @@ class SearchEngine:
     A return is the plain sum of an episode's rewards, which is what policies are judged by. The objective's
     gamma is for learners of values: inside a transition alone it would reward being asked often.
 
-    The episodes of a generation are drawn by seed and number of the generation, and the state of the search
-    is in the checkpoint: a run that goes on finds what it would have found without a break.
+    The episodes of a generation are drawn by seed and number of the generation. A checkpoint holds every
+    candidate and its loss, with which the search is done again up to there: numbers only, which run no code
+    when they are read, as a pickle of `cma` would. So a run that goes on finds what it would have found
+    without a break.
 
     Args:
         config: how to search.
@@ -132,6 +133,8 @@ class SearchEngine:
         self.net = net
         self.generation = iteration
         self.steps = 0
+        self.history: list[tuple[FloatArray, FloatArray]] = []
+        """Of every generation the candidates (candidate, parameters) and their losses (candidate,)."""
         self.prices: dict[str, Control] = {}
         hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
         if config.search.start is None or iteration:
@@ -139,23 +142,28 @@ class SearchEngine:
         else:
             start = found_before(self.layout, self.network, config.search.start)
             net.set_flat(start)
-        self.es: Any = cma.CMAEvolutionStrategy(
+        self.draws = draws
+        self.es = self._begun(start)
+        envs = config.search.population * config.search.episodes
+        plain = scenario.objective.model_copy(update={"gamma": 1.0})
+        undiscounted = scenario.model_copy(update={"objective": plain})
+        self.sim = VectorSimulator(undiscounted, feed.units, envs, feed.max_jobs)
+
+    def _begun(self, start: FloatArray) -> Any:
+        """CMA-ES before its first generation, around these weights (parameters,)."""
+        return cma.CMAEvolutionStrategy(
             start,
-            config.search.sigma,
+            self.config.search.sigma,
             {
-                "popsize": config.search.population,
+                "popsize": self.config.search.population,
                 "seed": np.nan,  # none: the draws have theirs
-                "randn": Draws(draws),
+                "randn": Draws(self.draws),
                 "CMA_stds": self._spread(len(start)),
                 "verbose": -9,
                 # A full covariance of many weights is never learned in the time there is.
                 "CMA_diagonal": len(start) > 100,
             },
         )
-        envs = config.search.population * config.search.episodes
-        plain = scenario.objective.model_copy(update={"gamma": 1.0})
-        undiscounted = scenario.model_copy(update={"objective": plain})
-        self.sim = VectorSimulator(undiscounted, feed.units, envs, feed.max_jobs)
 
     def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
@@ -177,14 +185,16 @@ class SearchEngine:
         spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
         return spread
 
-    def iterate(self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None) -> Progress:
+    def iterate(
+        self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
+    ) -> Progress:
         """One generation."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
         episodes, parts = self.feed.stratified(rng, self.config.search.episodes)
         returns, steps = self.play(values, episodes)
         worth = returns - abs(float(np.median(returns))) * self.charge(episodes, parts)
-        self.es.tell(list(values), (-worth).tolist())
+        self._tell(values, -worth)
         self.net.set_flat(self.es.mean)
         self.generation += 1
         self.steps += steps
@@ -195,6 +205,11 @@ class SearchEngine:
             "highest_price": max((price.multiplier for price in self.prices.values()), default=0.0),
         }
         return Progress(self.steps, row)
+
+    def _tell(self, values: FloatArray, losses: FloatArray) -> None:
+        """Let the search learn from a generation, and keep it for the checkpoint."""
+        self.es.tell(list(values), losses.tolist())
+        self.history.append((values, losses))
 
     def play(self, values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
         """Let every candidate play every episode.
@@ -247,32 +262,48 @@ class SearchEngine:
         return TrainedPolicy(self.scenario, self.network, self.net, resources, about)
 
     def save(self, folder: Path) -> None:
-        """Write the state of the search."""
+        """Write the search so far."""
         folder.mkdir(parents=True)
-        state = np.frombuffer(self.es.pickle_dumps(), np.uint8)
+        population, parameters = self.config.search.population, len(self.es.mean)
+        values = np.array([values for values, _ in self.history]).reshape(-1, population, parameters)
+        losses = np.array([losses for _, losses in self.history]).reshape(-1, population)
         prices = json.dumps({name: price.model_dump() for name, price in self.prices.items()})
-        np.savez(folder / STATE, state=state, steps=self.steps, prices=prices)
+        start = self.es.x0
+        np.savez(folder / STATE, start=start, values=values, losses=losses, steps=self.steps, prices=prices)
 
     def restore(self, folder: Path, kept: TrainedPolicy) -> None:
-        """Go on from what was saved; unpickled only once its checksum is right.
+        """Go on from what was saved: search again, with losses that are known.
 
         Raises:
-            BadInputError: it is damaged, or of other settings or another version of `cma`.
+            BadInputError: it is damaged, or of other settings or another version.
         """
         try:
             with np.load(BytesIO((folder / STATE).read_bytes()), allow_pickle=False) as saved:
-                es, steps = pickle.loads(saved["state"].tobytes()), int(saved["steps"])
+                if "losses" not in saved:
+                    raise ValueError("a pickle, which is not read any more")
+                start, values, losses = saved["start"], saved["values"], saved["losses"]
+                steps = int(saved["steps"])
                 told = json.loads(str(saved["prices"]))
                 prices = {name: Control.model_validate(price) for name, price in told.items()}
-            if len(es.mean) != len(self.net.flat()):
-                raise ValueError(f"{len(es.mean)} parameters, not {len(self.net.flat())}")
-        except Exception as error:  # what unpickling raises has no end
+            if start.shape != self.es.x0.shape:
+                raise ValueError(f"{start.size} parameters, not {self.es.x0.size}")
+            shape = (self.generation, self.config.search.population, start.size)
+            if values.shape != shape or losses.shape != shape[:2]:
+                raise ValueError(f"losses of {losses.shape} candidates, not of {shape[:2]}")
+            if not (np.isfinite(values).all() and np.isfinite(start).all()):
+                raise ValueError("candidates that are no numbers")
+        except Exception as error:  # what reading a damaged archive raises has no end
             raise BadInputError(
                 str(folder / STATE),
-                f"is damaged or of another version ({error!r})",
-                f"remove {folder.parent} to go on from the checkpoint before it",
+                f"is damaged or of another version ({error})",
+                f"remove {folder.parent} to go on from the checkpoint before it, or begin another run with "
+                f"--set search.start={folder.parents[2]}",
             ) from None
-        self.es, self.steps, self.prices = es, steps, prices
+        self.es, self.history = self._begun(start), []
+        for candidates, found in zip(values, losses, strict=True):
+            self.es.ask()  # the same candidates, but for rounding on other machines
+            self._tell(candidates, found)
+        self.steps, self.prices = steps, prices
         self.net.set_flat(self.es.mean)
 
     def stop(self) -> None:

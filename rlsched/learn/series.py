@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rlsched.evaluate.seeds import seed_folder
@@ -23,6 +24,7 @@ def train_seeds(
     say: Callable[[str], None],
     resume: bool = False,
     address: str | None = None,
+    trust: bool = False,
 ) -> dict[int, Summary]:
     """Train with one seed after the other, until all runs are at their ends or one is interrupted.
 
@@ -35,6 +37,7 @@ def train_seeds(
         say: tells a person what is done, once the next training has said what it trains.
         resume: go on with the runs that have begun; those at their ends are not trained again.
         address: of a Ray cluster; left out: this machine.
+        trust: whoever wrote the checkpoints; see `plan`.
 
     Returns:
         Seed -> how its run ended, in order; of an interrupted series, up to the one that was interrupted.
@@ -52,10 +55,12 @@ def train_seeds(
         latest = folder.latest()
         reason = None if latest is None else reason_to_end(own, latest[1])
         if reason is not None:
-            summaries[seed] = Summary.of(folder, reason)
+            summaries[seed] = replace(Summary.of(folder, reason), trained=False)
             continue
         say(f"seed {seed}, {number + 1} of {count}, in {folder.path}")
-        summaries[seed] = train(scenario, own, folder, display, resume=folder.holds_run, address=address)
+        summaries[seed] = train(
+            scenario, own, folder, display, resume=folder.holds_run, address=address, trust=trust
+        )
         if summaries[seed].reason == "interrupted":
             break
     return summaries

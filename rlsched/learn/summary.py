@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from rlsched.evaluate.statistics import Contender
+from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import PPO_KINDS, TrainConfig
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.selection import best_by_mean
 from rlsched.scenario import Scenario
 
@@ -32,6 +33,7 @@ class Summary:
         plays: the kept policy is the best, else the newest.
         limits: cost -> its limit.
         unmoved: costs with a limit whose multiplier has never moved, where there are multipliers.
+        trained: by this command; else it was at its end before.
     """
 
     scenario: Scenario
@@ -45,6 +47,7 @@ class Summary:
     plays: bool
     limits: dict[str, float]
     unmoved: tuple[str, ...]
+    trained: bool = True
 
     @classmethod
     def of(cls, folder: RunFolder, reason: Reason) -> Summary:

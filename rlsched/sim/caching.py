@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+
+from rlsched.files import is_private
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -53,9 +54,3 @@ def cache_folder(source: Path) -> str:
         if is_private(shared):
             return str(shared)
     return tempfile.mkdtemp(prefix="rlsched-")
-
-
-def is_private(folder: Path) -> bool:
-    """Whether it is a folder of this user's, no link, that nobody else may write to."""
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022

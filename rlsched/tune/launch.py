@@ -72,7 +72,15 @@ class Ended:
     errors: Mapping[str, str]
 
 
-def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, address: str | None) -> Ended:
+def run(
+    sweep: Sweep,
+    folder: SweepFolder,
+    watch: Watcher,
+    *,
+    resume: bool,
+    address: str | None,
+    trust: bool = False,
+) -> Ended:
     """Try every point; what comes of it is in the folders of trials (`results.outcomes`).
 
     A sweep that goes on begins again, with the same points, and every trial goes on with what its folder has:
@@ -84,9 +92,11 @@ def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, addr
         watch: is told how far it is.
         resume: go on.
         address: of a Ray cluster; None: this machine.
+        trust: whoever wrote the checkpoints of trainings; else this user must have.
 
     Raises:
-        BadInputError: there is a sweep already, or Ray has less than a trial needs.
+        BadInputError: there is a sweep already, a checkpoint cannot be used, or Ray has less than a trial
+            needs.
     """
     where = str(folder.path)
     for name, level in {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}.items():
@@ -104,6 +114,8 @@ def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, addr
         except BlockingIOError:
             raise BadInputError(where, "is searched by another process", "wait for it, or end it") from None
         try:
+            if resume:
+                check_checkpoints(sweep, folder, trust=trust)
             follower = Follower(sweep, folder, watch)
             tuner(sweep, folder, follower).fit()
         finally:
@@ -113,6 +125,21 @@ def run(sweep: Sweep, folder: SweepFolder, watch: Watcher, *, resume: bool, addr
     ended = progress.done + progress.stopped + progress.failed
     reason: Literal["all tried", "interrupted"] = "all tried" if ended >= progress.trials else "interrupted"
     return Ended(reason, progress, follower.errors())
+
+
+def check_checkpoints(sweep: Sweep, folder: SweepFolder, *, trust: bool) -> None:
+    """See whether trainings that have begun can go on from their checkpoints; tell of damaged ones.
+
+    Raises:
+        BadInputError: one cannot.
+    """
+    for trial in folder.trials():
+        _, config = sweep.settings(str(folder.path), trial.told()[1])
+        for seed in sweep.seeds:
+            if not trial.ended(seed):
+                found = trial.training(seed).checkpoints.intact(trust=trust or config.engine != "rllib")
+                for problem in found[1]:
+                    logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
 
 
 def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:

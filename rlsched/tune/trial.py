@@ -13,8 +13,8 @@ from ray import tune
 from ray.tune import PlacementGroupFactory
 
 from rlsched.files import Alone
+from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import TrainConfig
-from rlsched.learn.folder import Standing
 from rlsched.learn.resources import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
@@ -132,7 +132,10 @@ class Trial(tune.Trainable):
         latest = folder.latest()
         if halt is not None and latest is not None and latest[1].steps >= halt:
             return
-        reason = train(scenario, config, folder, Silent(), resume=folder.holds_run, pause_at=halt).reason
+        # What was there before the sweep went on, its driver has checked; this may be another user's node.
+        reason = train(
+            scenario, config, folder, Silent(), resume=folder.holds_run, pause_at=halt, trust=True
+        ).reason
         if reason == "interrupted":  # by who ends Ray, or this process: it is not at the halt
             raise RuntimeError("the trial was asked to stop")
         if reason != "paused":

@@ -13,7 +13,8 @@ from rlsched.cli.limits import Share, parse_limits
 from rlsched.cli.main import main
 from rlsched.cli.watch import RichDisplay
 from rlsched.errors import BadInputError
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.checkpoints import Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.limits import UNCONSTRAINED, costs_of, with_limits, without_limits
 from rlsched.learn.networks import build_policy
 from rlsched.learn.plan import plan

@@ -64,7 +64,7 @@ def runners(engine: RllibEngine) -> dict[int, bool]:
     [
         pytest.param(("ppo", 2), [signal.SIGKILL, signal.SIGSTOP], marks=pytest.mark.long),
         pytest.param(("appo", 1), [signal.SIGSTOP, signal.SIGKILL], marks=pytest.mark.long),
-        (("dqn", 1, "learners=1"), [signal.SIGKILL]),
+        pytest.param(("dqn", 1, "learners=1"), [signal.SIGKILL], marks=pytest.mark.long),
     ],
     indirect=["engine"],
 )
@@ -146,6 +146,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_the_run_with_a_checkpoint_that_loads(
     disk: Path, kept_ray: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

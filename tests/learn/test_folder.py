@@ -11,8 +11,9 @@ import yaml
 from rlsched.cli.main import main
 from rlsched.cli.train import settings_given
 from rlsched.errors import BadInputError
+from rlsched.learn.checkpoints import KEPT_CHECKPOINTS, Standing
 from rlsched.learn.config import TrainConfig
-from rlsched.learn.folder import KEPT_CHECKPOINTS, RunFolder, Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.scenario import Scenario
 
 
@@ -22,7 +23,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def save(folder: RunFolder, iteration: int, text: str = "") -> Path:
-    return folder.save(Standing(iteration=iteration), lambda path: put(path, text or str(iteration)))
+    return folder.checkpoints.save(
+        Standing(iteration=iteration), lambda path: put(path, text or str(iteration))
+    )
 
 
 def put(path: Path, text: str) -> None:
@@ -30,7 +33,7 @@ def put(path: Path, text: str) -> None:
 
 
 def names(folder: RunFolder) -> list[str]:
-    return sorted(path.name for path in folder.checkpoints.iterdir())
+    return sorted(path.name for path in folder.checkpoints.path.iterdir())
 
 
 def test_settings_are_written_and_read_again(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
@@ -85,7 +88,7 @@ def test_folders_that_cannot_be(tmp_path: Path, small: Scenario, tiny: TrainConf
 
 def test_without_checkpoints_there_is_no_latest(folder: RunFolder) -> None:
     assert folder.latest() is None
-    folder.checkpoints.mkdir(parents=True)
+    folder.checkpoints.path.mkdir(parents=True)
     assert folder.latest() is None
 
 
@@ -109,15 +112,15 @@ def test_half_a_checkpoint_is_none(folder: RunFolder) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        folder.save(Standing(iteration=4), breaks)
-    (folder.checkpoints / "000005").mkdir()  # without a standing, as of a copy that was cut off
-    (folder.checkpoints / "notes").mkdir()
+        folder.checkpoints.save(Standing(iteration=4), breaks)
+    (folder.checkpoints.path / "000005").mkdir()  # without a standing, as of a copy that was cut off
+    (folder.checkpoints.path / "notes").mkdir()
     latest = folder.latest()
     assert latest is not None
     assert latest[0] == whole
     path = save(folder, 4)  # what was left of the last time is in nobody's way
     assert (path / "state").read_text() == "4"
-    assert not list(folder.checkpoints.glob(".*"))
+    assert not list(folder.checkpoints.path.glob(".*"))
 
 
 def rows(folder: RunFolder) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import pickle
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from rlsched.cli.algorithms import ENTRIES
@@ -69,7 +71,7 @@ def same_policy(one: Path, other: Path) -> bool:
 def test_a_run_leaves_its_whole_folder(run: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
         *("scenario.yaml", "train.yaml", "versions.json", "inputs.json", "validation.json", "metrics.csv"),
-        *("tensorboard", "checkpoints", "start", "best"),
+        *("tensorboard", "checkpoints", "start", "best", "process.json"),
     }
     found = rows(run)
     assert [int(row["iteration"]) for row in found] == list(range(len(found)))
@@ -79,7 +81,9 @@ def test_a_run_leaves_its_whole_folder(run: Path) -> None:
         assert float(row["return_best"]) >= float(row["return_mean"]) > 0
         assert float(row["sigma"]) > 0
     newest = sorted((run / "checkpoints").iterdir())[-1]
-    assert {path.name for path in newest.iterdir()} == {"policy", "search", "standing.json"}
+    assert {path.name for path in newest.iterdir()} == {
+        *("policy", "search", "standing.json", "manifest.json"),
+    }
     assert [path.name for path in (newest / "search").iterdir()] == ["search.npz"]
     validation = json.loads((run / "validation.json").read_text())
     assert (validation["metric"], validation["episodes"]) == ("job_value", 4)
@@ -137,6 +141,7 @@ def test_a_run_that_goes_on_judges_its_best_again(run: Path, tmp_path: Path) -> 
     path, standing = latest
     unbeaten = standing.model_copy(update={"best_value": -1e9, "best_excess": None, "best_metric": 1e9})
     (path / "standing.json").write_text(unbeaten.model_dump_json())
+    (path / "manifest.json").unlink()
     assert main(["train", "--resume", "--out", str(tmp_path / "mine"), "--steps", "1600"]) == 0
     after = RunFolder(tmp_path / "mine").latest()
     assert after is not None
@@ -181,7 +186,8 @@ def test_goes_on_with_a_trace_that_has_moved_but_with_no_other(
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+def test_a_killed_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody else goes on with it before it is gone."""
     killed, unbroken = tmp_path / "killed", tmp_path / "unbroken"
     process = subprocess.Popen(
         [sys.executable, "-m", "rlsched", *command(killed, steps=10_000_000)],
@@ -195,6 +201,11 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < patience, "it takes too long"
             time.sleep(0.02)
+        capsys.readouterr()
+        assert main(["train", "--resume", "--out", str(killed)]) == 2
+        said = capsys.readouterr().err
+        assert f"{killed}: is being trained by process {process.pid} on host " in said
+        assert "; wait for it, or end it" in said
     finally:
         process.kill()
         process.communicate()
@@ -209,12 +220,12 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert same_policy(killed, unbroken)
 
 
-def test_a_damaged_checkpoint_is_one_line_and_the_one_before_is_gone_on_from(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_search_is_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a version without a manifest: with one, the checkpoint before it is gone on from."""
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     newest = sorted((copy / "checkpoints").iterdir())[-1]
+    (newest / "manifest.json").unlink()
     file = newest / "search" / "search.npz"
     file.write_bytes(cut(file.read_bytes()))
     capsys.readouterr()
@@ -222,7 +233,10 @@ def test_a_damaged_checkpoint_is_one_line_and_the_one_before_is_gone_on_from(
     assert main(resume) == 2
     said = capsys.readouterr().err
     assert "Traceback" not in said
-    assert re.search(rf"^error: {re.escape(str(file))}: is damaged .*; remove {newest} ", said, re.M)
+    assert re.search(rf"^error: {re.escape(str(file))}: is damaged .*; remove {newest} .*=", said, re.M)
+    np.savez(file, state=np.frombuffer(pickle.dumps("a search"), np.uint8), steps=3, prices="{}")
+    assert main(resume) == 2
+    assert "a pickle, which is not read any more" in capsys.readouterr().err
     shutil.rmtree(newest)
     assert main(resume) == 0
 

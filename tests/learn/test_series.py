@@ -12,7 +12,8 @@ import pytest
 
 from rlsched.cli.main import main
 from rlsched.learn import series
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.checkpoints import Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.policy import load_policy
 from rlsched.learn.run import train
 from rlsched.learn.summary import Summary, reason_to_end

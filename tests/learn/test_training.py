@@ -29,8 +29,9 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn import rllib
+from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import read_config
-from rlsched.learn.folder import RunFolder, Standing
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import Demonstration, demonstrate
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
@@ -157,20 +158,21 @@ def run(folders: Path, kept_ray: str) -> Path:
 def test_what_validation_says_of_limits_goes_into_the_next_iteration(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of a run that goes on."""
+    """Also of a run that goes on, which goes no more than a tenth beyond its steps."""
     handed: list[Mapping[str, LimitCheck]] = []
     iterate = rllib.RllibEngine.iterate
 
     def iterated(
-        engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck]
+        engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck], share: float
     ) -> rllib.Progress:
         handed.append(checks)
-        return iterate(engine, fraction, checks)
+        return iterate(engine, fraction, checks, share)
 
     monkeypatch.setattr(rllib.RllibEngine, "iterate", iterated)
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
-    assert main(["train", "--resume", "--out", str(folder), "--set", "steps=1024"]) == 0
+    assert main(["train", "--resume", "--out", str(folder), "--set", "steps=900"]) == 0
+    assert [int(row["steps"]) for row in rows(folder)] == [0, 256, 512, 712, 968]
     assert len(handed) == 2
     for row, checks in zip(rows(folder)[2:], handed, strict=False):
         assert set(checks) == {"wait_time", "makespan"}
@@ -214,7 +216,7 @@ def standing(folder: Path) -> Standing:
 def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert {path.name for path in run.iterdir()} == {
         *("scenario.yaml", "train.yaml", "versions.json", "inputs.json", "validation.json", "metrics.csv"),
-        *("tensorboard", "checkpoints", "start", "best"),
+        *("tensorboard", "checkpoints", "start", "best", "process.json"),
     }
     simulated, config = RunFolder(run).read()
     assert simulated == scenario.load("lublin-256", SMALL)
@@ -408,6 +410,7 @@ def test_the_policy_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out)["episodes"] == values["episodes"]
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stopped], kept_ray: str) -> None:
     killed = stopped["killed"]
     assert killed.code == -signal.SIGKILL
@@ -420,7 +423,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
         file.write(f"{before.iteration + 1},99999,1.5,")
     half = folder / "checkpoints" / f".{before.iteration + 1:06d}.new"
     (half / "rllib").mkdir(parents=True, exist_ok=True)
-    steps = before.steps + 400  # two iterations
+    steps = before.steps + 512  # two iterations
     assert main(["train", "--resume", "--out", str(folder), "--steps", str(steps)]) == 0
     last = before.iteration + 2
     check_average(folder / "checkpoints" / f"{last - 1:06d}", folder / "checkpoints" / f"{last:06d}")
@@ -436,6 +439,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
     assert not list((folder / "checkpoints").glob(".*"))
 
 
+@pytest.mark.long
 def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], kept_ray: str) -> None:
     interrupted = stopped["interrupted"]
     assert interrupted.code == 130, interrupted.err
@@ -447,7 +451,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], kept_ray:
     found = check_unbroken(interrupted.folder)
     before = standing(interrupted.folder)
     assert (before.iteration, before.steps) == (len(found), int(found[-1]["steps"]))
-    steps = before.steps + 1
+    steps = before.steps + 256
     assert main(["train", "--resume", "--out", str(interrupted.folder), "--steps", str(steps)]) == 0
     again = check_unbroken(interrupted.folder)
     assert again[: len(found)] == found
@@ -461,9 +465,10 @@ def test_a_run_that_was_long_enough_just_ends(run: Path, tmp_path: Path) -> None
     assert rows(copy) == rows(run)
 
 
+@pytest.mark.long
 def test_remote_runners_train_the_same_kind_of_policy(run: Path, folders: Path) -> None:
     folder = folders / "runners"
-    assert main(command(folder, "--set", "sampling.runners=1", steps=200)) == 0
+    assert main(command(folder, "--set", "sampling.runners=1", steps=256)) == 0
     assert len(check_unbroken(folder)) == 1
     remote, local = load_policy(folder), load_policy(run)
     assert remote.scenario == local.scenario

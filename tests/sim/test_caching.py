@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rlsched.files import is_private
 from rlsched.sim import caching
-from rlsched.sim.caching import cache_folder, is_private
+from rlsched.sim.caching import cache_folder
 
 ROOT = Path(__file__).parents[2]
 

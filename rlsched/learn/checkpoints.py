@@ -1,0 +1,208 @@
+"""Checkpoints of a training run: whole, with checksums, and signed by the user whose process wrote them.
+
+    checkpoints/000010/rllib/       the engine's state; of RLlib's some files are pickles
+    checkpoints/000010/policy/      the policy
+    checkpoints/000010/standing.json
+    checkpoints/000010/manifest.json
+
+A checkpoint is written under a temporary name and renamed, so that one that is there is whole. What happens
+to it afterwards, its manifest tells: it has the SHA-256 of every other file. Reading a pickle runs what it
+says, so those of RLlib are read only where this user's key has signed the manifest (`rlsched.signatures`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from rlsched.errors import BadInputError
+from rlsched.files import checksum
+from rlsched.learn.pid import LimitCheck
+from rlsched.settings import Frozen
+from rlsched.signatures import is_signed, sign
+
+KEPT_CHECKPOINTS = 2
+STANDING, MANIFEST = "standing.json", "manifest.json"
+
+
+class Standing(Frozen):
+    """Where a run stands; in every checkpoint.
+
+    Attributes:
+        iteration: so many are done.
+        steps: decisions of them.
+        seconds: that they took.
+        best_excess: of the best policy's score.
+        best_value: likewise.
+        best_metric: what it came to in validation.
+        best_hoarding: its part of the excess; None: before this was told apart.
+        best_checks: cost with a limit -> what validation says of it; empty likewise.
+        checks: likewise, of the last validation's policy.
+        since_best: validations since then.
+        better: the last validation's policy is kept, and better than the best heuristic by interval.
+    """
+
+    iteration: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    best_excess: float | None = None
+    best_value: float | None = None
+    best_metric: float | None = None
+    best_hoarding: float | None = None
+    best_checks: dict[str, LimitCheck] = Field({})
+    checks: dict[str, LimitCheck] = Field({})
+    since_best: int = 0
+    better: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_versions(cls, values: Any) -> Any:
+        """Without means of costs, which versions up to 929cdec wrote; a run that goes on has checks anew."""
+        if isinstance(values, dict):
+            values = {name: value for name, value in values.items() if name != "best_paid"}
+        return values
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        path: of their folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def save(self, standing: Standing, write: Callable[[Path], None]) -> Path:
+        """Write a checkpoint and delete old ones.
+
+        Args:
+            standing: where the run stands.
+            write: puts everything else into the folder it is given.
+
+        Raises:
+            OSError: the disk is full or gone; earlier checkpoints are untouched.
+        """
+        final = self.path / f"{standing.iteration:06d}"
+        new = self.path / f".{final.name}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        write(new)
+        (new / STANDING).write_text(standing.model_dump_json(indent=2) + "\n", "utf-8")
+        _write_manifest(new)
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(new, final)
+        for old in self._numbered()[:-KEPT_CHECKPOINTS]:
+            shutil.rmtree(old, ignore_errors=True)
+        return final
+
+    def latest(self) -> tuple[Path, Standing] | None:
+        """The newest that says where the run stands, or None; its other files are not looked at."""
+        for path in reversed(self._numbered()):
+            # Somebody who looks while a run goes on may meet one that is being replaced.
+            with suppress(OSError, ValidationError):
+                return path, Standing.model_validate_json((path / STANDING).read_bytes())
+        return None
+
+    def intact(self, *, trust: bool = True) -> tuple[tuple[Path, Standing] | None, list[str]]:
+        """The newest whose files are as they were written.
+
+        Args:
+            trust: whoever wrote it; else this user must have.
+
+        Returns:
+            It, or None where there is none at all, and what is wrong with those after it.
+
+        Raises:
+            BadInputError: all are damaged, or another user, machine or version wrote the newest whole one.
+        """
+        problems = []
+        for path in reversed(self._numbered()):
+            if problem := damage(path):
+                problems.append(f"checkpoint {path} is damaged: {problem}")
+                continue
+            if not trust and not _is_own(path):
+                raise BadInputError(
+                    str(path),
+                    "has no manifest that this user signed here, and reading it may run code",
+                    "add --trust-checkpoint if you trust those who could write to it",
+                )
+            return (path, Standing.model_validate_json((path / STANDING).read_bytes())), problems
+        if problems:
+            raise BadInputError(
+                str(self.path), f"holds no whole checkpoint: {'; '.join(problems)}", "begin another run"
+            )
+        return None, []
+
+    def _numbered(self) -> list[Path]:
+        """Folders of checkpoints, old ones first."""
+        if not self.path.is_dir():
+            return []
+        return sorted(path for path in self.path.iterdir() if path.name.isdigit() and path.is_dir())
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with the files of a checkpoint, in words; None: nothing.
+
+    One without a manifest, as older versions wrote it, only has to say where the run stood.
+    """
+    try:
+        expected = _manifest(path)["files"] if (path / MANIFEST).exists() else None
+        Standing.model_validate_json((path / STANDING).read_bytes())
+    except FileNotFoundError as error:
+        return f"{Path(str(error.filename)).name} is missing"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"cannot be read ({str(error).splitlines()[0]})"
+    if expected is None:
+        return None
+    found = _files(path)
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found:
+            return f"{name} is missing"
+        if name not in expected:
+            return f"{name} is not in its manifest"
+        if checksum(found[name]) != expected[name]:
+            return f"{name} has changed"
+    return None
+
+
+def _files(path: Path) -> dict[str, Path]:
+    """Name in the folder -> file or link, all but the manifest."""
+    found = (file for file in path.rglob("*") if not file.is_dir() or file.is_symlink())
+    names = {file.relative_to(path).as_posix(): file for file in found}
+    return {name: file for name, file in names.items() if name != MANIFEST}
+
+
+def _write_manifest(path: Path) -> None:
+    files = {name: checksum(file) for name, file in sorted(_files(path).items())}
+    content = {"schema": 1, "files": files, "signature": sign(_canonical(files))}
+    (path / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    content = json.loads((path / MANIFEST).read_bytes())
+    files = content["files"]
+    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in files.items()):
+        raise ValueError("checksums are no text")
+    return dict(content)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether the folder is this user's, and its manifest signed with this user's key."""
+    if not (path / MANIFEST).exists() or path.stat().st_uid != os.getuid():
+        return False
+    content = _manifest(path)
+    return isinstance(content.get("signature"), str) and is_signed(
+        _canonical(content["files"]), content["signature"]
+    )
+
+
+def _canonical(files: dict[str, str]) -> bytes:
+    return json.dumps(files, sort_keys=True).encode()

@@ -1,0 +1,62 @@
+"""Iterations that are shorter than usual, so that a run does not go far beyond its end."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.config import make_config
+from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.run import share_of_iteration
+from rlsched.scenario import Scenario
+
+from .conftest import TINY
+
+
+@pytest.mark.parametrize(
+    ("left", "usual", "end", "share"),
+    [
+        (420_000, 32_768, 420_000, 1.0),  # 13 iterations end 1.4 % beyond
+        (5_000, 32_768, 5_000, 5_000 / 32_768),
+        (33_000, 32_768, 33_000, 33_000 / 65_536),  # two alike, not a whole one and a tiny one
+        (1_000, 950, 1_000, 1_000 / 1_900),
+        (900, 1_000, 1_000, 1.0),  # a tenth beyond at most
+        (899, 1_000, 1_000, 0.899),
+        (30.0, 20.0, 60.0, 0.75),
+    ],
+)
+def test_iterations_are_shorter_where_whole_ones_end_too_late(
+    left: float, usual: float, end: float, share: float
+) -> None:
+    assert share_of_iteration(left, usual, end) == share
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "whole", "half"),
+    [
+        (("algo=ppo", "sampling.runners=0", "sampling.replicas=4"), 256, 128),
+        pytest.param(("algo=ppo", "sampling.runners=2"), 512, 256, marks=pytest.mark.long),
+        (("algo=dqn", "sampling.runners=0", "dqn.learning_starts=64", "dqn.batch=32"), 256, 128),
+        pytest.param(
+            ("algo=appo", "sampling.runners=1", "appo.fragment=8"), 256, 128, marks=pytest.mark.long
+        ),
+    ],
+)
+def test_an_engine_samples_a_share_of_an_iteration(
+    small: Scenario, kept_ray: str, settings: tuple[str, ...], whole: int, half: int
+) -> None:
+    feed = EpisodeFeed(small)
+    engine = RllibEngine(make_config({}, "test", [*TINY, *settings]).settled(feed.scenario), feed, 0)
+    try:
+        steps = [0, *(engine.iterate(share=share).steps for share in (1.0, 0.5, 1.0))]
+    finally:
+        engine.stop()
+    found = [after - before for before, after in pairwise(steps)]
+    if "algo=ppo" in settings:
+        assert found == [whole, half, whole]
+    else:  # those sample while they learn
+        assert whole <= found[0] < 2 * whole
+        assert half <= found[1] < whole
