@@ -199,7 +199,8 @@ def _serve(
         first = next(iter(config.policies.values()))
         console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
         bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "
-        console.print(f"ask it       curl -s {bearer}{url}/v1/decisions -d @{first}/example.json")
+        kind = "-H content-type:application/json"
+        console.print(f"ask it       curl -s {bearer}{url}/v1/decisions {kind} -d @{first}/example.json")
         console.print(f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)")
         if config.log is not None:
             console.print(f"log          {config.log}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
@@ -33,16 +33,85 @@ WIDE = 125
 
 NARROW_METRICS = 3
 
+LONG_WORD = 24
+"""Characters from which on a word may be folded, as a path is."""
+
 INTERVAL_WIDTH = len("[3,447, 8,483]")
 
 GOOD, BAD, FAINT = "green", "bold red", "dim"
+
+
+class FittingTable(Table):
+    """A table that is shown record by record where its columns do not fit.
+
+    rich would leave some out, or make them one character wide, without a sign.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, or its rows one below the other."""
+        widths = _widths(self.columns, options.max_width)
+        if widths is None:
+            yield from self._records()
+            return
+        for column, width in zip(self.columns, widths, strict=True):
+            column.width = width
+        yield from super().__rich_console__(console, options)
+
+    def _records(self) -> Iterator[RenderableType]:
+        """Of every row the first cell, and below it the others that are not empty, with their headers."""
+        if self.title:
+            yield Text.from_markup(str(self.title), style=self.title_style or "")
+        first, *others = self.columns
+        indented = [f"  {column.header}" for column in others]
+        for k, head in enumerate(first.cells):
+            if k or self.title:
+                yield Text()
+            name = Text(f"{first.header} ", style=FAINT)
+            yield name.append_text(head if isinstance(head, Text) else Text.from_markup(str(head)))
+            grid = Table.grid(padding=(0, 2, 0, 0))
+            grid.add_column(min_width=max(map(len, indented), default=0))
+            grid.add_column(overflow="fold")
+            for name, column in zip(indented, others, strict=True):
+                cell = list(column.cells)[k]
+                if _plain(cell):
+                    grid.add_row(name, cell, style=self.rows[k].style)
+            yield grid
+        if self.caption:
+            yield Text.from_markup(str(self.caption), style="table.caption")
+
+
+def _widths(columns: Sequence[Column], space: int) -> list[int] | None:
+    """Characters for each column, of which the widest are folded first; None: they do not fit.
+
+    Numbers, which stand right, are never folded, and other words only from `LONG_WORD` characters on.
+    """
+    widths, least = [], []
+    for column in columns:
+        cells = [_plain(cell) for cell in (column.header, *column.cells)]
+        words = [len(word) for cell in cells for word in cell.split()]
+        longest = max(words, default=1)
+        folded = longest if column.justify == "right" else min(longest, LONG_WORD)
+        least.append(max(column.min_width or 1, folded))
+        lines = [len(line) for cell in cells for line in cell.splitlines()]
+        widths.append(max(least[-1], *lines, 1))
+    space -= 2 * len(columns) - 1  # a blank after each, and one between them in place of a line
+    while sum(widths) > space:
+        wide = [k for k, width in enumerate(widths) if width > least[k]]
+        if not wide:
+            return None
+        widths[max(wide, key=lambda k: widths[k])] -= 1
+    return widths
+
+
+def _plain(cell: RenderableType) -> str:
+    return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
 
 
 def plain_table(title: str | None, columns: Sequence[str], right: Collection[str] = ()) -> Table:
     """An empty table in the house's look: no boxes, a rule below the header."""
     from rich import box
 
-    table = Table(
+    table = FittingTable(
         title=title,
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -95,9 +164,8 @@ def comparison(
 
     Below a policy of several seeds stand the means of its best and worst one.
     """
-    metrics = headline(rows)
-    if not wide:
-        metrics = metrics[:NARROW_METRICS]
+    every = headline(rows)
+    metrics = every if wide else every[:NARROW_METRICS]
     scales = {name: _scale(rows, name) for name in metrics}
     heads = [labelled(name, scales[name]) for name in metrics]
     best = next((row.best_heuristic for row in rows if row.metric == metrics[0]), None)
@@ -124,6 +192,8 @@ def comparison(
             blank = [""] * len(extra)
             table.add_row(f"  {row.seeds} seeds", "", ranges[0], *blank, *ranges[1:], style=FAINT)
     table.caption = _caption(rows, metrics)
+    if left := len(every) - len(metrics):
+        table.caption += f"; {left} more {'metrics' if left > 1 else 'metric'} from {WIDE} columns on"
     return table
 
 

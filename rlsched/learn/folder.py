@@ -177,28 +177,28 @@ class RunFolder:
         return self.checkpoints.latest()
 
     def rows(self) -> list[dict[str, str]]:
-        """The rows of metrics.csv; one that was cut off is left out, a damaged cell is empty."""
+        """The rows of metrics.csv as they are written; one that was cut off is left out."""
         if not self.metrics.is_file():
             return []
         with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
             lines = [line for line in file if line.endswith("\n")]
         rows = [row for row in csv.DictReader(lines) if None not in row and None not in row.values()]
-        return [
-            {name: text if _is_number(text) else "" for name, text in row.items()}
-            for row in rows
-            if row.get("iteration", "").isdecimal()
-        ]
+        return [row for row in rows if row.get("iteration", "").isdecimal()]
 
     def first(self, column: str) -> float | None:
         """The first figure of a column of metrics.csv; None where there is none."""
-        found = (row.get(column) for row in self.rows())
-        return next((float(text) for text in found if text), None)
+        found = (row.get(column, "") for row in self.rows())
+        return next((float(text) for text in found if _is_number(text)), None)
 
     def keep_metrics_up_to(self, iteration: int) -> None:
-        """Drop rows after an iteration: a run that goes on from there writes them again."""
+        """Drop rows after an iteration: a run that goes on from there writes them again.
+
+        Damaged cells become empty ones.
+        """
         if columns := self._columns():
             rows = [row for row in self.rows() if int(row["iteration"]) <= iteration]
-            self._write_metrics(columns, rows)
+            whole = [{name: cell if _is_number(cell) else "" for name, cell in row.items()} for row in rows]
+            self._write_metrics(columns, whole)
 
     def save_validation(self, values: Mapping[str, Any]) -> None:
         """Keep what the policies of this run are held against."""

@@ -58,8 +58,8 @@ TELL_S = 0.5
 LOGGED_AT_MOST = 20_000
 """States that a replica keeps for a log that does not keep up."""
 
-PATIENCE_S = 5.0
-"""That a page waits for the ledger."""
+PATIENCE_S, LOOK_S = 5.0, 0.1
+"""That a page waits for the ledger, and between looks whether it has been found."""
 
 
 class BookKeeper:
@@ -156,8 +156,11 @@ class Teller:
     async def shown(self, cluster: str | None) -> Shown:
         """See `Ledger.shown`."""
         await self.tell()
-        if self.keeper is None:
-            raise LedgerAwayError("it is being started")
+        patience = asyncio.get_running_loop().time() + PATIENCE_S
+        while self.keeper is None:  # a service is ready before its ledger is
+            if asyncio.get_running_loop().time() > patience:
+                raise LedgerAwayError("it is being started")
+            await asyncio.sleep(LOOK_S)
         try:
             found: Shown = await asyncio.wait_for(self.keeper.shown.remote(cluster), PATIENCE_S)
         except Exception as error:
@@ -171,9 +174,12 @@ class DecisionService:
     Args:
         config: the fields of `ServeConfig`.
         keeper: of the ledger; None: it is an application of its own, and comes later.
+        instance: tells this service apart from others.
     """
 
-    def __init__(self, config: Mapping[str, Any], keeper: DeploymentHandle | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], keeper: DeploymentHandle | None = None, instance: str = ""
+    ) -> None:
         from rlsched.serve import lean
 
         lean.postpone()
@@ -189,7 +195,7 @@ class DecisionService:
         replica = serve.get_replica_context().replica_id.unique_id
         self._teller = Teller(keeper, replica, accounts, logged=self._config.log is not None)
         self._tokens = Tokens(self._config.token_file)
-        self._app = Application(self._desk, accounts, self._teller, self._tokens)
+        self._app = Application(self._desk, accounts, self._teller, self._tokens, instance)
         self._closing = threading.Event()
         gc.freeze()  # what is here will stay
         for loop in (self._watch, self._find_ledger):
@@ -261,13 +267,13 @@ def build(args: Mapping[str, Any]) -> serve.Application:
     return found
 
 
-def build_apart(config: ServeConfig) -> tuple[serve.Application, serve.Application]:
-    """The service, and its ledger as an application of its own (`APART`).
+def build_apart(config: ServeConfig, instance: str) -> tuple[serve.Application, serve.Application]:
+    """The service, with what tells it apart, and its ledger as an application of its own (`APART`).
 
     The ledger is started once the service answers: it would take a core from the first replica for a second.
     """
     service, keeper, fields = _deployments(config)
-    return service.bind(fields), keeper.bind(fields)
+    return service.bind(fields, None, instance), keeper.bind(fields)
 
 
 def _deployments(config: ServeConfig) -> tuple[serve.Deployment, serve.Deployment, dict[str, Any]]:
@@ -278,6 +284,7 @@ def _deployments(config: ServeConfig) -> tuple[serve.Deployment, serve.Deploymen
     common = {
         "logging_config": quiet,
         "health_check_period_s": 5.0,
+        "health_check_timeout_s": 10.0,
         "graceful_shutdown_timeout_s": 10.0,
         "graceful_shutdown_wait_loop_s": 0.5,
     }
@@ -296,8 +303,8 @@ def _deployments(config: ServeConfig) -> tuple[serve.Deployment, serve.Deploymen
     service = serve.deployment(
         serve.ingress()(DecisionService),
         name="decisions",
-        # One more than are taken, so that who refuses is the replica, which says why.
-        max_ongoing_requests=limits.concurrency + 16,
+        # More than are taken, at work and still being sent, so that the replica refuses, and says why.
+        max_ongoing_requests=2 * limits.concurrency + 16,
         ray_actor_options={"num_cpus": scaling.cpus},
         **replicas,
         **common,

@@ -164,7 +164,7 @@ What it came to in validation, on episodes that it was not trained on:
 ## Use
 
     rlsched serve {quoted(folder)}
-    curl -s localhost:8000/v1/decisions -d @{quoted(folder / EXAMPLE)}
+    curl -s localhost:8000/v1/decisions -H content-type:application/json -d @{quoted(folder / EXAMPLE)}
 
 It takes the best action it knows, and was held against heuristics on its own workload only. Hold it against
 them on yours before it decides anything (`--gate YOURS.swf.gz`: it stands back where it is behind). Let it

@@ -19,14 +19,12 @@ from rlsched.errors import BadInputError
 from rlsched.serve.engine import Engine, Served
 from rlsched.serve.schema import Answer
 from rlsched.serve.sent import Sent, States
+from rlsched.serve.settings import STATES_A_TIMEOUT
 
 LEFT_BEHIND = 3
 """Threads that may hang in a policy before a replica says that it is not well."""
 
 TIMEOUT = "timeout"
-
-STATES_A_TIMEOUT = 256
-"""Clusters that a policy is given its time for; more of them have as many times that."""
 
 TOGETHER = 64
 """Clusters of several requests that are decided about together."""

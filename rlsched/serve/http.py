@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 import rlsched
 from rlsched.errors import BadInputError
+from rlsched.serve.admission import Bodies, GoneError, Hosts, RefusedError, check_json
 from rlsched.serve.desk import TOGETHER, BusyError, Desk
 from rlsched.serve.engine import Served, by_name
 from rlsched.serve.page import page
@@ -43,6 +44,9 @@ from rlsched.serve.tokens import Tokens
 
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
+INSTANCE = "x-rlsched-instance"
+"""Field of a ready service's answer: which one it is, where two were started for one port."""
+
 OPEN = ("/healthz", "/readyz")
 """Asked by whoever watches over processes, which has no token."""
 
@@ -50,8 +54,12 @@ HEADERS = {
     HTTPStatus.UNAUTHORIZED: ((b"www-authenticate", b'Bearer, Basic realm="rlsched"'),),
     HTTPStatus.TOO_MANY_REQUESTS: ((b"retry-after", b"1"),),
     HTTPStatus.METHOD_NOT_ALLOWED: ((b"allow", b"POST"),),
+    HTTPStatus.REQUEST_TIMEOUT: ((b"connection", b"close"),),
 }
 """That go with some refusals."""
+
+LONGEST_PROBLEM, LONGEST_LINE = 200, 2000
+"""Characters of what is said of a body, and of all of an answer that refuses."""
 
 UNKNOWN = re.compile("Object contains unknown field `(.*)`")
 FIELD = re.compile("[a-z_]+")
@@ -66,23 +74,6 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 encode = msgspec.json.Encoder().encode
 
 
-class RefusedError(Exception):
-    """A request that is not answered.
-
-    Args:
-        status: of the response.
-        problem: in one line.
-    """
-
-    def __init__(self, status: HTTPStatus, problem: str) -> None:
-        self.status, self.problem = status, problem
-        super().__init__(problem)
-
-
-class GoneError(Exception):
-    """Who asked has gone."""
-
-
 class Application:
     """The ASGI application of a replica.
 
@@ -91,21 +82,26 @@ class Application:
         accounts: of this replica.
         ledger: of all replicas.
         tokens: one of which a request must bear.
+        instance: tells this service apart from others.
 
     Attributes:
         pages: all that is not asked often.
     """
 
-    def __init__(self, desk: Desk, accounts: Accounts, ledger: Ledger, tokens: Tokens) -> None:
+    def __init__(
+        self, desk: Desk, accounts: Accounts, ledger: Ledger, tokens: Tokens, instance: str = ""
+    ) -> None:
         self._desk, self._accounts, self._ledger, self._tokens = desk, accounts, ledger, tokens
-        self._limits = desk.engine.config.limits
+        config = desk.engine.config
+        self._limits = config.limits
+        self._bodies, self._hosts = Bodies(config.limits), Hosts(config.hosts)
         self._asked: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/v1/decisions": self._decide,
             "/v1/decisions:batch": self._decide_many,
         }
         self._one = msgspec.json.Decoder(DecisionRequest)
         self._many = msgspec.json.Decoder(BatchRequest)
-        self.pages = make_pages(desk, ledger)
+        self.pages = make_pages(desk, ledger, instance)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As ASGI has it."""
@@ -115,6 +111,7 @@ class Application:
         path, method = scope["path"], scope["method"]
         try:
             headers = dict(scope["headers"])
+            self._hosts.check(headers)
             self._check_token(path, headers)
             asked = self._asked.get(path)
             if asked is None or method != "POST":
@@ -124,10 +121,12 @@ class Application:
                     )
                 await self.pages(scope, receive, send)
                 return
-            content = await asked(await read_body(headers, receive, self._limits.body_bytes))
+            check_json(headers)
+            content = await asked(await self._bodies.read(headers, receive))
         except RefusedError as error:
             self._accounts.refused(error.status)
-            await respond(send, error.status, encode(Problem(error.problem)), HEADERS.get(error.status, ()))
+            problem = Problem(shortened(error.problem, LONGEST_LINE))
+            await respond(send, error.status, encode(problem), HEADERS.get(error.status, ()))
         except GoneError:
             pass  # nobody waits for an answer
         else:
@@ -195,7 +194,7 @@ class Application:
         return answers
 
 
-def make_pages(desk: Desk, ledger: Ledger) -> FastAPI:
+def make_pages(desk: Desk, ledger: Ledger, instance: str = "") -> FastAPI:
     """What is not asked often: pages, figures, health, the description of all."""
     app = FastAPI(title="rlsched", version=rlsched.__version__, docs_url=None, redoc_url=None)
 
@@ -218,7 +217,7 @@ def make_pages(desk: Desk, ledger: Ledger) -> FastAPI:
 
     @app.get("/readyz")
     async def readyz() -> Response:
-        return Response("ready\n", media_type="text/plain")
+        return Response("ready\n", headers={INSTANCE: instance}, media_type="text/plain")
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -262,37 +261,6 @@ async def respond(
     await send({"type": "http.response.body", "body": content})
 
 
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> bytes:
-    """The body of a request.
-
-    Raises:
-        RefusedError: it is too long, or written in a way that is not read here.
-        GoneError: who asked has gone.
-    """
-    coding = headers.get(b"content-encoding", b"identity").decode("latin-1").lower()
-    if coding != "identity":
-        problem = f"content-encoding: {coding[:40]!r} is not read here; send plain JSON"
-        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
-    too_long = RefusedError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"body: more than {most} bytes; send fewer states or jobs"
-    )
-    length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) > most:
-        raise too_long
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise GoneError
-        part = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            raise too_long
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
 def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
     """What a body says.
 
@@ -307,7 +275,7 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
         if not problem:
             problem, place = place, ""
         where = place.rstrip("`").lstrip(".") or "body"
-        remedy = "see /openapi.json"
+        problem, remedy = shortened(problem, LONGEST_PROBLEM), "see /openapi.json"
         if unknown := UNKNOWN.fullmatch(problem):
             path = FIELD.findall(place)
             parts = COLUMNS if path[:1] == ["columns"] else PARTS
@@ -317,6 +285,12 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
         problem = f"body: {str(error) or 'nested too deeply'}" if content else "body: is empty"
         problem += "; send JSON in UTF-8"
         raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from None
+
+
+def shortened(problem: str, most: int) -> str:
+    """A problem of at most so many characters: what a client calls a field may have megabytes."""
+    half = most // 2
+    return problem if len(problem) <= most else f"{problem[:half]}...{problem[-half:]}"
 
 
 def suggested(name: str, kind: type[msgspec.Struct]) -> str:

@@ -6,9 +6,11 @@ import atexit
 import importlib
 import importlib.util
 import logging
+import math
 import os
 import platform
 import random
+import secrets
 import shutil
 import signal
 import socket
@@ -28,7 +30,8 @@ from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
 from rlsched.learn.interrupts import leave_terminal
-from rlsched.serve.settings import ServeConfig
+from rlsched.serve.proxy import MANY_ANSWERS_S, ONE_ANSWER_S
+from rlsched.serve.settings import STATES_A_TIMEOUT, ServeConfig, ServeLimits
 
 if TYPE_CHECKING:
     from ray.serve import RunTarget
@@ -52,16 +55,27 @@ LEAN = "rlsched.serve.lean"
 QUIET_PORTS = range(20_000, 30_000)
 """Below those that systems give away (from 32,768) and Serve's (30,000), above Ray's workers' (to 19,999)."""
 
-RETRY_BYTES = 1 << 18
-"""Requests of at most that are asked again of another replica where one dies over them."""
+RETRY_BYTES = 1 << 17
+"""Requests of at most that are asked again of another replica where one dies over them.
+
+HAProxy holds as much of each, whoever sends them, and of 2,048 at most."""
+
+TRIES = 4
+"""Replicas that are asked one after the other where none answers."""
 
 
-def prepare() -> None:
+def prepare(limits: ServeLimits | None = None) -> None:
     """What there is to do before Ray Serve is imported: it reads the environment; what is set there stays.
+
+    Args:
+        limits: of requests, to which HAProxy keeps replicas; None: the usual ones.
 
     With HAProxy before the replicas, requests go to them directly; Serve's own proxy, in Python, answers 240
     requests/s where HAProxy answers 2,000 (two cores, the client beside it).
     """
+    limits = limits or ServeLimits()
+    one = max(limits.answer_s / TRIES, 2 * limits.timeout_s)
+    many = max(one, limits.timeout_s * (2 + limits.states / STATES_A_TIMEOUT))
     values = {
         "RAY_worker_niceness": "0",
         "RAY_DEDUP_LOGS": "0",  # what is held back is said after the end, about the end
@@ -91,9 +105,17 @@ def prepare() -> None:
             # What a replica that died had not answered is asked of another: decisions change nothing, so
             # they may be asked twice.
             "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response response-timeout",
-            "RAY_SERVE_HAPROXY_RETRIES": "3",
+            "RAY_SERVE_HAPROXY_RETRIES": str(TRIES - 1),
+            ONE_ANSWER_S: str(math.ceil(one)),
+            MANY_ANSWERS_S: str(math.ceil(many)),
+            # For all but decisions, and for clients in the middle of a body.
+            "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S": str(math.ceil(max(many, limits.body_s))),
+            "RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S": str(math.ceil(limits.body_s)),
+            # A replica that is frozen is found out in three seconds, and HAProxy that has died in one.
+            "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": "1s",
+            "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S": "0.5",
             "RAY_SERVE_HAPROXY_TUNE_BUFSIZE": str(RETRY_BYTES),
-            "RAY_SERVE_HAPROXY_MAXCONN": "1024",
+            "RAY_SERVE_HAPROXY_MAXCONN": "2048",
             "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "10",
             # The proxy behind it, which answers while no replica is there, at ports of its own, too.
             "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(ports[2]),
@@ -161,7 +183,7 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
     Raises:
         BadInputError: a policy cannot be served, or there is no such cluster.
     """
-    prepare()
+    prepare(config.limits)
     from rlsched.learn.session import ray_session
 
     settings = {
@@ -208,7 +230,8 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
 
     for name in ("ray", "ray.serve"):  # which Serve sets itself when it is imported
         logging.getLogger(name).setLevel(logging.ERROR)
-    service, ledger = build_apart(config.rooted())
+    instance = secrets.token_hex(8)
+    service, ledger = build_apart(config.rooted(), instance)
     start = partial(serve.start, http_options=HTTPOptions(host=host, port=port))
     ended = ExitStack()
     if address is None:  # on a cluster, what else is served there goes on
@@ -221,7 +244,7 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
         if address is None:
             _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly), started)
             _run(serve.RunTarget(service, NAME, "/"), wait=False)
-            _wait_for(host, port, started)
+            _wait_for(host, port, started, instance)
             # Where all is to be written down, it is from the first decision on.
             _run(serve.RunTarget(ledger, APART, None), wait=config.log is not None)
         else:
@@ -323,15 +346,17 @@ def _silent() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _wait_for(host: str, port: int, started: Future[object]) -> None:
+def _wait_for(host: str, port: int, started: Future[object], instance: str) -> None:
     """Wait until the service answers.
 
     Args:
         host: it listens at.
         port: likewise.
         started: what becomes of Serve's start.
+        instance: that has to answer.
 
     Raises:
+        BadInputError: another service has taken the port meanwhile.
         RuntimeError: it does not come up.
         TimeoutError: proxies do not.
     """
@@ -340,7 +365,11 @@ def _wait_for(host: str, port: int, started: Future[object]) -> None:
     from rlsched.serve.app import NAME
 
     asked = 0
-    while not _answers(host, port):
+    while (answers := _answering(host, port)) != instance:
+        if answers is not None:
+            raise BadInputError(
+                "--port", f"another service has taken {host}:{port}", "name another --port or --host"
+            )
         asked += 1
         if asked % LOOKS == 0:
             if started.done():
@@ -351,14 +380,18 @@ def _wait_for(host: str, port: int, started: Future[object]) -> None:
         time.sleep(LOOK_S)
 
 
-def _answers(host: str, port: int) -> bool:
+def _answering(host: str, port: int) -> str | None:
+    """Which service is ready there; empty: it does not say; None: none."""
+    from rlsched.serve.http import INSTANCE
+
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     asked = HTTPConnection(there, port, timeout=5)
     try:
         asked.request("GET", "/readyz")
-        return asked.getresponse().status == HTTPStatus.OK
+        answer = asked.getresponse()
+        return answer.getheader(INSTANCE, "") if answer.status == HTTPStatus.OK else None
     except (OSError, HTTPException):
-        return False
+        return None
     finally:
         asked.close()
 

@@ -8,18 +8,22 @@ Workers import this module first (`preload_python_modules`), and so does whoever
   of the time to import it.
 - Replicas `postpone` what torch imports to compile and export networks, which they do not: two fifths of the
   2 seconds of a core that torch takes.
+
+And what Serve knows of HAProxy is changed where it is imported (`rlsched.serve.proxy`).
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+from rlsched.serve.proxy import harden, keep_running
 
 ASKS = "ray.serve._private.utils"
 """Imports it where it is there, when it is imported itself."""
@@ -100,5 +104,47 @@ class LeftOut(MetaPathFinder):
         return None
 
 
+CHANGES: dict[str, Callable[[Any], None]] = {
+    "ray.serve._private.haproxy_templates": harden,
+    "ray.serve._private.haproxy": keep_running,
+}
+"""Module of Serve's -> what changes it once it is imported."""
+
+
+@dataclass(frozen=True)
+class Changed(Loader):
+    """Loads a module and changes it.
+
+    Attributes:
+        loader: of the module.
+        change: it.
+    """
+
+    loader: Loader
+    change: Callable[[Any], None]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """See `Loader.create_module`."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `Loader.exec_module`."""
+        self.loader.exec_module(module)
+        self.change(module)
+
+
+class Changing(MetaPathFinder):
+    """Finds the modules that are changed."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `MetaPathFinder.find_spec`."""
+        found = PathFinder.find_spec(name, path) if name in CHANGES else None
+        if found is not None and found.loader is not None:
+            found.loader = Changed(found.loader, CHANGES[name])
+        return found
+
+
 gc.set_threshold(*COLLECTED_AFTER)
-sys.meta_path.insert(0, LeftOut())
+sys.meta_path[:0] = [LeftOut(), Changing()]

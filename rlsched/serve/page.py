@@ -219,7 +219,8 @@ def _how_to_ask(asked: Asked) -> str:
     return (
         "<p>This page shows what is decided about clusters, as soon as somebody asks. To see how, send the"
         " example that lies beside the policy to the address of this service:</p>\n"
-        f"<pre>curl -s localhost:8000/v1/decisions -d {inert(example, 4096)}</pre>\n"
+        "<pre>curl -s localhost:8000/v1/decisions -H content-type:application/json"
+        f" -d {inert(example, 4096)}</pre>\n"
         "<p>Where the service wants a token, add <code>-H 'Authorization: Bearer TOKEN'</code>. What a"
         ' request may say stands in <a href="openapi.json">openapi.json</a>.</p>'
     )

@@ -9,6 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from rlsched.settings import Frozen, SettingError
 
+STATES_A_TIMEOUT = 256
+"""Clusters that a policy is given its time for; more of them have as many times that."""
+
 
 class ServeLimits(Frozen):
     """What one request, and one replica, may ask for."""
@@ -21,6 +24,10 @@ class ServeLimits(Frozen):
     )
     timeout_s: float = Field(
         1.0, gt=0, description="that a policy may take over a cluster; then the heuristic answers"
+    )
+    body_s: float = Field(10.0, gt=0, description="that a body may take to arrive; then 408")
+    answer_s: float = Field(
+        16.0, gt=0, description="that replicas may take to answer, a quarter each of four tries; then 504"
     )
 
 
@@ -79,6 +86,10 @@ class ServeConfig(Frozen):
     )
     limits: ServeLimits = ServeLimits()
     scaling: Scaling = Scaling()
+    hosts: tuple[str, ...] = Field(
+        (),
+        description="names under which it may be asked, beside addresses and this machine's own; '*': any",
+    )
     token_file: Path | None = Field(
         None, description="a token per line, one of which requests must bear; null: anyone may ask"
     )

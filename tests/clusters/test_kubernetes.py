@@ -263,7 +263,7 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
     ("kuberay/rayjob-train.yaml", ["fi'\n", "fi\n"], ["spec.entrypoint: no closing quotation; close it"]),
     (
         "kuberay/rayjob-train.yaml",
-        ["rlsched train --resume --out", "rlsched train --scenario green-10 --out"],
+        ["rlsched train --resume --trust-checkpoint --out", "rlsched train --scenario green-10 --out"],
         [
             (
                 "spec.backoffLimit: value 3, but the entrypoint never goes on with --resume; begin where "
@@ -360,8 +360,8 @@ WRONG: list[tuple[str, list[str], list[str]]] = [
         [
             (
                 "spec.serveConfigV2.applications.0.args: policies {green: unknown key; did you mean "
-                "'policies'? use one of fallback, gate, limits, log, mode, policies, reload_s, scaling, "
-                "token_file"
+                "'policies'? use one of fallback, gate, hosts, limits, log, mode, policies, reload_s, "
+                "scaling, token_file"
             )
         ],
     ),

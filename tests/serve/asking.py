@@ -99,6 +99,7 @@ class Service:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if content is not None:
             given.setdefault("content-length", str(len(content)))
+            given.setdefault("content-type", "application/json")
         path, _, query = path.partition("?")
         scope = {
             "type": "http",

@@ -153,7 +153,8 @@ def test_nothing_decided_says_how_to_ask() -> None:
     policies = [POLICIES[0] | {"folder": "/srv/my policies/<a>"}, POLICIES[0] | {"name": "other"}]
     text = page(policies, Shown([], None, Lately(), 1))
     read = Read(text)
-    assert "curl -s localhost:8000/v1/decisions -d '@/srv/my policies/<a>/example.json'" in read.text
+    curl = "curl -s localhost:8000/v1/decisions -H content-type:application/json -d "
+    assert f"{curl}'@/srv/my policies/<a>/example.json'" in read.text
     assert "Policies that are served: hpc (0123…def), other (0123…def)." in read.text
     assert "svg" not in read.tags
 

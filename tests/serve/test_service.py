@@ -79,13 +79,17 @@ class Running:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
             None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"Bearer {TOKEN}"},
+            {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=30) as reply:
             return reply.status, reply.read()
 
     def replicas(self) -> list[int]:
         """Processes that decide, of this service."""
+        return self.processes("ServeReplica:rlsched:decisions")
+
+    def processes(self, part: str) -> list[int]:
+        """Those of this service with that in their command."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -93,7 +97,7 @@ class Running:
                 environment = (path / "environ").read_bytes()
             except OSError:  # it has ended
                 continue
-            if b"ServeReplica:rlsched:decisions" in name and self.mark.encode() in environment:
+            if part.encode() in name and self.mark.encode() in environment:
                 found.append(int(path.name))
         return found
 

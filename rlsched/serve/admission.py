@@ -1,0 +1,225 @@
+"""Which requests a replica takes: from whom, of what kind, and how much of them at once.
+
+Bodies come at the pace of whoever sends them, so they are bounded together: in number, in bytes and in time.
+What a client may send is bounded by `limits` alone, and a slow one gives way to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.types import Receive
+
+from rlsched.serve.settings import ServeLimits
+
+AT_ONCE_S = 0.05
+"""In which a body that was sent whole is here; others are counted."""
+
+SLOW_S = 1.0
+"""After which a body that is still being sent gives way to another one."""
+
+FREE_BYTES = 1 << 20
+"""Of a body that are not counted: those of small requests are bounded by their number."""
+
+HELD_BODIES = 4
+"""Bodies of the greatest size that may be here in part, or as many bytes of smaller ones."""
+
+EVERY_HOST = "*"
+
+
+class RefusedError(Exception):
+    """A request that is not answered.
+
+    Args:
+        status: of the response.
+        problem: in one line.
+    """
+
+    def __init__(self, status: HTTPStatus, problem: str) -> None:
+        self.status, self.problem = status, problem
+        super().__init__(problem)
+
+
+class GoneError(Exception):
+    """The client has gone."""
+
+
+class Hosts:
+    """Names under which a service may be asked.
+
+    A page that a browser shows may ask any address under a name that its owner makes resolve to it (DNS
+    rebinding). Addresses themselves, and this machine's own names, are nobody else's.
+
+    Args:
+        names: others; `*`: any.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._any = EVERY_HOST in names
+        self._names = {name.lower() for name in (*names, "localhost", socket.gethostname())}
+
+    def check(self, headers: Mapping[bytes, bytes]) -> None:
+        """See whether a request was meant for this service, and does not come from a page of another one.
+
+        Raises:
+            RefusedError: it was not, or does.
+        """
+        host = headers.get(b"host")
+        if host is not None and not self._knows(host.decode("latin-1")):
+            problem = f"host: {_shown(host)} is no name of this service; add it to its setting hosts"
+            raise RefusedError(HTTPStatus.FORBIDDEN, problem)
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != (host or b""):
+            problem = f"origin: {_shown(origin)} is another site; ask from none, or from this service's page"
+            raise RefusedError(HTTPStatus.FORBIDDEN, problem)
+
+    def _knows(self, host: str) -> bool:
+        name = host.lower()
+        if not name.endswith("]"):  # of an IPv6 address without a port
+            name = name.rpartition(":")[0] if ":" in name else name
+        name = name.strip("[]").removesuffix(".")
+        if self._any or name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def check_json(headers: Mapping[bytes, bytes]) -> None:
+    """See whether a body is JSON, which no browser sends to another site without asking that first.
+
+    Raises:
+        RefusedError: it is something else.
+    """
+    kind = headers.get(b"content-type", b"")
+    if kind.partition(b";")[0].strip().lower() != b"application/json":
+        problem = f"content-type: {_shown(kind)} is not read here; send 'content-type: application/json'"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
+    coding = headers.get(b"content-encoding", b"identity")
+    if coding.lower() != b"identity":
+        problem = f"content-encoding: {_shown(coding)} is not read here; send plain JSON"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
+
+
+def _shown(value: bytes) -> str:
+    return repr(value[:60].decode("latin-1"))
+
+
+@dataclass(eq=False)
+class _Sending:
+    """A body that is still being sent.
+
+    Attributes:
+        since: the loop's time when it began.
+        timeout: ends its reading.
+        held: bytes that are here, beyond those that are not counted.
+    """
+
+    since: float
+    timeout: asyncio.Timeout
+    held: int = 0
+
+
+class Bodies:
+    """Reads bodies, and keeps those that are sent slowly within bounds.
+
+    Args:
+        limits: of requests.
+    """
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self._sending: dict[_Sending, None] = {}  # in the order in which they began
+
+    async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """The body of a request.
+
+        Raises:
+            RefusedError: it is too long or too slow, or too much is being sent at once.
+            GoneError: the client has gone.
+        """
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._limits.body_bytes:
+            raise self._too_long()
+        message = None
+        try:
+            async with asyncio.timeout(AT_ONCE_S):
+                message = await receive()
+        except TimeoutError:
+            pass  # it is counted from here on
+        if message is not None and not message.get("more_body", False):
+            return self._part(message, 0)
+        parts = [] if message is None else [self._part(message, 0)]
+        return await self._rest(parts, receive)
+
+    async def _rest(self, parts: list[bytes], receive: Receive) -> bytes:
+        """All of a body of which some parts are here."""
+        now = asyncio.get_running_loop().time()
+        self._make_room(now)
+        size, more = sum(map(len, parts)), True
+        try:
+            async with asyncio.timeout(self._limits.body_s) as timeout:
+                sending = _Sending(now, timeout)
+                self._sending[sending] = None
+                try:
+                    while more:
+                        sending.held = max(0, size - FREE_BYTES)
+                        self._keep_within(sending)
+                        message = await receive()
+                        parts.append(self._part(message, size))
+                        size += len(parts[-1])
+                        more = message.get("more_body", False)
+                finally:
+                    del self._sending[sending]
+        except TimeoutError:
+            raise RefusedError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"body: was not whole in time; send it within {self._limits.body_s:g} s",
+            ) from None
+        return b"".join(parts)
+
+    def _part(self, message: Mapping[str, object], size: int) -> bytes:
+        """What a message brings, after so many bytes."""
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        part = message.get("body", b"")
+        assert isinstance(part, bytes)
+        if size + len(part) > self._limits.body_bytes:
+            raise self._too_long()
+        return part
+
+    def _too_long(self) -> RefusedError:
+        problem = f"body: more than {self._limits.body_bytes} bytes; send fewer states or jobs"
+        return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
+
+    def _make_room(self, now: float) -> None:
+        """Let the slowest give way where as many are being sent as may be."""
+        if len(self._sending) >= self._limits.concurrency and not self._give_way(now):
+            raise RefusedError(
+                HTTPStatus.TOO_MANY_REQUESTS, "body: too many are being sent at once; ask again later"
+            )
+
+    def _keep_within(self, sending: _Sending) -> None:
+        """Let others give way where too many bytes are here, and where none does, this one."""
+        now = asyncio.get_running_loop().time()
+        while sum(other.held for other in self._sending) > HELD_BODIES * self._limits.body_bytes:
+            if not self._give_way(now, sending):
+                raise RefusedError(
+                    HTTPStatus.TOO_MANY_REQUESTS, "body: too much is being sent at once; ask again later"
+                )
+
+    def _give_way(self, now: float, asks: _Sending | None = None) -> bool:
+        """End the one that has been sent for longest, if it is slow; whether there was one."""
+        oldest = next((one for one in self._sending if one is not asks and one.held >= 0), None)
+        if oldest is None or now - oldest.since < SLOW_S:
+            return False
+        oldest.held = -1  # it has been told, and is counted no more
+        oldest.timeout.reschedule(now)
+        return True

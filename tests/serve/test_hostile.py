@@ -1,0 +1,164 @@
+"""The service as people start it, among clients that are slow and processes that die."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rlsched.serve.launch import check_port
+
+from .asking import example
+from .test_service import Running, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+HEAD = "POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+SECONDS = 7.0  # longer than a request has to arrive
+SLOW = {
+    "nothing": b"",
+    "half a header": HEAD[:30].encode(),
+    "half a body": f"{HEAD}Content-Length: 1000\r\n\r\n{{       ".encode(),
+}
+
+
+@pytest.fixture(scope="module")
+def service(hpc: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    found = Running(tmp_path_factory.mktemp("service"), hpc, "--replicas", 2, "--set", "scaling.cpus=0.5")
+    try:
+        found.ready()
+        yield found
+    finally:
+        found.end()
+    check_port("127.0.0.1", found.port)  # HAProxy has gone, too
+
+
+class Good:
+    """A client that asks as one should; what became of it."""
+
+    def __init__(self, port: int, body: bytes) -> None:
+        self.port = port
+        self.request = f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.came: list[str] = []
+
+    async def ask(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(self.request)
+            self.came.append((await asyncio.wait_for(reader.read(12), 60.0))[9:].decode())
+        finally:
+            writer.close()
+
+    async def ask_on(self, until: Callable[[], bool]) -> None:
+        while not until():
+            try:
+                await self.ask()
+            except OSError as error:
+                self.came.append(type(error).__name__)
+            await asyncio.sleep(0.02)
+
+
+async def stay(port: int, sends: bytes, until: float) -> str:
+    """A slow client: what it is told."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sends)
+    try:
+        return (await asyncio.wait_for(reader.read(12), until - time.monotonic()))[9:].decode()
+    except TimeoutError:
+        return "nothing"
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_slow_clients_hold_nobody_up(service: Running, hpc: Path, kind: str) -> None:
+    end = time.monotonic() + 2 * SECONDS
+    good = Good(service.port, json.dumps(example(hpc)).encode())
+
+    async def scene() -> list[str]:
+        slow = [asyncio.create_task(stay(service.port, SLOW[kind], end)) for _ in range(100)]
+        await asyncio.sleep(0.5)
+        asking = [good.ask_on(lambda: all(one.done() for one in slow)) for _ in range(8)]
+        await asyncio.gather(*asking)
+        return [await one for one in slow]
+
+    told = asyncio.run(scene())
+    assert set(good.came) == {"200"}
+    assert len(good.came) > 100
+    assert set(told) <= {"408", ""}, kind  # not one has stayed
+
+
+@asynccontextmanager
+async def asked(service: Running, hpc: Path) -> AsyncIterator[Good]:
+    """Somebody asks meanwhile, and a while after it is whole again."""
+    good, over = Good(service.port, json.dumps(example(hpc)).encode()), asyncio.Event()
+    asking = asyncio.create_task(good.ask_on(over.is_set))
+    await asyncio.sleep(0.5)
+    yield good
+    over.set()
+    await asking
+
+
+@pytest.mark.parametrize("name", ["HAProxyManager", "ServeController", "ServeReplica:rlsched:decisions"])
+def test_no_request_fails_where_a_process_is_killed(service: Running, hpc: Path, name: str) -> None:
+    async def scene() -> Good:
+        async with asked(service, hpc) as good:
+            before = service.processes(name)
+            os.kill(before[0], signal.SIGKILL)
+            whole = lambda: len(now := service.processes(name)) >= len(before) and before[0] not in now  # noqa: E731
+            await asyncio.to_thread(until, whole, f"another {name}")
+            await asyncio.sleep(1.0)
+        return good
+
+    good = asyncio.run(scene())
+    failed = [came for came in good.came if came != "200"]
+    # What a replica was answering when it died may be lost.
+    assert len(failed) <= (1 if "Replica" in name else 0), failed
+
+
+def test_haproxy_is_started_again(service: Running, hpc: Path) -> None:
+    async def scene() -> Good:
+        async with asked(service, hpc) as good:
+            (process,) = service.processes("bin/haproxy")
+            os.kill(process, signal.SIGKILL)
+            await asyncio.to_thread(until, lambda: bool(service.processes("bin/haproxy")), "another HAProxy")
+            count = len(good.came)
+            await asyncio.to_thread(until, lambda: "200" in good.came[count:], "an answer")
+        return good
+
+    good = asyncio.run(scene())
+    assert set(good.came) <= {"200", "", "ConnectionRefusedError", "ConnectionResetError"}
+    assert good.came[-1] == "200"
+
+
+def test_a_frozen_replica_fails_no_request(service: Running, hpc: Path) -> None:
+    async def scene() -> Good:
+        async with asked(service, hpc) as good:
+            frozen = service.replicas()[0]
+            os.kill(frozen, signal.SIGSTOP)
+            try:
+                await asyncio.sleep(6.0)
+            finally:
+                os.kill(frozen, signal.SIGCONT)
+        return good
+
+    good = asyncio.run(scene())
+    assert set(good.came) == {"200"}
+
+
+def test_strangers_are_told_nothing(service: Running) -> None:
+    async def told(request: str) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(f"{request}\r\nConnection: close\r\n\r\n".encode())
+        return (await reader.read(12))[9:].decode()
+
+    assert asyncio.run(told("GET /-/routes HTTP/1.1\r\nHost: localhost")) == "404"
+    assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: evil.example")) == "403"
+    assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: localhost")) == "200"

@@ -1,0 +1,168 @@
+"""What Serve knows of HAProxy, changed: its configuration, and what becomes of one that dies."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from ray.serve._private import haproxy
+from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
+from ray.serve.config import HTTPOptions
+
+from rlsched.serve import proxy
+from rlsched.serve.proxy import CHANGES, hardened, keep_running
+
+
+def original() -> str:
+    """The template as Ray has it, whatever this process has changed."""
+    found = haproxy.HAPROXY_CONFIG_TEMPLATE
+    for before, after in CHANGES:
+        if "set-timeout server" not in after:
+            found = found.replace(after, before) if before not in found else found
+    return found
+
+
+def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HAProxy reads it, with this version of Ray."""
+    monkeypatch.setenv(proxy.ONE_ANSWER_S, "4")
+    monkeypatch.setenv(proxy.MANY_ANSWERS_S, "18")
+    monkeypatch.setattr(haproxy, "HAPROXY_CONFIG_TEMPLATE", hardened(original()))
+    config = HAProxyConfig(
+        socket_path=str(tmp_path / "s" / "admin.sock"),
+        http_options=HTTPOptions(host="127.0.0.1", port=8123),
+        stats_port=8124,
+        metrics_port=8125,
+    )
+    api = HAProxyApi(config, config_file_path=str(tmp_path / "c" / "haproxy.cfg"))
+    server = haproxy.ServerConfig("replica", "127.0.0.1", 8126)
+    api.set_backend_configs(
+        {"rlsched": haproxy.BackendConfig(name="rlsched", path_prefix="/", servers=[server])}
+    )
+    api._generate_config_file_internal()
+    lines = [line.strip() for line in (tmp_path / "c" / "haproxy.cfg").read_text().splitlines()]
+    assert [line for line in lines if line.startswith("bind ")] == [
+        "bind 127.0.0.1:8125",
+        "bind 127.0.0.1:8123",
+        "bind 127.0.0.1:8124",
+    ]
+    assert "option http-buffer-request" in lines
+    assert "timeout http-request 5s" in lines
+    assert "http-request set-timeout server 4s if { path /v1/decisions }" in lines
+    assert "http-request set-timeout server 18s if { path /v1/decisions:batch }" in lines
+    assert not [line for line in lines if line.startswith("errorfile")]
+    assert [line for line in lines if "retry-after 1" in line and "503" in line]
+    checked = asyncio.run(_checked(str(tmp_path / "c" / "haproxy.cfg")))
+    assert checked[0] == 0, checked[1]
+
+
+async def _checked(file: str) -> tuple[int | None, str]:
+    """What HAProxy says of a configuration."""
+    process = await asyncio.create_subprocess_exec(
+        haproxy.get_haproxy_binary(), "-c", "-f", file, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    return process.returncode, said.decode()
+
+
+def test_another_template_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="configures HAProxy otherwise"):
+        hardened("global\n")
+
+
+class Api:
+    """As `HAProxyApi`, without an HAProxy."""
+
+    watched: ClassVar[list[int]] = []
+
+    def __init__(self, left: int | None = None) -> None:
+        self._proc = SimpleNamespace(returncode=None)
+        self.backend_configs: dict[str, Any] = {}
+        self.left, self.begun = left, list[tuple[str, ...]]()
+        self.watched.clear()
+        self.cfg = SimpleNamespace(socket_path="socket")
+        self.generated = 0
+
+    def _generate_config_file_internal(self) -> None:
+        self.generated += 1
+
+    async def _get_running_pid(self) -> int | None:
+        return self.left
+
+    async def _start_and_wait_for_haproxy(self, *arguments: str) -> Any:
+        self.begun.append(arguments)
+        return SimpleNamespace(returncode=None, pid=1000 + len(self.begun))
+
+    async def is_running(self) -> bool:
+        return self._proc.returncode is None
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
+    class Kept(Api):
+        """Changed, as Serve's is."""
+
+    async def noted(process: int) -> None:
+        Kept.watched.append(process)
+
+    monkeypatch.setattr(proxy, "end_with_node", noted)
+    keep_running(SimpleNamespace(HAProxyApi=Kept))
+    return Kept
+
+
+def test_one_that_has_died_is_started_again(kept: type[Api]) -> None:
+    async def scene() -> None:
+        api = kept()
+        assert await api.is_running()
+        assert api.begun == []
+        api._proc.returncode = -9
+        assert await api.is_running()
+        assert api.begun == [()]
+
+    asyncio.run(scene())
+
+
+def test_a_new_manager_takes_over_once_it_knows_the_replicas(kept: type[Api]) -> None:
+    async def scene() -> None:
+        api = kept(left=17)
+        starting = asyncio.create_task(api._start_and_wait_for_haproxy())
+        await asyncio.sleep(3 * proxy.LOOK_S)
+        assert api.begun == []
+        api.backend_configs = {"replicas": None}
+        await starting
+        assert (api.begun, api.generated) == ([("-sf", "17", "-x", "socket")], 1)
+        await api._start_and_wait_for_haproxy("-sf", "17")  # as Serve reloads
+        assert api.begun[1:] == [("-sf", "17", "-x", "socket")]
+
+    asyncio.run(scene())
+
+
+def test_who_finds_nobody_starts_at_once(kept: type[Api]) -> None:
+    async def scene() -> None:
+        api = kept()
+        await api._start_and_wait_for_haproxy()
+        assert (api.begun, api.generated, api.watched) == ([()], 0, [1001])
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("goes", ["node", "process"])
+def test_it_ends_with_its_node(goes: str) -> None:
+    """And who watches over it ends when either does."""
+    node, process = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
+    watch = subprocess.Popen(["sh", "-c", proxy.END_WITH, "sh", str(node.pid), str(process.pid)])
+    try:
+        (node if goes == "node" else process).kill()
+        (node if goes == "node" else process).wait()
+        watch.wait(timeout=30)
+        if goes == "node":
+            assert process.wait(timeout=30) == -signal.SIGTERM
+        else:
+            assert node.poll() is None
+    finally:
+        for one in (node, process, watch):
+            one.kill()
+            one.wait()
