@@ -66,8 +66,8 @@ class FittingTable(Table):
         for k, head in enumerate(first.cells):
             if k or self.title:
                 yield Text()
-            name = Text(f"{first.header} ", style=FAINT)
-            yield name.append_text(head if isinstance(head, Text) else Text.from_markup(str(head)))
+            label = Text(f"{first.header} ", style=FAINT)
+            yield label.append_text(head if isinstance(head, Text) else Text.from_markup(str(head)))
             grid = Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(min_width=max(map(len, indented), default=0))
             grid.add_column(overflow="fold")

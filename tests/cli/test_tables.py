@@ -28,7 +28,7 @@ def drawn(width: int) -> str:
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize("width", [150, 100, 80, 60, 40, 30])
+@pytest.mark.parametrize("width", [150, 100, 80, 60, 50])
 def test_all_columns_and_cells_are_there(width: int) -> None:
     text = drawn(width)
     assert max(map(len, text.splitlines())) <= width
