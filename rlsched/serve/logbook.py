@@ -43,6 +43,10 @@ EPISODE_ROWS = 512
 """Decisions of an episode: what a cluster does has no end, but what learns from it wants some."""
 
 SHARD_ROWS = 8192
+SHARD_BYTES, OPEN_BYTES = 32 << 20, 128 << 20
+"""A shard has so many decisions at most, or as many as have so many bytes; writing it takes three times that.
+Episodes that go on have so many bytes together."""
+
 KEPT_EPISODES = 64
 """Of those that could not be written, to be tried again."""
 
@@ -123,6 +127,7 @@ class Logbook:
         self._streams: dict[str, Stream] = {}
         self._episodes: list[list[dict[str, Any]]] = []
         self._since: float | None = None
+        self._row_bytes, self._unfinished = 1, 0
         self.unfollowed = 0
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -192,7 +197,8 @@ class Logbook:
         room, sim = stream.room, stream.room.sim
         left = deque(decision for decision in decisions if decision.score is not None or not by_policy)
         while room.course.asked[0]:
-            self._close(stream)
+            obs, mask = room.obs[0].copy(), room.mask[0].copy()
+            self._close(stream, obs, mask)
             if stream.finished and stream.finished[-1]["behavior"] != behavior:
                 self._cut(stream)  # an episode has one behaviour
             action = self._action(stream, left)
@@ -200,9 +206,7 @@ class Logbook:
                 self.unfollowed += 1
                 self._end(stream)
                 return
-            stream.open = Question(
-                room.obs[0].copy(), room.mask[0].copy(), action, behavior, 0.0, np.zeros(len(self._costs))
-            )
+            stream.open = Question(obs, mask, action, behavior, 0.0, np.zeros(len(self._costs)))
             before = sim.terms[0].copy()
             room.answer(np.array([0]), np.array([action]))
             self._book(stream, sim.terms[0] - before)
@@ -262,8 +266,8 @@ class Logbook:
             stream.open.reward += discount * float(stream.room.sim.rules.weights @ earned)
             stream.open.costs -= discount * earned[self._costs]
 
-    def _close(self, stream: Stream) -> None:
-        """The question before led to the one that is asked now."""
+    def _close(self, stream: Stream, obs: NDArray[np.float32], mask: NDArray[np.uint8]) -> None:
+        """The question before led to the one that is asked now, whose arrays both share."""
         done = stream.open
         if done is None:
             return
@@ -276,10 +280,12 @@ class Logbook:
                 "costs": done.costs,
                 "elapsed": done.ticks,
                 "behavior": done.behavior,
-                "new_obs": stream.room.obs[0].copy(),
-                "new_action_mask": stream.room.mask[0].copy(),
+                "new_obs": obs,
+                "new_action_mask": mask,
             }
         )
+        self._row_bytes = obs.nbytes + mask.nbytes
+        self._unfinished += 1
         stream.open = None
 
     def _end(self, stream: Stream) -> None:
@@ -292,12 +298,16 @@ class Logbook:
         if stream.finished:
             self._episodes.append(stream.finished)
             self._since = self._since or time.monotonic()
+            self._unfinished -= len(stream.finished)
         stream.finished = []
 
     def _write_if_due(self) -> None:
+        while self._unfinished * self._row_bytes > OPEN_BYTES:
+            self._cut(max(self._streams.values(), key=lambda stream: len(stream.finished)))
+        most = min(SHARD_ROWS, max(1, SHARD_BYTES // self._row_bytes))
         rows = sum(map(len, self._episodes))
         old = self._since is not None and time.monotonic() - self._since > SHARD_S
-        if rows >= SHARD_ROWS or (rows and old):
+        if rows >= most or (rows and old):
             self._write()
 
     def _write(self) -> None:

@@ -172,3 +172,26 @@ def test_it_goes_on_and_refuses_another_kind(tmp_path: Path, exported: Export) -
     assert after.shards[0] == before.shards[0]
     with pytest.raises(BadInputError, match="holds decisions of a policy that sees or does something else"):
         played("plans", tmp_path / "log", exported)
+
+
+def test_what_waits_to_be_written_has_a_size(
+    tmp_path: Path, exported: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large the states are: rows in shards, and in episodes that go on."""
+    monkeypatch.setattr(logbook, "SHARD_BYTES", 200_000)
+    monkeypatch.setattr(logbook, "OPEN_BYTES", 100_000)
+    waiting: list[int] = []
+    write = Logbook._write_if_due
+
+    def noted(log: Logbook) -> None:
+        write(log)
+        waiting.append((log._unfinished + sum(map(len, log._episodes))) * log._row_bytes)
+
+    monkeypatch.setattr(Logbook, "_write_if_due", noted)
+    _, rows, log = played("hpc", tmp_path / "log", exported)
+    log.close()
+    assert sum(waiting) > 0
+    assert max(waiting) <= 300_000 + log._row_bytes
+    assert len(read_manifest(tmp_path / "log").shards) > 1
+    assert check(tmp_path / "log", read_manifest(tmp_path / "log")) == []
+    assert log.rows >= len(rows) - 2
