@@ -1,0 +1,55 @@
+"""Which service answers at a port, where two were started for it at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.serve.launch import _wait_for
+from rlsched.serve.ports import INSTANCE, answering, check_port, free_ports
+
+
+class Ready(BaseHTTPRequestHandler):
+    """A service that is ready, or not yet."""
+
+    status, instance = 200, "first"
+
+    def do_GET(self) -> None:
+        """As Python's server has it."""
+        self.send_response(self.status if self.path == "/readyz" else 404)
+        self.send_header(INSTANCE, self.instance)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """At which the first service answers."""
+    server = HTTPServer(("127.0.0.1", 0), Ready)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_service_is_told_from_another_at_its_port(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answering("127.0.0.1", port) == "first"
+    assert answering("0.0.0.0", port) == "first"
+    _wait_for("127.0.0.1", port, Future(), "first")
+    with pytest.raises(BadInputError, match=f"--port: another service has taken 127.0.0.1:{port}; name"):
+        _wait_for("127.0.0.1", port, Future(), "second")
+    monkeypatch.setattr(Ready, "status", 503)
+    assert answering("127.0.0.1", port) is None
+    assert answering("127.0.0.1", free_ports(1)[0]) is None
+
+
+def test_a_port_that_is_taken_is_refused(port: int) -> None:
+    with pytest.raises(BadInputError, match="cannot listen on"):
+        check_port("127.0.0.1", port)
