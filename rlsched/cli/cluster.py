@@ -83,7 +83,7 @@ def refusal(words: Sequence[str]) -> str | None:
     """Why this program would refuse its arguments; None: it would not."""
     from typer.main import get_command
 
-    from rlsched.cli.main import app as everything
+    from rlsched.cli.commands import app as everything
     from rlsched.clusters.commands import refused
 
     return refused(get_command(everything), "rlsched", words)

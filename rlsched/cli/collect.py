@@ -80,8 +80,8 @@ def collect(
 ) -> None:
     """Record what schedulers do, decision by decision, as a Parquet dataset to learn from.
 
-    Every episode is played by one of the policies. Ctrl-C stops, --resume goes on, and what comes out is the
-    same as without the break.
+    Every episode is played by one of the policies. Ctrl-C, SIGTERM or SIGHUP stop, --resume goes on, and what
+    comes out is the same as without the break.
 
     Example: rlsched collect --scenario green-10 --policy qos:0.5,sjf:0.5 --steps 100000 --out runs/mixed
     """
@@ -125,6 +125,8 @@ def collect(
             error.add_note(go_on)
             raise
         except KeyboardInterrupt:
+            if not folder.begun:
+                raise
             console.print(f"stopped      {folder.rows():,} decisions are safe")
             console.print(go_on)
             raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""The console entry: one app, one way for a command to end badly."""
+"""The console entry: one way for a command to end badly."""
 
 from __future__ import annotations
 
@@ -7,85 +7,14 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
-from typer.main import get_command
-
-from rlsched.cli import (
-    advise,
-    algorithms,
-    bench,
-    cluster,
-    collect,
-    dataset,
-    evaluate,
-    exchange,
-    export,
-    objectives,
-    policies,
-    report,
-    scenarios,
-    serve,
-    settings,
-    simulate,
-    trace,
-    train,
-    tune,
-    workload,
-)
 from rlsched.errors import BadInputError
+from rlsched.learn.interrupts import ended_by_signals
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 # What typer says before the reason: our own errors begin with the option, too.
 _INVALID = re.compile(r"^Invalid value for '([^']+)'(?: / '[^']+')*: (?:Value error, )?")
-
-app = typer.Typer(
-    help="Train batch job schedulers by reinforcement learning, and compare them with heuristics.",
-    epilog="Begin with: rlsched simulate --scenario lublin-256 --policy fcfs,sjf --backfill none,easy",
-    add_completion=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("simulate")(simulate.simulate)
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.add_typer(scenarios.app, name="scenarios")
-app.command("collect")(collect.collect)
-dataset.app.command("export")(exchange.export)
-dataset.app.command("import")(exchange.import_dataset)
-app.add_typer(dataset.app, name="dataset")
-app.add_typer(tune.app, name="tune")
-app.command("export")(export.export)
-app.command("serve")(serve.serve)
-app.add_typer(advise.app, name="advise")
-app.add_typer(report.app, name="report")
-app.command("policies")(policies.policies)
-app.command("objectives")(objectives.objectives)
-app.command("algorithms")(algorithms.algorithms)
-app.command("settings")(settings.settings)
-app.add_typer(bench.app, name="bench")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(trace.app, name="trace")
-app.add_typer(workload.app, name="workload")
-
-
-@app.callback(invoke_without_command=True)
-def options(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error came from (or set RLSCHED_DEBUG=1).")
-    ] = False,
-) -> None:
-    """Train batch job schedulers by reinforcement learning, and compare them with heuristics."""
-    if version:
-        import rlsched
-
-        print(f"rlsched {rlsched.__version__}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without our signs shows a question mark
     try:
-        code = get_command(app).main(arguments, prog_name="rlsched", standalone_mode=False)
+        with ended_by_signals():
+            code = execute(arguments)
         sys.stdout.flush()
     except BrokenPipeError as error:
         try:
@@ -115,13 +45,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         return explain(error, debug)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
         return explain(error, debug)
     if code == INTERRUPTED:
         say("interrupted")
     return code if isinstance(code, int) else DONE
+
+
+def execute(arguments: Sequence[str]) -> object:
+    """Execute one command; its exit code, where it has one."""
+    import typer  # only now that signals are answered: all commands take a second to import
+    from typer.main import get_command
+
+    from rlsched.cli.commands import app
+
+    try:
+        return get_command(app).main(arguments, prog_name="rlsched", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def explain(error: Exception, debug: bool) -> int:

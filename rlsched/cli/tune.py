@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rlsched.cli.bar import Bar
     from rlsched.report.sweeps import SweepResult
     from rlsched.tune.folder import SweepFolder
-    from rlsched.tune.launch import Ended, Progress
+    from rlsched.tune.follower import Progress
+    from rlsched.tune.launch import Ended
     from rlsched.tune.results import Outcome
     from rlsched.tune.sweep import Sweep, Target
 
@@ -72,7 +73,7 @@ def run(
 ) -> None:
     """Try all that a sweep says, and write down what came of it: a table, a page and the best settings.
 
-    Ctrl-C stops, --resume goes on: every trial from its last checkpoint.
+    Ctrl-C, SIGTERM or SIGHUP stop trials after their iterations; --resume goes on from there.
 
     Example: rlsched tune tune_configs/pid_gains.yaml
     """
@@ -103,10 +104,24 @@ def run(
     output.announce_compiling()
     scenario, training = sweep.settings(str(folder.path))
     what = f"{sweep.policy} plays" if sweep.policy else f"{training.algo} on"
+    go_on = f"go on        rlsched tune --resume --out {quoted(folder.path)}"
     with Bar() as bar:
         bar.console.print(f"{what} {described(scenario)}", style="bold", markup=False)
-        show = partial(show_progress, bar)
-        ended = launch(sweep, folder, show, resume=resume, address=address, trust=trust)
+        try:
+            ended = launch(
+                sweep,
+                folder,
+                partial(show_progress, bar),
+                resume=resume,
+                address=address,
+                trust=trust,
+                say=partial(bar.console.print, markup=False, soft_wrap=True),
+                log=not bar.console.is_terminal,
+            )
+        except KeyboardInterrupt:
+            if folder.begun:
+                bar.console.print(go_on, markup=False, soft_wrap=True)
+            raise
     result = write(folder)
     console = output.people(json)
     if json is not None:
@@ -121,7 +136,7 @@ def run(
         console.print(f"{name} failed: {error}", style="red", markup=False)
     tell(folder, result, json)
     if ended.reason == "interrupted":
-        console.print(f"go on        rlsched tune --resume --out {quoted(folder.path)}", markup=False)
+        console.print(go_on, markup=False, soft_wrap=True)
         raise typer.Exit(130)
     if ended.progress.failed:
         raise typer.Exit(1)

@@ -67,13 +67,69 @@ def leave_terminal() -> None:
 
 
 @contextmanager
-def ignored_hangup() -> Iterator[None]:
-    """Start processes that ignore SIGHUP: this process ends them in order when its terminal is closed."""
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end what runs inside as Ctrl-C does, by KeyboardInterrupt.
+
+    SIGHUP stays ignored where it is, as under nohup. It counts once: a closed terminal and its shell both
+    send it. In another thread than the main one nothing is changed.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            leave_terminal()
+        raise KeyboardInterrupt
+
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    numbers = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)  # None: not set by Python
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def held_signals() -> Iterator[None]:
+    """Hold off Ctrl-C, SIGTERM and SIGHUP while something starts that cannot be ended halfway.
+
+    They arrive at the end. Processes that are started inside never get Ctrl-C and SIGHUP: this process ends
+    them in order. In another thread than the main one nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    # Blocked signals stay blocked in processes that start meanwhile, and these must hear SIGTERM.
+    before = signal.signal(signal.SIGTERM, lambda number, frame: held.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)  # None: not set by Python
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if held:
+            signal.raise_signal(signal.SIGTERM)
+
+
+@contextmanager
+def own_sigterm() -> Iterator[None]:
+    """Keep Python's handler of SIGTERM where something in C++ replaces it; the signal arrives at the end.
+
+    Processes that are started inside never get it. In another thread than the main one nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

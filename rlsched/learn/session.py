@@ -15,10 +15,11 @@ from unittest.mock import patch
 import ray
 from ray._common.utils import get_default_ray_temp_dir
 from ray._private import services
+from ray._private import worker as ray_worker
 from ray._private.node import Node
 
 from rlsched.errors import BadInputError
-from rlsched.learn.interrupts import ignored_hangup
+from rlsched.learn.interrupts import held_signals, own_sigterm
 
 if TYPE_CHECKING:
     from rlsched.learn.config import TrainConfig
@@ -48,29 +49,38 @@ def ray_session(address: str | None, **settings: Any) -> Iterator[None]:
         settings: others of `ray.init`, where it is started here.
     """
     started = not ray.is_initialized()
-    if started:
-        if address is None:
-            # Ray puts its workers last (15), behind a learner that may keep all cores busy: runners then play
-            # at half the speed, and beside other work not at all, until they are taken for hung.
-            os.environ.setdefault("RAY_worker_niceness", "0")
-            # Ray remembers 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
-            os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
-        if address is not None:
-            check_address(address)
-        try:
-            here = short_folder() | settings if address is None else {}
-            start_ray(address or "local", logging_level=logging.ERROR, **here)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            if address is None:
-                raise
-            raise BadInputError(
-                "--address", f"no Ray cluster answers at {address} ({error})", "start one, or leave it out"
-            ) from None
     try:
+        if started:
+            open_session(address, **settings)
         yield
     finally:
-        if started:
+        if started:  # also where a signal came while it started
             ray.shutdown()
+
+
+def open_session(address: str | None, **settings: Any) -> None:
+    """Start Ray on this machine, or join a cluster, quietly; see `ray_session`.
+
+    Raises:
+        BadInputError: there is no such cluster, or no place for Ray's files.
+    """
+    if address is None:
+        # Ray puts its workers last (15), behind a learner that may keep all cores busy: runners then play
+        # at half the speed, and beside other work not at all, until they are taken for hung.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        # Ray remembers 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
+        os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
+    else:
+        check_address(address)
+    try:
+        here = short_folder() | settings if address is None else {}
+        start_ray(address or "local", logging_level=logging.ERROR, **here)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        if address is None:
+            raise
+        raise BadInputError(
+            "--address", f"no Ray cluster answers at {address} ({error})", "start one, or leave it out"
+        ) from None
 
 
 def check_address(address: str) -> None:
@@ -122,7 +132,8 @@ def start_ray(address: str = "local", **settings: Any) -> str:
     late = 0
     while True:
         try:
-            with lean_node(), ignored_hangup():
+            # Whoever waits for a cluster may leave at once; what is started here is ended in order.
+            with lean_node(), held_signals() if address == "local" else nullcontext():
                 context = ray.init(address=address, include_dashboard=False, log_to_driver=False, **settings)
         except Exception as error:
             if "timed out during startup" not in str(error):
@@ -143,22 +154,30 @@ def lean_node() -> Iterator[None]:
 
     There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
     to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
-    two of them, `ray.init` none. The node's agent is told that what a dashboard needs is not installed.
+    two of them, `ray.init` none. The node's agent is told that what a dashboard needs is not installed. Ray's
+    handlers of SIGTERM are left out, too: they end a driver halfway, one of them with stacks of C++.
     """
 
-    def nothing(node: Node, **settings: Any) -> None:
+    def nothing(*given: Any, **settings: Any) -> None:
         """In place of a start."""
 
     def command(*given: Any, **settings: Any) -> list[str]:
         """That runs an agent."""
         return [*ordinary(*given, **settings), str(Path(__file__).with_name("lean_agent.py"))]
 
-    ordinary = services._build_python_executable_command_memory_profileable
+    def connect(*given: Any, **settings: Any) -> None:
+        """To the node; it puts a handler of C++ in the place of that for SIGTERM."""
+        with own_sigterm():
+            connects(*given, **settings)
+
+    ordinary, connects = services._build_python_executable_command_memory_profileable, ray_worker.connect
     with (
         patch.object(Node, "start_api_server", nothing),
         patch.object(Node, "start_monitor", nothing),
         patch.object(Node, "start_log_monitor", nothing),
         patch.object(services, "_build_python_executable_command_memory_profileable", command),
+        patch("ray._private.utils.set_sigterm_handler", nothing),
+        patch.object(ray_worker, "connect", connect),
         patch("ray._private.utils.get_dashboard_dependency_error", return_value=ImportError("left out")),
     ):
         yield

@@ -38,6 +38,11 @@ class DatasetFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to go on with."""
+        return (self.path / RECIPE).exists()
+
     def check_free(self) -> None:
         """Refuse a folder with anything in it: files of a dataset have common names.
 
@@ -48,7 +53,7 @@ class DatasetFolder:
             raise BadInputError(
                 str(self.path), "holds a dataset already", "name another --out, or let collect --resume it"
             )
-        if (self.path / RECIPE).exists():
+        if self.begun:
             raise BadInputError(
                 str(self.path), "holds a dataset that was begun", "add --resume, or name another --out"
             )

@@ -4,6 +4,7 @@
     trials/0a1b2c3d4e/point.json    the settings of a trial; `done` beside it where it got to its end
     trials/0a1b2c3d4e/seed-0/       the run folder of its training, as of `rlsched train`, or figures.json
     ray/                            what Ray Tune writes of itself
+    stopping                        while trials are asked to stop
     results.parquet best.yaml       the outcome: every run of every trial, and the best settings to train
     front-1.yaml ...                with several objectives those that none beats in all
     report.html                     the outcome in pictures
@@ -149,6 +150,12 @@ class SweepFolder:
         self.results = path / "results.parquet"
         self.best = path / "best.yaml"
         self.report = path / "report.html"
+        self.stopping = path / "stopping"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a sweep."""
+        return (self.path / SWEEP).exists()
 
     def check_free(self) -> None:
         """Refuse a folder with a sweep in it.
@@ -156,7 +163,7 @@ class SweepFolder:
         Raises:
             BadInputError: there is one already.
         """
-        if (self.path / SWEEP).exists():
+        if self.begun:
             raise BadInputError(
                 str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
             )
@@ -188,6 +195,14 @@ class SweepFolder:
                 str(self.path), "holds no sweep", "name the folder of one, or begin with rlsched tune FILE"
             )
         return validate(Sweep, read_yaml(read_text(file), str(file)), str(file))
+
+    def ask_to_stop(self) -> None:
+        """Ask trials to stop after their iterations, wherever they run."""
+        write_whole(self.stopping, b"")
+
+    def let_run(self) -> None:
+        """Ask no longer."""
+        self.stopping.unlink(missing_ok=True)
 
     def trial(self, point: Point) -> TrialFolder:
         """The folder of a point's trial."""

@@ -6,55 +6,40 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ray import tune
-from ray.tune import Callback, CheckpointConfig, CLIReporter, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
+from rlsched.learn.interrupts import interrupts
 from rlsched.learn.resources import check_resources
 from rlsched.learn.session import ray_session
-from rlsched.tune.folder import SweepFolder, TrialFolder
-from rlsched.tune.space import Point
+from rlsched.tune.folder import SweepFolder
+from rlsched.tune.follower import Follower, Progress, Say, Stopping, Watcher, nothing
 from rlsched.tune.sweep import Sweep, Target, looked_at
-from rlsched.tune.trial import FOLDER, POINT, SCORE, STEPS, Trial, needs, placed, point_of
-
-LOOK_EVERY_S = 1.0
-"""Between looks at how far trials are."""
+from rlsched.tune.trial import (
+    FOLDER,
+    POINT,
+    SCORE,
+    STEPS,
+    Trial,
+    needs,
+    placed,
+    point_of,
+)
 
 QUIET = {
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # ours also answers SIGTERM and SIGHUP
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # runs write metrics.csv and TensorBoard themselves
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",  # that was looked at before
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of trials that were asked to stop: nobody waits for them
     "RAY_AIR_NEW_OUTPUT": "0",  # ours is shown instead
 }
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a sweep is.
-
-    Attributes:
-        trials: that there will be.
-        done: got to their end.
-        stopped: early, as worse than others.
-        failed: could not be done, again and again.
-        share: of all that is to be learned or played.
-        best: the highest score of those that are done, with its point.
-    """
-
-    trials: int
-    done: int
-    stopped: int
-    failed: int
-    share: float
-    best: tuple[float, Point] | None
-
-
-Watcher = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -80,11 +65,13 @@ def run(
     resume: bool,
     address: str | None,
     trust: bool = False,
+    say: Say = nothing,
+    log: bool = False,
 ) -> Ended:
     """Try every point; what comes of it is in the folders of trials (`results.outcomes`).
 
     A sweep that goes on begins again, with the same points, and every trial goes on with what its folder has:
-    nothing depends on what Ray Tune remembers.
+    nothing depends on what Ray Tune remembers. Ctrl-C, SIGTERM and SIGHUP stop trials after their iterations.
 
     Args:
         sweep: checked.
@@ -93,6 +80,8 @@ def run(
         resume: go on.
         address: of a Ray cluster; None: this machine.
         trust: whoever wrote the checkpoints of trainings; else this user must have.
+        say: is given a line when a trial begins, is at a halt, or ends.
+        log: say a line every minute, too, about trials that run.
 
     Raises:
         BadInputError: there is a sweep already, a checkpoint cannot be used, or Ray has less than a trial
@@ -116,9 +105,12 @@ def run(
         try:
             if resume:
                 check_checkpoints(sweep, folder, trust=trust)
-            follower = Follower(sweep, folder, watch)
-            tuner(sweep, folder, follower).fit()
+            folder.let_run()  # a driver that was killed may have asked
+            follower = Follower(sweep, folder, watch, say, log=log)
+            with interrupts(lambda: None) as interrupted:
+                tuner(sweep, folder, follower, Stopping(follower, interrupted)).fit()
         finally:
+            folder.let_run()
             alone.let_go()
     follower.look()
     progress = follower.progress
@@ -142,7 +134,7 @@ def check_checkpoints(sweep: Sweep, folder: SweepFolder, *, trust: bool) -> None
                     logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
 
 
-def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:
+def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower, stopping: Stopping) -> Tuner:
     """Ray Tune's face of a sweep."""
     where = str(folder.path)
     targets = sweep.targets(where)
@@ -182,6 +174,7 @@ def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower) -> Tuner:
             failure_config=FailureConfig(max_failures=sweep.failures),
             checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trials keep their own
             callbacks=[follower],
+            stop=stopping,
             verbose=0,
             progress_reporter=CLIReporter(max_report_frequency=10**9),
         ),
@@ -213,74 +206,3 @@ def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> An
             seed=sweep.search.seed + len(before), n_startup_trials=max(2, min(10, samples // 3))
         ),
     )
-
-
-class Follower(Callback):
-    """Hears from Ray Tune how trials are doing, and looks into their folders."""
-
-    def __init__(self, sweep: Sweep, folder: SweepFolder, watch: Watcher) -> None:
-        self.sweep, self.folder, self.watch = sweep, folder, watch
-        self.total = len(sweep.points())
-        self.steps = self.steps_of({})
-        self.wanted: dict[str, int] = {}
-        self.broken: list[Any] = []
-        self.best: tuple[float, Point] | None = None
-        self.done, self.stopped, self.failed = 0, 0, 0
-        self.looked = 0.0
-        self.progress = Progress(self.total, 0, 0, 0, 0.0, None)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Ray Tune writes its callbacks down, and this one's listener may be a terminal; nobody reads it."""
-        return {name: value for name, value in vars(self).items() if name not in {"watch", "broken"}}
-
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Ray Tune looks around, many times a second."""
-        if time.monotonic() - self.looked >= LOOK_EVERY_S:
-            self.look()
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial is at its end, or was stopped as worse than others."""
-        point = point_of(self.sweep, trial.config)
-        if not self.folder.trial(point).done:
-            self.stopped += 1
-            return
-        self.done += 1
-        score = trial.last_result[SCORE]
-        if self.best is None or score > self.best[0]:
-            self.best = (score, point)
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial failed for good."""
-        self.failed += 1
-        self.broken.append(trial)  # whose error is not known yet
-
-    def errors(self) -> dict[str, str]:
-        """The last line of what went wrong in each trial that failed for good, by name of its folder."""
-        found = {}
-        for trial in self.broken:
-            said = str(trial.get_error() or "no word why").strip().splitlines()
-            found[self.folder.trial(point_of(self.sweep, trial.config)).path.name] = said[-1]
-        return found
-
-    def look(self) -> None:
-        """See how far everything is, and tell."""
-        begun = self.folder.trials()
-        shares = [1.0 if trial.done else self._share(trial) for trial in begun]
-        share = min(1.0, (sum(shares)) / max(1, self.total))
-        self.progress = Progress(self.total, self.done, self.stopped, self.failed, share, self.best)
-        self.watch(self.progress)
-        self.looked = time.monotonic()
-
-    def _share(self, trial: TrialFolder) -> float:
-        """Of one trial that is not at its end."""
-        found = [trial.training(seed).latest() for seed in self.sweep.seeds]
-        steps = [0 if one is None else one[1].steps for one in found]
-        name = trial.path.name
-        if name not in self.wanted:
-            self.wanted[name] = self.steps_of(trial.told()[1])
-        return min(1.0, sum(steps) / (self.wanted[name] * len(steps)))
-
-    def steps_of(self, point: Point) -> int:
-        """Decisions of each training of a trial."""
-        scenario, config = self.sweep.settings(str(self.folder.path), point)
-        return config.settled(scenario).steps or 1

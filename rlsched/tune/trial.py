@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +34,42 @@ FOLDER = "folder"
 
 SCORE, STEPS = "score", "steps"
 
+OBJECTIVE, DECISIONS = "objective", "decisions"
+"""What is told of a trial beside: objectives as they are, and decisions of all its seeds."""
+
 OTHERS_S = 60.0
 """That another process may take to leave the folder of a trial."""
 
 
 class Silent:
-    """Shows nothing: the sweep shows how its trials are doing."""
+    """Shows nothing: the sweep shows how its trials are doing.
+
+    Args:
+        asked: whether the sweep asks the trial to stop.
+    """
+
+    def __init__(self, asked: Callable[[], bool]) -> None:
+        self.asked = asked
 
     def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
         """All settings are good."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
-        """The run starts, or goes on."""
+        """The run starts, or goes on; it may be asked to stop."""
+        if self.asked():
+            signal.raise_signal(signal.SIGTERM)  # at which a training stops after its iteration
 
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
-        """An iteration is done."""
+        """An iteration is done; the run may be asked to stop."""
+        if self.asked():
+            signal.raise_signal(signal.SIGTERM)
 
     def stopping(self) -> None:
-        """Ray ends the trial."""
+        """Ray, or the sweep, ends the trial."""
+
+
+class StoppedError(RuntimeError):
+    """A trial was asked to stop, and did."""
 
 
 class Trial(tune.Trainable):
@@ -63,26 +82,19 @@ class Trial(tune.Trainable):
             config: the folder of the sweep, and a point, or settings that a searcher chose.
         """
         logging.getLogger("ray").setLevel(logging.ERROR)
-        at = SweepFolder(Path(config[FOLDER]))
-        self.sweep = at.read()
+        self.folder = SweepFolder(Path(config[FOLDER]))
+        self.sweep = self.folder.read()
         self.point = point_of(self.sweep, config)
-        self.trial = at.trial(self.point)
+        self.trial = self.folder.trial(self.point)
         self.trial.begin(self.point)
-        # Of a driver that was killed, or on a node that is cut off, another may not have ended yet.
-        self.alone = Alone(self.trial.path, OTHERS_S)
-        self.where = str(at.path)
+        self.where = str(self.folder.path)
         scenario, training = self.sweep.settings(self.where, self.point)
         steps = training.settled(scenario).steps or 1
         self.rungs = self.sweep.rungs(steps) if self.sweep.policy is None else [1]
         self.rung = 0
 
-    def cleanup(self) -> None:
-        """Let others in."""
-        self.alone.let_go()
-
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next point: another process would take seconds to start."""
-        self.cleanup()
         self.setup(new_config)
         return True
 
@@ -91,7 +103,19 @@ class Trial(tune.Trainable):
 
         Returns:
             What Ray Tune compares: the objectives, one score for all, and how far it is.
+
+        Raises:
+            StoppedError: the sweep, or who ends Ray, asked it to stop.
         """
+        # Of a driver that was killed, or on a node that is cut off, another may not have ended yet. Held only
+        # while something is done: a sweep that was interrupted waits for that.
+        alone = Alone(self.trial.path, OTHERS_S)
+        try:
+            return self._step()
+        finally:
+            alone.let_go()
+
+    def _step(self) -> dict[str, Any]:
         halt = self.rungs[self.rung]
         self.rung += 1
         last = self.rung == len(self.rungs)
@@ -108,13 +132,17 @@ class Trial(tune.Trainable):
         values = zip(targets, found, strict=True)
         return {
             **{f"{SCORE}_{k}": score(value, target, excess) for k, (target, value) in enumerate(values)},
+            **{f"{OBJECTIVE}_{k}": value for k, value in enumerate(found)},
             SCORE: score(found[0], targets[0], excess),
+            DECISIONS: sum(run.steps for run in runs),
             STEPS: halt,
             "done": last,
         }
 
     def _seed(self, seed: int, halt: int | None) -> Run:
         """One seed up to a halt; to its end where there is none."""
+        if self.folder.stopping.exists():
+            raise StoppedError("the trial was asked to stop")
         scenario, config = self.sweep.settings(self.where, self.point, [f"seed={seed}"])
         if self.sweep.policy is not None:
             if self.trial.run(seed) is None:
@@ -133,11 +161,12 @@ class Trial(tune.Trainable):
         if halt is not None and latest is not None and latest[1].steps >= halt:
             return
         # What was there before the sweep went on, its driver has checked; this may be another user's node.
+        display = Silent(self.folder.stopping.exists)
         reason = train(
-            scenario, config, folder, Silent(), resume=folder.holds_run, pause_at=halt, trust=True
+            scenario, config, folder, display, resume=folder.holds_run, pause_at=halt, trust=True
         ).reason
-        if reason == "interrupted":  # by who ends Ray, or this process: it is not at the halt
-            raise RuntimeError("the trial was asked to stop")
+        if reason == "interrupted":  # by the sweep, who ends Ray, or this process: it is not at the halt
+            raise StoppedError("the trial was asked to stop")
         if reason != "paused":
             self.trial.end(seed)
 

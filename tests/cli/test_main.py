@@ -84,6 +84,19 @@ def test_an_interrupt_in_process(rlsched: Run, trace: Path, monkeypatch: pytest.
     assert (ran.code, ran.out, ran.err) == (130, "", "interrupted\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_interrupt_too(
+    number: signal.Signals, rlsched: Run, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate.options, "choice", lambda *_, **__: signal.raise_signal(number))
+    before = signal.signal(number, lambda *_: None)  # else it ends all tests where nobody answers it
+    try:
+        ran = rlsched("simulate", "--trace", trace)
+    finally:
+        signal.signal(number, before)
+    assert (ran.code, ran.out, ran.err) == (130, "", "interrupted\n")
+
+
 @pytest.mark.slow
 def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import pty
 import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from rlsched.learn.interrupts import interrupts
+from rlsched.learn.interrupts import ended_by_signals, held_signals, interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -78,3 +80,52 @@ def test_a_closed_terminal_lets_an_iteration_end(tmp_path: Path) -> None:
     _, status = os.waitpid(number, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert (tmp_path / "saved").read_text() == "checkpoint"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_end_a_command_as_ctrl_c(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_closed_terminal_and_its_shell_count_once() -> None:
+    """The second must not break off what ends in order."""
+    with ended_by_signals():
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+
+def test_commands_go_on_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_by_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_start_is_not_broken_off(number: signal.Signals) -> None:
+    started: list[signal.Signals] = []
+
+    def start() -> None:
+        with held_signals():
+            os.kill(os.getpid(), number)
+            time.sleep(0.01)
+            started.append(number)
+
+    with ended_by_signals(), pytest.raises(KeyboardInterrupt):
+        start()
+    assert started == [number]
+
+
+def test_what_is_started_never_hears_of_a_closed_terminal() -> None:
+    with held_signals():
+        said = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
+    (blocked,) = [int(line.split()[1], 16) for line in said.splitlines() if line.startswith("SigBlk")]
+    heard = {number: not blocked >> number - 1 & 1 for number in (signal.SIGHUP, signal.SIGTERM)}
+    assert heard == {signal.SIGHUP: False, signal.SIGTERM: True}
+    assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

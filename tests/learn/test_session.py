@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +20,7 @@ from rlsched.cli.main import main
 from rlsched.errors import BadInputError
 from rlsched.learn import session
 from rlsched.learn.config import make_config
+from rlsched.learn.interrupts import ended_by_signals
 from rlsched.learn.resources import bundles
 from rlsched.learn.session import ray_session
 
@@ -53,6 +57,44 @@ def test_ray_starts_nothing_that_nobody_asks() -> None:
             assert not control_processes(name)
         logs = Path(ray._private.worker.global_worker.node.get_logs_dir_path())
         assert "Loaded 0 modules" in (logs / "dashboard_agent.log").read_text()
+
+
+def test_a_signal_waits_for_the_start_of_ray() -> None:
+    """Broken off halfway, it would leave processes; and its own handler would print stacks."""
+    ordinary, begun = services.start_gcs_server, []
+
+    def start(*given: Any, **settings: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        begun.append(True)
+        return ordinary(*given, **settings)
+
+    def enter() -> None:
+        with ray_session(None):
+            pytest.fail("went on")
+
+    with pytest.MonkeyPatch.context() as patch, ended_by_signals():
+        patch.setattr(services, "start_gcs_server", start)
+        with pytest.raises(KeyboardInterrupt):
+            enter()
+    assert begun
+    assert not ray.is_initialized()
+    assert not control_processes()
+
+
+INTERRUPTED = """
+import signal
+from rlsched.learn.interrupts import ended_by_signals
+from rlsched.learn.session import ray_session
+with ended_by_signals(), ray_session(None):
+    signal.raise_signal(signal.SIGTERM)
+"""
+
+
+def test_sigterm_is_answered_by_our_handler_and_not_by_ray() -> None:
+    """One of Ray's is in C++, and Python does not hear of it."""
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=300)
+    assert "*** SIGTERM received" not in ran.stderr
+    assert ran.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def control_processes(name: str = "gcs_server") -> list[Path]:

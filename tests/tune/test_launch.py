@@ -25,7 +25,8 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.session import ray_session
 from rlsched.tune import launch
 from rlsched.tune.folder import SweepFolder
-from rlsched.tune.launch import Progress, run
+from rlsched.tune.follower import Progress
+from rlsched.tune.launch import run
 from rlsched.tune.results import outcomes
 from rlsched.tune.sweep import Sweep, read_sweep
 from rlsched.tune.trial import Silent, Trial
@@ -35,7 +36,7 @@ from .conftest import write
 pytestmark = pytest.mark.slow
 
 
-def nothing(progress: Progress) -> None:
+def unseen(progress: Progress) -> None:
     """Who watches nothing."""
 
 
@@ -139,7 +140,7 @@ def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp_pa
     rates = [point["ppo.learning_rate"] for point in sweep.points()]
     assert any(rate < np.median(rates[:k]) for k, rate in enumerate(rates) if k)
     folder = SweepFolder(tmp_path / "sweep")
-    ended = run(sweep, folder, nothing, resume=False, address=None)
+    ended = run(sweep, folder, unseen, resume=False, address=None)
     assert (ended.reason, ended.errors) == ("all tried", {})
     assert ended.progress.done + ended.progress.stopped == 6
     assert ended.progress.done >= 1
@@ -149,7 +150,7 @@ def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp_pa
     assert set(steps) <= {1024, 2048, 4096}
     assert sum(step == 4096 for step in steps) == ended.progress.done
     before = {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()}
-    again = run(sweep, folder, nothing, resume=True, address=None)
+    again = run(sweep, folder, unseen, resume=True, address=None)
     assert (again.progress.done, again.progress.stopped) == (ended.progress.done, ended.progress.stopped)
     assert {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()} == before
 
@@ -162,13 +163,13 @@ def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: str, tm
     tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "workload.load", "mode": "max"}]
     tiny["search"] = {"kind": "optuna", "samples": 3}
     folder = SweepFolder(tmp_path / "sweep")
-    first = run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    first = run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
     assert (first.progress.done, first.errors) == (3, {})
     before = {trial.path.name: trial.run(0) for trial in folder.trials()}
     tiny["search"]["samples"] = 6
     more = Sweep.model_validate(tiny)
     write(folder.path / "sweep.yaml", more.model_dump(mode="json"))
-    run(more, folder, nothing, resume=True, address=None)
+    run(more, folder, unseen, resume=True, address=None)
     after = {trial.path.name: trial.run(0) for trial in folder.trials()}
     assert len(after) == 6
     assert {name: after[name] for name in before} == before  # not even their seconds
@@ -182,7 +183,7 @@ def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_p
     tiny["space"] = {"workload.load": {"values": [0.5, 1.0]}, "decision.window": {"integers": [4, 5]}}
     tiny["search"] = {"kind": "optuna", "samples": 9}
     folder = SweepFolder(tmp_path / "sweep")
-    ended = run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    ended = run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
     assert (ended.reason, ended.progress.done, ended.progress.trials) == ("all tried", 4, 4)
     assert len(folder.trials()) == 4
 
@@ -245,7 +246,6 @@ def test_who_is_asked_to_stop_is_not_at_its_end(tiny: dict[str, Any], tmp_path: 
     latest = trial.trial.training(0).latest()
     assert latest is not None
     assert 0 < latest[1].steps < 4096
-    trial.cleanup()
 
 
 def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str,
     folder.create(sweep)
     other = Alone(folder.path)
     with pytest.raises(BadInputError, match="is searched by another process"):
-        run(sweep, folder, nothing, resume=True, address=None)
+        run(sweep, folder, unseen, resume=True, address=None)
     other.let_go()
 
 
@@ -264,7 +264,7 @@ def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: s
     tiny["base"] = {"scenario": "green-10"}
     tiny["space"] = {"objective.costs.delayed_jobs": {"values": [1.0, 1e6]}}
     folder = SweepFolder(tmp_path / "sweep")
-    run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+    run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
     _, _, found = outcomes(folder)
     assert [one.point["objective.costs.delayed_jobs"] for one in found] == [1e6, 1.0]
     paid = found[1].runs[0].figures["cost.delayed_jobs"]
@@ -277,7 +277,7 @@ def test_what_ray_never_has_is_said_before_anything_starts(
     tiny["space"] = {"sampling.runners": {"values": [0, 500]}}
     folder = SweepFolder(tmp_path / "sweep")
     with pytest.raises(BadInputError, match=r"a trial wants 501 CPUs, and Ray has \d+ here"):
-        run(Sweep.model_validate(tiny), folder, nothing, resume=False, address=None)
+        run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
     assert not folder.path.exists()
 
 
