@@ -105,31 +105,26 @@ def held_signals() -> Iterator[None]:
         yield
         return
     held: list[int] = []
-    # Blocked signals stay blocked in processes that start meanwhile, and these must hear SIGTERM.
-    before = signal.signal(signal.SIGTERM, lambda number, frame: held.append(number))
+    before = {
+        number: signal.signal(number, lambda number, frame: held.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    # Handlers hold them off here, whichever thread gets them; processes that start meanwhile have none, but
+    # inherit what is blocked. They must hear SIGTERM.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)  # None: not set by Python
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set by Python
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if held:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(held[0])
 
 
-@contextmanager
-def own_sigterm() -> Iterator[None]:
-    """Keep Python's handler of SIGTERM where something in C++ replaces it; the signal arrives at the end.
-
-    Processes that are started inside never get it. In another thread than the main one nothing is changed.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def keep_sigterm() -> None:
+    """Put Python's handler of SIGTERM back where something in C++ has replaced it, unknown to Python."""
     handler = signal.getsignal(signal.SIGTERM)
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        yield
-    finally:
+    if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

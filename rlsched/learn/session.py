@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -15,11 +17,10 @@ from unittest.mock import patch
 import ray
 from ray._common.utils import get_default_ray_temp_dir
 from ray._private import services
-from ray._private import worker as ray_worker
 from ray._private.node import Node
 
 from rlsched.errors import BadInputError
-from rlsched.learn.interrupts import held_signals, own_sigterm
+from rlsched.learn.interrupts import held_signals, keep_sigterm
 
 if TYPE_CHECKING:
     from rlsched.learn.config import TrainConfig
@@ -30,6 +31,9 @@ ANSWER_S = 5.0
 SHORT = Path("/tmp/ray")
 LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
 """Of the folder that Ray puts its sockets into: a path of a socket has 107 bytes at most."""
+
+FATAL_SIGNALS = "_ZN3ray6RayLog27InstallFailureSignalHandlerEPKcb"
+"""Ray's `RayLog::InstallFailureSignalHandler(const char *, bool)`."""
 
 STARTS = 3
 """Times that Ray is started where the machine is too busy for the time that it has."""
@@ -129,6 +133,7 @@ def start_ray(address: str = "local", **settings: Any) -> str:
     Returns:
         The address of the cluster.
     """
+    precede_sigterm()
     late = 0
     while True:
         try:
@@ -155,7 +160,7 @@ def lean_node() -> Iterator[None]:
     There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
     to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
     two of them, `ray.init` none. The node's agent is told that what a dashboard needs is not installed. Ray's
-    handlers of SIGTERM are left out, too: they end a driver halfway, one of them with stacks of C++.
+    handler of SIGTERM in Python is left out, too: it ends a driver halfway.
     """
 
     def nothing(*given: Any, **settings: Any) -> None:
@@ -165,22 +170,28 @@ def lean_node() -> Iterator[None]:
         """That runs an agent."""
         return [*ordinary(*given, **settings), str(Path(__file__).with_name("lean_agent.py"))]
 
-    def connect(*given: Any, **settings: Any) -> None:
-        """To the node; it puts a handler of C++ in the place of that for SIGTERM."""
-        with own_sigterm():
-            connects(*given, **settings)
-
-    ordinary, connects = services._build_python_executable_command_memory_profileable, ray_worker.connect
+    ordinary = services._build_python_executable_command_memory_profileable
     with (
         patch.object(Node, "start_api_server", nothing),
         patch.object(Node, "start_monitor", nothing),
         patch.object(Node, "start_log_monitor", nothing),
         patch.object(services, "_build_python_executable_command_memory_profileable", command),
         patch("ray._private.utils.set_sigterm_handler", nothing),
-        patch.object(ray_worker, "connect", connect),
         patch("ray._private.utils.get_dashboard_dependency_error", return_value=ImportError("left out")),
     ):
         yield
+
+
+def precede_sigterm() -> None:
+    """Let Ray install its handler of fatal signals now, and put ours of SIGTERM in its place.
+
+    Ray counts SIGTERM among them, prints a stack of C++ and aborts. It installs the handler once in a
+    process, in the middle of a start that takes seconds, where Python could not replace it.
+    """
+    install = getattr(ctypes.CDLL(ray._raylet.__file__), FATAL_SIGNALS, None)
+    if install is not None and threading.current_thread() is threading.main_thread():
+        install(None, False)
+        keep_sigterm()
 
 
 def end_processes(error: Exception) -> None:

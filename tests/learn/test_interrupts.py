@@ -109,7 +109,11 @@ def test_commands_go_on_under_nohup() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_start_is_not_broken_off(number: signal.Signals) -> None:
+    """Whichever thread gets it."""
     started: list[signal.Signals] = []
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
 
     def start() -> None:
         with held_signals():
@@ -117,8 +121,12 @@ def test_a_start_is_not_broken_off(number: signal.Signals) -> None:
             time.sleep(0.01)
             started.append(number)
 
-    with ended_by_signals(), pytest.raises(KeyboardInterrupt):
-        start()
+    try:
+        with ended_by_signals(), pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        over.set()
+        other.join()
     assert started == [number]
 
 
