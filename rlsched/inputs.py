@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
+from rlsched.json_files import parse_json
 from rlsched.settings import as_json
 
 INPUTS = "inputs.json"
@@ -39,7 +39,7 @@ def check_inputs(folder: Path, inputs: Mapping[str, str], another: str) -> None:
     """
     path = folder / INPUTS
     try:
-        before = dict(json.loads(path.read_text("utf-8")))
+        before = dict(parse_json(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise BadInputError(str(path), f"cannot be read ({error})", another) from None
     for name in sorted(before.keys() | inputs.keys()):

@@ -14,6 +14,9 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 DemandArray = NDArray[np.int32]
 
+LEAST_QOS = 1e-6
+"""Stands for a qos of 0 where one is drawn. With less, requested / qos could exceed 64 bits."""
+
 
 @dataclass(frozen=True, eq=False)
 class JobTable:
@@ -27,7 +30,7 @@ class JobTable:
         runtime: (jobs,) ticks, >= 1, what the job really takes; hidden from policies.
         requested: (jobs,) ticks, >= 1, what the user asked for.
         demand: (jobs, resources) units, at least one unit in all.
-        qos: (jobs,) in (0, 1]; 1 asks for the expected finish itself.
+        qos: (jobs,) in [`LEAST_QOS`, 1]; 1 asks for the expected finish itself.
         user: (jobs,) user number, -1 unknown.
         queue: (jobs,) queue number, -1 unknown.
         start: (jobs,) ticks, when the scheduler of the trace started it, -1 unknown; hidden from policies.
@@ -106,7 +109,7 @@ class JobTable:
             "runtime": (self.runtime >= 1, "round runtimes up to at least one tick"),
             "requested": (self.requested >= 1, "round requested times up to at least one tick"),
             "demand": ((self.demand >= 0).all(axis=1) & (self.demand.sum(axis=1) >= 1), "ask for a unit"),
-            "qos": ((self.qos > 0) & (self.qos <= 1), "use a share in (0, 1]"),
+            "qos": ((self.qos >= LEAST_QOS) & (self.qos <= 1), f"use a share from {LEAST_QOS:g} to 1"),
         }
         for name, (good, remedy) in rules.items():
             if not good.all():

@@ -29,14 +29,17 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import checksum
 from rlsched.jobs import IntArray
+from rlsched.json_files import parse_json, with_checksum, without_checksum
 from rlsched.learn.networks import LINEAR_SCALE, SCORE_SCALE, build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
+from rlsched.learn.shapes import check_shapes, check_sizes, shapes_by
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
 from rlsched.sim.layout import Layout
 
 WEIGHTS, SETTINGS = "weights.safetensors", "policy.json"
+SCHEMA = 1
 DAMAGED = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError)
 
 
@@ -141,6 +144,7 @@ class TrainedPolicy:
         scenario = self.scenario.model_copy(
             update={"decision": decision.model_copy(update={"window": window})}
         )
+        check_sizes(scenario, "--window")
         layout = Layout.of(scenario.observation, scenario.decision, self.num_resources)
         with torch.device("meta"):  # shapes alone, whatever the window; and nothing is drawn
             net = build_policy(layout, self.network)
@@ -247,7 +251,7 @@ class TrainedPolicy:
         weights = {name: value.detach().cpu().numpy() for name, value in self.net.state_dict().items()}
         (new / WEIGHTS).write_bytes(save(weights))
         settings = {
-            "schema": 1,
+            "schema": SCHEMA,
             "version": rlsched.__version__,
             "weights": checksum(new / WEIGHTS),
             "scenario": self.scenario.model_dump(mode="json"),
@@ -256,7 +260,7 @@ class TrainedPolicy:
             "spaces": self.spaces,
             "about": self.about,
         }
-        (new / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+        (new / SETTINGS).write_text(json.dumps(with_checksum(settings), indent=2) + "\n", "utf-8")
 
 
 class Player:
@@ -370,12 +374,31 @@ def read_about(path: Path) -> dict[str, Any]:
     """
     folder = find_policy(path)
     try:
-        found: dict[str, Any] = json.loads((folder / SETTINGS).read_text("utf-8"))["about"]
+        found: dict[str, Any] = _read_settings(folder)["about"]
     except DAMAGED as error:
         raise BadInputError(
             str(folder), f"is damaged or of another version ({error})", "train or export it again"
         ) from None
     return found
+
+
+def _read_settings(folder: Path) -> dict[str, Any]:
+    """What an artefact's settings file says.
+
+    Raises:
+        OSError: there is none.
+        TypeError: it, or a section of it, is no mapping.
+        ValueError: it is no JSON, was changed since it was written, or is of another version.
+    """
+    settings = parse_json((folder / SETTINGS).read_text("utf-8"))
+    if not isinstance(settings, dict):
+        raise TypeError(f"{SETTINGS} is no mapping")
+    for key in ("network", "about"):
+        if not isinstance(settings.get(key, {}), dict):
+            raise TypeError(f"{key} is no mapping")
+    if settings.get("schema", SCHEMA) != SCHEMA:
+        raise ValueError(f"schema {settings['schema']!r:.20}, this version reads {SCHEMA}")
+    return without_checksum(settings)
 
 
 def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -398,22 +421,29 @@ def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[st
 def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
     """Read a policy from its folder, a checkpoint or a run folder.
 
+    Its sizes are held against the header of the weights file first: a wrong one costs no memory.
+
     Raises:
-        BadInputError: there is none, or it is damaged or of another version.
+        BadInputError: there is none, or it is damaged, was changed, or is of another version.
     """
     folder = find_policy(path)
     try:
-        settings = json.loads((folder / SETTINGS).read_text("utf-8"))
+        settings = _read_settings(folder)
         # Older versions wrote the privileged blocks, too, which a policy has no weights for.
         scenario = parse(settings["scenario"], str(folder / SETTINGS)).public
         known = without_initial_weights(settings["network"], folder)
         network = validate(Network, known, str(folder / SETTINGS))
-        resources = int(settings["num_resources"])
+        resources = len(scenario.cluster.resources)
+        if settings["num_resources"] != resources:
+            told = settings["num_resources"]
+            raise ValueError(f"num_resources is {told!r:.20}, and its scenario has {resources}")
+        check_sizes(scenario, str(folder / SETTINGS))
         layout = Layout.of(scenario.observation, scenario.decision, resources)
-        net = build_policy(layout, network)
+        check_shapes(folder / WEIGHTS, shapes_by(layout, network))
         if checksum(folder / WEIGHTS) != settings["weights"]:
             raise ValueError(f"{WEIGHTS} is not what it was")
         weights = load_file(folder / WEIGHTS)
+        net = build_policy(layout, network)
         net.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     except DAMAGED as error:
         if isinstance(error, BadInputError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from rlsched.errors import BadInputError
 from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
+from rlsched.json_files import with_checksum
 from rlsched.offline.card import CARD, card
 from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest, check_public
 from rlsched.offline.recipe import Recipe
@@ -172,6 +173,6 @@ class DatasetFolder:
 
 
 def publish(manifest: Manifest, folder: Path) -> None:
-    """Write the card, and then the manifest, which says that the dataset is whole."""
+    """Write the card, and then the manifest with its checksum, which says that the dataset is whole."""
     write_whole(folder / CARD, card(manifest).encode())
-    write_whole(folder / MANIFEST, as_json(manifest.model_dump(mode="json")))
+    write_whole(folder / MANIFEST, as_json(with_checksum(manifest.model_dump(mode="json"))))

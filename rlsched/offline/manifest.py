@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+from collections import Counter
 from collections.abc import Iterable
 from math import inf
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
+from rlsched.json_files import parse_json, without_checksum
 from rlsched.offline.columns import Shape
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.record import EpisodeEntry
@@ -167,7 +169,7 @@ def read_any_manifest(folder: Path) -> Manifest:
     """The same, also of a dataset with privileged blocks.
 
     Raises:
-        BadInputError: there is none, it is unfinished, or damaged.
+        BadInputError: there is none, it is unfinished, damaged or changed, or its shards are not its own.
     """
     path = folder / MANIFEST
     try:
@@ -190,11 +192,37 @@ def read_any_manifest(folder: Path) -> Manifest:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(str(path), f"cannot be read ({error})", "fetch it again") from None
     try:
-        return Manifest.model_validate(json.loads(text))
+        values = parse_json(text)
+        manifest = Manifest.model_validate(without_checksum(values) if isinstance(values, dict) else values)
     except (ValidationError, ValueError) as error:
         raise BadInputError(
             str(path), f"is damaged or of another version ({first(error)})", "fetch or collect it again"
         ) from None
+    _check_shards(folder, manifest)
+    return manifest
+
+
+def _check_shards(folder: Path, manifest: Manifest) -> None:
+    """Refuse shards that a reader would take for others, before any of them is opened.
+
+    Raises:
+        BadInputError: there is no decision in them, one is listed twice, or one lies elsewhere.
+    """
+    where, remedy = f"{folder / MANIFEST}: shards", "fetch or collect it again"
+    rows = sum(shard.rows for shard in manifest.shards)
+    if not rows:
+        raise BadInputError(where, "hold no decision", remedy)
+    if rows != manifest.rows:
+        raise BadInputError(where, f"hold {rows:,} decisions, and rows says {manifest.rows:,}", remedy)
+    twice = [name for name, count in Counter(shard.file for shard in manifest.shards).items() if count > 1]
+    if twice:
+        raise BadInputError(where, f"list {twice[0]} twice", remedy)
+    for shard in manifest.shards:
+        path = folder / shard.file
+        if path.is_symlink() and os.path.dirname(os.path.realpath(path)) != os.path.realpath(folder):
+            raise BadInputError(
+                str(path), "is a link out of the dataset's folder", "put the file itself there"
+            )
 
 
 def first(error: ValueError) -> str:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field
 
 from rlsched.errors import BadInputError
 from rlsched.files import checksum, quoted, unfinished_name
+from rlsched.json_files import parse_json
 from rlsched.offline.record import EpisodeEntry
 from rlsched.settings import Frozen
 
@@ -32,17 +34,17 @@ class Shard(Frozen):
     """One file of a dataset.
 
     Attributes:
-        file: its name in the folder.
+        file: its name in the folder, as of `shard_name`: never a path, which could lead elsewhere.
         rows: decisions.
         episodes: whole ones.
         bytes: of the file.
         sha256: of the file.
     """
 
-    file: str
-    rows: int
-    episodes: int
-    bytes: int
+    file: str = Field(pattern=r"^part-[0-9]{5,}\.parquet$")
+    rows: int = Field(ge=0)
+    episodes: int = Field(ge=0)
+    bytes: int = Field(ge=0)
     sha256: str
 
 
@@ -213,7 +215,7 @@ def episodes_of(path: Path) -> list[EpisodeEntry]:
     if facts is None:
         raise BadInputError(str(path), "does not say what its episodes came to", "collect it again")
     try:
-        return [EpisodeEntry.model_validate(entry) for entry in json.loads(facts)["episodes"]]
+        return [EpisodeEntry.model_validate(entry) for entry in parse_json(facts)["episodes"]]
     except (ValueError, TypeError, LookupError) as error:  # of JSON, of text, of pydantic
         raise BadInputError(
             str(path),

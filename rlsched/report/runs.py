@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate.statistics import Contender
+from rlsched.json_files import parse_json
 from rlsched.learn.folder import RunFolder
 from rlsched.report.learning_curve import Curve, LearningCurves
 
@@ -28,7 +28,7 @@ def learning_of(policies: Sequence[Path]) -> list[LearningCurves]:
     pictures: list[LearningCurves] = []
     for folder in _runs(policies):
         try:
-            facts = json.loads(folder.validation.read_text("utf-8"))
+            facts = parse_json(folder.validation.read_text("utf-8"))
             metric = facts["metric"]
             heuristics = {_contender(name): values[metric] for name, values in facts["heuristics"].items()}
             curve = curve_of(folder, metric)

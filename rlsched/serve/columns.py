@@ -243,6 +243,12 @@ class Columns:
             ),
             (planned & (self.at <= now), "at", "is not later than now", "list it as running, or as waiting"),
             (planned & (-(-self.requested // tick_s) > horizon), "requested", longest, "list it as waiting"),
+            (
+                self.ran > self.requested,
+                "ran",
+                "is longer than it asked for",
+                "send what it asked for in all",
+            ),
             (self.demand.sum(axis=1) < 1, "demand", "asks for nothing", "ask for a unit"),
             ((self.demand > units).any(axis=1), "demand", most, "send the cluster's units"),
         )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
+from rlsched.learn.policy import SETTINGS, WEIGHTS, TrainedPolicy, load_policy
 from rlsched.serve.artefact import example_request, units_of
 from rlsched.serve.decider import Batch, Course, Decider, Heuristic, NotFiniteError
 from rlsched.serve.gate import Judged, judge
@@ -47,12 +47,12 @@ class Stamp(NamedTuple):
 
 
 Stamps = tuple[Stamp | None, ...]
-"""Of a policy and, where there is a gate, of its trace."""
+"""Of a policy's settings and weights and, where there is a gate, of its trace."""
 
 
 def stamps_of(folder: Path, config: ServeConfig) -> Stamps:
-    """As the files are now."""
-    files = [folder / SETTINGS, *([] if config.gate is None else [config.gate.trace])]
+    """As the files are now; the weights too, since a copy of a folder may write them last."""
+    files = [folder / SETTINGS, folder / WEIGHTS, *([] if config.gate is None else [config.gate.trace])]
     return tuple(map(Stamp.of, files))
 
 

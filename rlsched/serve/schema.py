@@ -12,6 +12,8 @@ from typing import Annotated, ClassVar, TypeVar
 
 from msgspec import Meta, Struct
 
+from rlsched.jobs import LEAST_QOS
+
 FAR = 1 << 40
 """Seconds, and unit-seconds, are below it: 34,000 years."""
 
@@ -23,7 +25,7 @@ MOST = 10_000
 Seconds = Annotated[int, Meta(ge=0, lt=FAR, description="whole seconds")]
 Duration = Annotated[int, Meta(ge=1, lt=FAR, description="whole seconds")]
 Count = Annotated[int, Meta(ge=0, le=MANY)]
-Share = Annotated[float, Meta(gt=0, le=1)]
+Share = Annotated[float, Meta(ge=LEAST_QOS, le=1)]
 Amount = Annotated[float, Meta(ge=0, le=1e12)]
 Work = Annotated[int, Meta(ge=0, le=10**17, description="unit-seconds")]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import hmac
+import logging
+import stat
 from pathlib import Path
 
 from rlsched.errors import BadInputError
+from rlsched.files import quoted
+
+LOG = logging.getLogger("rlsched.serve")
 
 LEAST = 16
 """Characters of a token: shorter ones are found by trying."""
 
 
 def read_tokens(path: Path | None) -> list[str]:
+    """The tokens of a file, for a command that starts; a file that others may use is warned about.
+
+    Kubernetes mounts secrets for everybody in their container to read, so that it is no error.
+
+    Raises:
+        BadInputError: see `tokens_of`.
+    """
+    tokens = tokens_of(path)
+    if path is not None:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            LOG.warning("%s: other users may open the token file; run: chmod 600 %s", path, quoted(path))
+    return tokens
+
+
+def tokens_of(path: Path | None) -> list[str]:
     """The tokens of a file, one per line; empty lines and those that begin with # do not count.
 
     Raises:
@@ -43,12 +64,12 @@ class Tokens:
         path: of the file; None: anyone may ask.
 
     Raises:
-        BadInputError: see `read_tokens`.
+        BadInputError: see `tokens_of`.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._said = path, ""
-        self._known = [token.encode() for token in read_tokens(path)]
+        self._known = [token.encode() for token in tokens_of(path)]
 
     def allow(self, given: bytes) -> bool:
         """Whether it is one of them, or none is wanted."""
@@ -62,7 +83,7 @@ class Tokens:
             What has changed, or why it could not, in words; nothing twice in a row.
         """
         try:
-            known = [token.encode() for token in read_tokens(self._path)]
+            known = [token.encode() for token in tokens_of(self._path)]
         except BadInputError as error:
             said, self._said = self._said, str(error)
             return [] if said == self._said else [f"tokens stay what they were: {error}"]

@@ -6,11 +6,8 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from rlsched.jobs import FloatArray, IntArray
+from rlsched.jobs import LEAST_QOS, FloatArray, IntArray
 from rlsched.scenario import Enrichment, MaoWorkload, PoissonWorkload
-
-LEAST_QOS = 1e-6
-"""Stands for a qos of 0, which would never be violated and is no qos of a `JobTable`."""
 
 
 def draw_runtimes(rng: np.random.Generator, workload: PoissonWorkload | MaoWorkload, jobs: int) -> IntArray:

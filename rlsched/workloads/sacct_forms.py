@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from rlsched.errors import BadInputError
+from rlsched.json_files import parse_json
 
 SEPARATOR = "|"
 OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -93,12 +94,12 @@ def json_rows(text: str, where: str) -> Iterator[list[str]]:
     """
     remedy = "give what sacct --json printed, or use --parsable2"
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except json.JSONDecodeError as error:
         problem = f"is no JSON from line {error.lineno}, column {error.colno} on ({error.msg})"
         raise BadInputError(where, problem, remedy) from None
-    except (RecursionError, ValueError):
-        raise BadInputError(where, "is JSON that nests too deep, or has too long a number", remedy) from None
+    except ValueError as error:
+        raise BadInputError(where, f"is JSON that cannot be read ({error})", remedy) from None
     jobs = content.get("jobs") if isinstance(content, dict) else None
     if not isinstance(jobs, list):
         raise BadInputError(where, "is JSON without a list of jobs", remedy)

@@ -345,6 +345,22 @@ def test_addresses_that_are_none(rlsched: Run, url: str) -> None:
     assert re.search(r"--url: value '.*' is no address", outcome.err)
 
 
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://me:hushhush@127.0.0.1:1", "value 'http://***@127.0.0.1:1' holds a user name or password"),
+        ("http://me:hush/hush@127.0.0.1:1", "value 'http://***@127.0.0.1:1' is no address"),
+        ("http://me:1/hushhush@127.0.0.1", "value 'http://***@127.0.0.1' holds a user name or password"),
+        ("me:hushhush@127.0.0.1:1", "value '***@127.0.0.1:1' is no address"),
+    ],
+)
+def test_a_password_in_an_address_is_not_shown(rlsched: Run, url: str, problem: str) -> None:
+    outcome = ask(rlsched, url)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"error: --url: {problem}; ")
+    assert outcome.err.count("\n") == 1
+
+
 def test_nobody_answers(rlsched: Run, service: Service) -> None:
     port = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     url = f"http://127.0.0.1:{port.server_port}"

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 import rlsched.learn.policy
 from rlsched.errors import BadInputError
 from rlsched.files import checksum
+from rlsched.json_files import without_checksum
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
 from rlsched.learn.sections import Network
@@ -57,9 +58,7 @@ def test_trained_beside_privileged_blocks_it_decides_the_same_without(
     policy = TrainedPolicy(small, network, net, 1, {})
     assert (policy.scenario, policy.layout.size) == (small.public, len(public_columns(whole)))
     policy.save(tmp_path / "p")
-    text = (tmp_path / "p" / "policy.json").read_text()
-    settings = json.loads(text) | {"scenario": small.model_dump(mode="json")}
-    (tmp_path / "p" / "policy.json").write_text(json.dumps(settings))
+    edited(scenario=small.model_dump(mode="json"))(tmp_path / "p")
     obs, mask = met(small)
     expected = net(obs, mask)
     for one in (policy, load_policy(tmp_path / "p")):
@@ -102,10 +101,14 @@ def test_it_is_found_in_runs_and_checkpoints(small: Scenario, tmp_path: Path, in
     assert load_policy(tmp_path / "r").scenario == small.public
 
 
+def settings_of(folder: Path) -> dict[str, Any]:
+    """As older versions wrote them, without a checksum."""
+    return without_checksum(json.loads((folder / "policy.json").read_text()))
+
+
 def edited(**changes: object) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        values = json.loads((folder / "policy.json").read_text())
-        (folder / "policy.json").write_text(json.dumps(values | changes))
+        (folder / "policy.json").write_text(json.dumps(settings_of(folder) | changes))
 
     return edit
 
@@ -132,8 +135,7 @@ def test_policies_of_older_versions_are_read_or_refused(
 ) -> None:
     policy = policy_of(small, older.get("kind", "job_scorer"))
     policy.save(tmp_path / "p")
-    values = json.loads((tmp_path / "p" / "policy.json").read_text())
-    (tmp_path / "p" / "policy.json").write_text(json.dumps(values | {"network": values["network"] | older}))
+    edited(network=settings_of(tmp_path / "p")["network"] | older)(tmp_path / "p")
     if refused:
         with pytest.raises(BadInputError, match=rf"is of an older version \({refused}\); train it again"):
             load_policy(tmp_path / "p")
@@ -145,7 +147,7 @@ def test_policies_of_older_versions_are_read_or_refused(
 
 def without(key: str) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        values = json.loads((folder / "policy.json").read_text())
+        values = settings_of(folder)
         del values[key]
         (folder / "policy.json").write_text(json.dumps(values))
 
@@ -194,6 +196,11 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a bit of the weights": weights(1.0, flip=True),
     "other weights": other_weights,
     "no checksum": without("weights"),
+    "another schema": edited(schema=2),
+    "about is a list": edited(about=[]),
+    "network is a list": edited(network=[]),
+    "a key twice": text('{"schema": 1, "schema": 1}'),
+    "nested deeply": text("[" * 100_000),
 }
 
 
@@ -207,6 +214,64 @@ def test_damage_is_said_in_one_line(small: Scenario, tmp_path: Path, damage: str
     line = str(caught.value)
     assert "\n" not in line
     assert line.startswith(str(folder))
+
+
+SIZES: dict[str, tuple[dict[str, Any], str]] = {
+    "resources": ({"num_resources": 1000}, "num_resources is 1000, and its scenario has 1"),
+    "hidden": (
+        {"network": {"hidden": [1000]}},
+        "body.0.weight is (1, 16) in weights.safetensors, and (1, 1000)",
+    ),
+    "layers": (
+        {"network": {"hidden": [16, 1000]}},
+        "body.0.bias is (1,) in weights.safetensors, and (1000,)",
+    ),
+    "more layers": ({"network": {"hidden": [16] * 9}}, "and (16,) by its settings"),
+    "beyond 64 bits": ({"network": {"hidden": [10**30]}}, "is damaged"),
+    "memory": ({"network": {"hidden": [16], "lstm": 1000}}, "and unknown by its settings"),
+    "attention": ({"network": {"hidden": [16], "attention": 200}}, "missing in weights.safetensors"),
+    "window": ({"decision": {"window": 200_000}}, "decision.window: value 200000 is too large"),
+    "releases": (
+        {"observation": {"event_horizon": 200_000}},
+        "observation.event_horizon: value 200000 is too large",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIZES)
+def test_sizes_are_held_against_the_weights_before_anything_is_made(
+    small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    changes, line = SIZES[case]
+    folder = tmp_path / "p"
+    policy_of(small).save(folder)
+    scenario = settings_of(folder)["scenario"]
+    for part in ("decision", "observation"):
+        scenario[part] |= changes.get(part, {})
+    whole = {key: changes[key] for key in ("network", "num_resources") if key in changes}
+    edited(scenario=scenario, **whole)(folder)
+    places = []
+    original = torch.nn.init.kaiming_uniform_
+
+    def spy(tensor: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        places.append(tensor.device.type)
+        return original(tensor, *arguments, **options)
+
+    monkeypatch.setattr(torch.nn.init, "kaiming_uniform_", spy)
+    with pytest.raises(BadInputError) as caught:
+        load_policy(folder)
+    assert line in str(caught.value)
+    assert set(places) <= {"meta"}
+
+
+def test_settings_changed_by_hand_are_refused(small: Scenario, tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    policy_of(small).save(folder)
+    settings = json.loads((folder / "policy.json").read_text())
+    settings["scenario"]["decision"]["window"] += 1
+    (folder / "policy.json").write_text(json.dumps(settings))
+    with pytest.raises(BadInputError, match="it was changed since it was written"):
+        load_policy(folder)
 
 
 def test_weights_are_never_unpickled(small: Scenario, tmp_path: Path) -> None:

@@ -242,6 +242,11 @@ def test_a_batch_is_of_states_or_of_columns(service: Service, hpc: Path) -> None
         (b'{"now": 1.5}', 422, "now: Expected `int`, got `float`"),
         (b'{"now": -1}', 422, "now: Expected `int` >= 0"),
         (
+            b'{"now": 9, "waiting": [{"id": 1, "submit": 1, "requested": 9, "demand": [1], "qos": 5e-324}]}',
+            422,
+            "waiting[0].qos: Expected `float` >= 1e-06",
+        ),
+        (
             b'{"now": 1, "wating": []}',
             422,
             "body: Object contains unknown field `wating`; did you mean 'waiting'? use some of now, ",

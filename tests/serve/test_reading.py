@@ -245,6 +245,11 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         {"suspended": [WaitingJob(7, 1, 1, [1])]},
         "suspended: means nothing to a policy without a horizon",
     ),
+    "ran": (
+        "hpc",
+        {"waiting": [WaitingJob(7, 1, 60, [1], ran=60), WaitingJob(8, 1, 60, [1], ran=61)]},
+        "waiting[1].ran: of job 8 is longer than it asked for",
+    ),
     "memory": ("hpc", {"memory": "AAAA"}, "memory: means nothing to a policy that remembers nothing"),
 }
 WRONG_GREEN: dict[str, tuple[dict[str, Any], str]] = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlsched.jobs import LEAST_QOS
 from rlsched.scenario import Enrichment, MaoWorkload, PoissonWorkload
-from rlsched.workloads.draws import LEAST_QOS, draw_qos, draw_runtimes, most_jobs
+from rlsched.workloads.draws import draw_qos, draw_runtimes, most_jobs
 
 N = 60_000
 

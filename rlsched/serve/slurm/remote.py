@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from rlsched.errors import BadInputError
+from rlsched.json_files import parse_json
 from rlsched.serve.schema import Answer, DecisionRequest
 from rlsched.serve.slurm.asked import Asked
 from rlsched.serve.slurm.values import plain
@@ -45,7 +46,7 @@ class Service:
         """By its address.
 
         Raises:
-            BadInputError: it is none, or there is no token in the file.
+            BadInputError: it is none or names a user, or there is no token in the file.
         """
         try:
             parts = urlsplit(url)
@@ -53,7 +54,10 @@ class Service:
         except ValueError:  # a port that is no number
             told = False
         if not told or not url.isascii() or not url.isprintable() or " " in url:
-            raise BadInputError("--url", f"value {plain(url)!r} is no address", REMEDY)
+            raise BadInputError("--url", f"value {_shown(url)!r} is no address", REMEDY)
+        if "@" in url:
+            problem = f"value {_shown(url)!r} holds a user name or password"
+            raise BadInputError("--url", problem, "leave it out, and give a token with --token-file")
         tokens = read_tokens(token_file)
         return cls(url.rstrip("/"), tokens[0] if tokens else None)
 
@@ -67,7 +71,7 @@ class Service:
             BadInputError: it cannot be asked, or there is no such policy.
         """
         try:
-            told = json.loads(self._ask("/v1/policy", None))
+            told = parse_json(self._ask("/v1/policy", None))
             policies = {str(policy["name"]): policy for policy in told["policies"]}
             found = policies[name] if name is not None else next(iter(policies.values()))
             asked = Asked(
@@ -83,7 +87,7 @@ class Service:
                 remedy = f"name one of {plain(', '.join(policies))}"
                 raise BadInputError("--policy", f"unknown policy {name!r}", remedy) from None
             raise self._not_ours() from None
-        except (ValueError, TypeError, StopIteration, RecursionError) as error:
+        except (ValueError, TypeError, StopIteration) as error:
             if isinstance(error, BadInputError):
                 raise
             raise self._not_ours() from None
@@ -122,11 +126,18 @@ class Service:
     def _refused(self, error: HTTPError) -> BadInputError:
         """What it says itself, where it does."""
         try:
-            told = json.loads(error.read(1 << 16))["error"]
-        except (ValueError, TypeError, KeyError, RecursionError, OSError, HTTPException):
+            told = parse_json(error.read(1 << 16))["error"]
+        except (ValueError, TypeError, KeyError, OSError, HTTPException):
             told = error.reason
         remedy = "give a token with --token-file" if error.code == 401 else "ask for what it serves"
         return BadInputError("--url", f"{self.url} answers {error.code}: {plain(str(told))}", remedy)
+
+
+def _shown(url: str) -> str:
+    """An address with `***` for its user name and password, wherever in it they end."""
+    user, at, rest = url.rpartition("@")
+    scheme = re.match(r"(https?://)?", user, re.IGNORECASE)
+    return f"{scheme[0] if scheme else ''}***@{plain(rest)}" if at else plain(url)
 
 
 def _gate_line(gate: Any) -> str:
