@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LONGEST_PART = 600
+"""Characters of a part of a message; a value may have millions."""
+
 
 class BadInputError(ValueError):
     """What a user gave cannot be used; exit code 2.
@@ -16,8 +19,17 @@ class BadInputError(ValueError):
 
     def __init__(self, where: str, problem: str, remedy: str) -> None:
         self.where, self.problem, self.remedy = where, problem, remedy
-        super().__init__(" ".join(f"{where}: {problem}; {remedy}".split()))
+        line = f"{_shortened(where)}: {_shortened(problem)}; {remedy}"
+        super().__init__(" ".join(line.split()))
 
     def __reduce__(self) -> tuple[type[BadInputError], tuple[str, str, str]]:
         """Pickle by the three parts: the message alone cannot rebuild the error in another process."""
         return (type(self), (self.where, self.problem, self.remedy))
+
+
+def _shortened(text: str) -> str:
+    """A text without its middle where it is longer than `LONGEST_PART`."""
+    if len(text) <= LONGEST_PART:
+        return text
+    half = LONGEST_PART // 2
+    return f"{text[:half]} ... {text[-half:]}"

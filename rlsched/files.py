@@ -40,20 +40,30 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as file:
             yield file
         return
-    path = path.resolve()  # of a link, what it points to is replaced
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = unfinished_name(path)
+    target = path.resolve()  # of a link, what it points to is replaced
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = unfinished_name(target)
     try:
         with unfinished.open("wb") as file:
             yield file
-        os.replace(unfinished, path)
+        os.replace(unfinished, target)
+    except OSError as error:
+        if error.filename != str(unfinished):
+            raise
+        # Nobody knows the other name.
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     finally:
         unfinished.unlink(missing_ok=True)
 
 
+LONGEST_KEPT = 200
+"""Bytes of a name that its unfinished file has, too; file systems take 255."""
+
+
 def unfinished_name(path: Path) -> Path:
     """What a file is called until it is whole: beside it, and this process's own."""
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+    name = os.fsdecode(os.fsencode(path.name)[:LONGEST_KEPT])
+    return path.with_name(f".{name}.{os.getpid()}.part")
 
 
 RETRY_S = 0.2

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from rlsched.errors import BadInputError
+from rlsched.reading import most_bytes, too_large
+from rlsched.yaml_text import MOST_DEPTH, parse_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -52,24 +54,43 @@ def as_json(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2) + "\n").encode()
 
 
-def read_text(path: Path) -> str:
+SETTINGS_BYTES = 2**20
+"""Read of a settings file where `LIMIT_VARIABLE` does not say it."""
+
+
+def read_text(path: Path, remedy: str = "give a YAML file in UTF-8") -> str:
     """The text of a settings file.
 
+    Args:
+        path: of the file.
+        remedy: what to give instead, for messages.
+
     Raises:
-        BadInputError: the file is missing or not text.
+        BadInputError: the file is missing, no text, or too large.
     """
+    most = most_bytes(SETTINGS_BYTES)
     try:
-        return path.read_text("utf-8")
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+        text = data.decode("utf-8")
     except FileNotFoundError:
-        raise BadInputError(str(path), "no such file", "give a YAML file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(str(path), f"cannot be read ({error})", "give a YAML file in UTF-8") from None
+        raise BadInputError(str(path), "no such file", remedy) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInputError(str(path), f"cannot be read ({reason})", remedy) from None
+    if len(data) > most:
+        raise too_large(str(path), most)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """A YAML document that must be a mapping."""
+    """A YAML document that must be a mapping.
+
+    Raises:
+        BadInputError: it is not YAML, or beyond the limits of `yaml_text`, or no mapping.
+    """
     try:
-        values = yaml.safe_load(text)
+        values = parse_yaml(text)
     except yaml.YAMLError as error:
         raise BadInputError(where, f"is not YAML ({error})", "mend the syntax") from None
     if not isinstance(values, dict):
@@ -90,13 +111,18 @@ def apply_overrides(
         if not equals or not path:
             raise BadInputError("--set", f"{override!r} is no assignment", "write --set key.path=value")
         *parents, last = path.split(".")
+        if len(parents) > MOST_DEPTH:
+            raise BadInputError(
+                "--set", f"{override!r} has more than {MOST_DEPTH} levels", "shorten the path"
+            )
         node: Any = result
         for key in parents:
             node = _child(node, key, override)
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise BadInputError("--set", f"{override!r} has no YAML value", "quote the value") from None
+            value = parse_yaml(text)
+        except yaml.YAMLError as error:
+            problem = f"{override!r} has no YAML value ({getattr(error, 'problem', None) or error})"
+            raise BadInputError("--set", problem, "quote the value") from None
         if isinstance(node, list):
             node[_position(node, last, override)] = value
         elif isinstance(node, dict):
@@ -112,7 +138,7 @@ def _preset(model: type[BaseModel], path: tuple[str, ...], value: object) -> dic
     """What a value stands for at a path, if it is the preset of a section."""
     if not isinstance(value, str):
         return None
-    at = _models_at(model, tuple(int(part) if part.isdigit() else part for part in path))
+    at = _models_at(model, tuple(0 if _is_position(part) else part for part in path))
     found = [choice.preset(value) for choice in at if issubclass(choice, Frozen)]
     return next((named for named in found if named is not None), None)
 
@@ -128,10 +154,15 @@ def _child(node: Any, key: str, override: str) -> Any:
 
 
 def _position(items: list[Any], key: str, override: str) -> int:
-    if not (key.isascii() and key.isdigit()) or int(key) >= len(items):
+    if not _is_position(key) or int(key) >= len(items):
         allowed = f"use 0..{len(items) - 1}" if items else "the list is empty: set it as a whole"
         raise BadInputError("--set", f"{override!r}: no element {key!r}", allowed)
     return int(key)
+
+
+def _is_position(key: str) -> bool:
+    """Whether a part of a path is a place in a list; longer numbers are no places."""
+    return key.isascii() and key.isdigit() and len(key) <= 9
 
 
 def validate(

@@ -217,8 +217,6 @@ def _of_who(answer: Answer, remembers: bool, gate: str) -> list[str]:
 
 def _tell(mapped: Mapped, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None) -> None:
     """Say it to people: commands alone on stdout, or the table."""
-    from rich.markup import escape
-
     from rlsched.serve.slurm.commands import script
 
     if as_scontrol:
@@ -235,7 +233,7 @@ def _tell(mapped: Mapped, answer: Answer, notes: list[str], as_scontrol: bool, j
         console.print(_left_out(mapped))
     console.print()
     for note in notes:
-        console.print(f"note: {escape(note)}", soft_wrap=True)
+        console.print(f"note: {note}", soft_wrap=True)
 
 
 def _show_cluster(console: Console, mapped: Mapped) -> None:

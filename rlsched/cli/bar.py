@@ -18,7 +18,7 @@ class Bar:
         self.progress = Progress(
             BarColumn(30),
             TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             console=self.console,
         )

@@ -283,6 +283,7 @@ def _counts(option: str, given: list[str] | None, usual: tuple[int, ...]) -> lis
     """
     texts = options.items(given)
     for text in texts:
-        if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        known = text.isascii() and text.isdigit() and len(text) <= options.DIGITS
+        if not (known and int(text) >= 1):
             raise BadInputError(option, f"value {text!r}", "give whole numbers from 1 on, as in 1,2")
     return [int(text) for text in texts] or list(usual)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -71,6 +72,10 @@ def explain(error: Exception, debug: bool) -> int:
     """Say in one line what went wrong; the exit code for it."""
     if debug:
         traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        # Any argument that names a file may be too long, and the first to notice is the system.
+        name = str(error.filename or "a file")
+        error = BadInputError(name, "the name is too long for the file system", "give a shorter one")
     if isinstance(error, BadInputError):
         say(f"error: {error}")
         return BAD_INPUT

@@ -163,7 +163,7 @@ def rows(values: Iterable[str] | None) -> tuple[int, ...]:
     """
     texts = [part.strip() for value in values or () for part in value.split(",")]
     for text in texts:
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
             raise BadInputError("--offsets", f"{text!r} is no trace row", "give numbers, as in 0,1024")
     return tuple(map(int, texts))
 

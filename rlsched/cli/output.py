@@ -28,10 +28,13 @@ PROGRESS_AFTER_S = 1.0
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for people. Numbers keep one colour: rich would paint every digit."""
+    """A console for people. Text is shown as it is: names of files may look like markup or emoji codes.
+
+    Numbers keep one colour: rich would paint every digit.
+    """
     from rich.console import Console
 
-    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    found = Console(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False)
     if not found.is_terminal and "COLUMNS" not in os.environ:
         found.width = PIPE_WIDTH
     return found
@@ -204,7 +207,12 @@ def stages(totals: Mapping[str, int]) -> Iterator[list[Callable[[int], None]]]:
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    look = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     shown = console(stderr=True)
     bar = Progress(*look, console=shown, transient=True, disable=not shown.is_terminal)
     tasks = {
@@ -228,8 +236,10 @@ def stages(totals: Mapping[str, int]) -> Iterator[list[Callable[[int], None]]]:
 
 def busy(doing: str) -> AbstractContextManager[object]:
     """A sign on stderr that something takes its time; nothing where nobody looks."""
+    from rich.text import Text
+
     shown = console(stderr=True)
-    return shown.status(doing) if shown.is_terminal else nullcontext()
+    return shown.status(Text(doing)) if shown.is_terminal else nullcontext()
 
 
 class Clock:

@@ -16,7 +16,7 @@ import typer
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
-from rlsched.reading import GZIP_MAGIC
+from rlsched.reading import GZIP_MAGIC, lines_of, most_bytes
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -294,12 +294,14 @@ def _zone(name: str) -> ZoneInfo:
 
 
 @contextmanager
-def _lines(file: str) -> Iterator[io.TextIOWrapper]:
+def _lines(file: str) -> Iterator[Iterator[str]]:
     """What was printed, plain or gzip.
 
     Raises:
-        BadInputError: there is no such file.
+        BadInputError: there is no such file, or it is no text, or larger than what is read.
     """
+    from rlsched.workloads.sacct_forms import LINES_BYTES
+
     with ExitStack() as stack:
         stream: IO[bytes] = sys.stdin.buffer
         if file != output.STDOUT:
@@ -313,7 +315,8 @@ def _lines(file: str) -> Iterator[io.TextIOWrapper]:
             stream = cast("IO[bytes]", stack.enter_context(gzip.open(stream)))
         text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape")
         stack.callback(text.detach)
-        yield text
+        where = "stdin" if file == output.STDOUT else file
+        yield lines_of(text, where, most_bytes(LINES_BYTES))
 
 
 def _opened(file: Path, out: Path, json: str | None) -> Trace:

@@ -9,6 +9,7 @@ from rlsched.clusters import compose, dockerfile, kubernetes, ray_up, slurm
 from rlsched.clusters.documents import read_documents
 from rlsched.clusters.findings import Found, Place, Refusal, Served
 from rlsched.errors import BadInputError
+from rlsched.settings import read_text
 
 KINDS = "a file of ray up, Kubernetes, Slurm, Docker or compose"
 
@@ -26,11 +27,9 @@ def check(path: Path, rlsched: Refusal, served: Served) -> tuple[Found | None, l
     """
     place = Place(str(path))
     try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        return None, [place.wrong("no such file", f"name {KINDS}")]
-    except (OSError, UnicodeDecodeError) as error:
-        return None, [place.wrong(f"cannot be read ({error})", f"name {KINDS}")]
+        text = read_text(path, f"name {KINDS}")
+    except BadInputError as error:
+        return None, [error]
     if not text.strip():
         return None, [place.wrong("is empty", f"name {KINDS}")]
     if slurm.is_slurm(text):

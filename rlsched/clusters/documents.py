@@ -7,9 +7,10 @@ from typing import Any
 import yaml
 
 from rlsched.errors import BadInputError
+from rlsched.yaml_text import LimitedLoader
 
 
-class _Strict(yaml.SafeLoader):
+class _Strict(LimitedLoader):
     """Safe, and with an eye on keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -16,10 +16,14 @@ from rlsched.evaluate.compare import (
     compare,
 )
 from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
 from rlsched.workloads.source import Source, TraceSource, open_source
 
 DEFAULT_EPISODES = 20
 """Episodes that are drawn where nobody says how many."""
+
+MOST_EPISODES = 1_000_000
+"""They are drawn before they are played."""
 
 PROTOCOL_SEED = 1
 
@@ -51,8 +55,15 @@ class Choice:
         """Refuse what does not go together, in the names of the command line.
 
         Raises:
-            BadInputError: two options contradict each other.
+            BadInputError: two options contradict each other, or one has too large a number.
         """
+        for option, value, most in (
+            ("--episodes", self.episodes or 0, MOST_EPISODES),
+            ("--jobs", self.jobs or 0, MOST_EPISODE_JOBS),
+            ("--offsets", max(self.offsets, default=0), MOST_ROW),
+        ):
+            if value > most:
+                raise BadInputError(option, f"value {value}", f"use at most {most}")
         if self.offsets and self.episodes is not None:
             raise BadInputError("--episodes", "given together with --offsets", "one offset is one episode")
         if self.protocol is None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.reading import as_text, read_data
+from rlsched.reading import as_text, encoding_of, read_data
 
 BLANK_ROWS_FILLED, NEGATIVES_ZEROED = "blank_rows_filled", "small_negatives_zeroed"
 """What is counted as put right."""
@@ -34,6 +34,11 @@ DELIMITERS = ",;\t"
 
 SHORTEST_STEP_S = 60
 LONGEST_STEP_S = 86_400
+FILE_BYTES = 2**27
+"""Read of a file where `LIMIT_VARIABLE` does not say it; ten years of minutes are fewer."""
+MOST_ROWS = 5_300_000
+"""Ten years of minutes, which are the shortest steps."""
+MOST_COLUMNS = 10_000
 LARGEST = 1e12
 """A larger value is no measurement, and sums of such lose digits."""
 
@@ -84,54 +89,64 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
             the row and column of the first one.
     """
     name = str(path)
-    header, rows, decimal_commas = _cells(Path(path))
-    places = {role: _place(name, header, role, column) for role, column in {"time": time, **columns}.items()}
-    for row, cells in enumerate(rows, start=_FIRST_ROW):
-        if len(cells) != len(header):
-            raise BadInputError(
-                name, f"row {row} has {len(cells)} cells where the header has {len(header)}", "mend the row"
-            )
-    if len(rows) < 2:
-        raise BadInputError(name, f"has {len(rows)} rows below its header, too few for a step", _REMEDY)
-    at = places.pop("time")
-    start, step_s = _steps(name, time, [cells[at] for cells in rows], zone)
-    filled = _lone(np.array([not any(cells[place] for place in places.values()) for cells in rows]))
+    roles = {"time": time, **columns}
+    cells, decimal_commas = _cells(Path(path), roles)
+    times = cells["time"]
+    if len(times) < 2:
+        raise BadInputError(name, f"has {len(times)} rows below its header, too few for a step", _REMEDY)
+    start, step_s = _steps(name, time, times, zone)
+    filled = _lone(np.array([not any(row) for row in zip(*(cells[role] for role in columns), strict=True)]))
     values, zeroed = {}, 0
-    for role, place in places.items():
-        cells = [cells[place] for cells in rows]
+    for role in columns:
         values[role], count = _numbers(
-            name, columns[role], cells, filled, decimal_commas=decimal_commas, supply=role in SUPPLY
+            name, columns[role], cells[role], filled, decimal_commas=decimal_commas, supply=role in SUPPLY
         )
         zeroed += count
     repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed}
     return PowerTable(
         start=start,
         step_s=step_s,
-        steps=len(rows),
+        steps=len(times),
         columns=values,
         repairs={name: count for name, count in repairs.items() if count},
     )
 
 
-def _cells(path: Path) -> tuple[list[str], list[list[str]], bool]:
-    """Header, rows, cells without the blanks around them, and whether decimal commas are read."""
-    text = as_text(read_data(path, _REMEDY)).rstrip()
-    first = text.partition("\n")[0]
+def _cells(path: Path, roles: Mapping[str, str]) -> tuple[dict[str, list[str]], bool]:
+    """The columns that are asked for, without blanks around cells; and whether decimal commas are read.
+
+    Args:
+        path: of the file.
+        roles: role -> name of its column; no others are kept.
+    """
+    data = read_data(path, _REMEDY, FILE_BYTES).rstrip()
+    first = as_text(data.partition(b"\n")[0])
     delimiter = max(DELIMITERS, key=first.count)
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding_of(data), newline=""), delimiter=delimiter)
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        lines = [[cell.strip() for cell in cells] for cells in reader]
+        header = [cell.strip() for cell in next(lines)]
+        if len(header) < 2:
+            begin = "".join(header)[:60]
+            problem = f"is not CSV: its first row has no commas, semicolons or tabs ({begin!r})"
+            raise BadInputError(str(path), problem, f"{_REMEDY}, separated by commas")
+        if len(header) > MOST_COLUMNS:
+            problem = f"has {len(header):,} columns"
+            raise BadInputError(str(path), problem, f"leave at most {MOST_COLUMNS:,}")
+        places = {role: _place(str(path), header, role, column) for role, column in roles.items()}
+        found: dict[str, list[str]] = {role: [] for role in roles}
+        for row, cells in enumerate(lines, start=_FIRST_ROW):
+            if len(cells) != len(header):
+                problem = f"row {row} has {len(cells)} cells where the header has {len(header)}"
+                raise BadInputError(str(path), problem, "mend the row")
+            if row - _FIRST_ROW >= MOST_ROWS:
+                raise BadInputError(
+                    str(path), f"has more than {MOST_ROWS:,} rows", "give fewer, of longer steps"
+                )
+            for role, place in places.items():
+                found[role].append(cells[place].strip())
     except csv.Error as error:
         raise BadInputError(str(path), f"is not CSV ({error})", _REMEDY) from None
-    header, *rows = lines
-    if len(header) < 2:
-        begin = "".join(header)[:60]
-        raise BadInputError(
-            str(path),
-            f"is not CSV: its first row has no commas, semicolons or tabs ({begin!r})",
-            f"{_REMEDY}, separated by commas",
-        )
-    return header, rows, delimiter != ","
+    return found, delimiter != ","
 
 
 def _place(where: str, header: list[str], role: str, column: str) -> int:

@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.errors import BadInputError
+from rlsched.scenario.bounds import (
+    MOST,
+    MOST_EPISODE_JOBS,
+    MOST_EPISODE_TICKS,
+    MOST_ROW,
+    MOST_SECONDS,
+    MOST_SLOTS,
+    MOST_TICKS,
+    MOST_UNITS,
+)
 from rlsched.scenario.objective import (
     ENERGY_TERMS,
     EVENT_TERMS,
@@ -101,9 +111,16 @@ class Resource(Frozen):
     units_per_node: int | None = Field(
         None, ge=1, description="demand is rounded up to whole nodes of this size; left out: one unit"
     )
-    price: float = Field(0.5, ge=0, description="value of one unit for one tick")
-    idle_w: float = Field(100.0, ge=0, description="watts of a unit that is on and idle")
-    full_w: float = Field(200.0, gt=0, description="watts of a unit at full load")
+    price: float = Field(0.5, ge=0, le=MOST, description="value of one unit for one tick")
+    idle_w: float = Field(100.0, ge=0, le=MOST, description="watts of a unit that is on and idle")
+    full_w: float = Field(200.0, gt=0, le=MOST, description="watts of a unit at full load")
+
+    @field_validator("units", "units_per_node")
+    @classmethod
+    def _at_most(cls, units: int | None) -> int | None:
+        if units is not None and units > MOST_UNITS:
+            raise SettingError("", f"value {units}", f"use at most {MOST_UNITS}")
+        return units
 
     @model_validator(mode="after")
     def _watts(self) -> Resource:
@@ -117,7 +134,7 @@ class Resource(Frozen):
 class Cluster(Frozen):
     """The machine that jobs run on."""
 
-    tick_s: int = Field(1, ge=1, description="seconds per tick")
+    tick_s: int = Field(1, ge=1, le=MOST_SECONDS, description="seconds per tick")
     resources: tuple[Resource, ...] = Field((Resource(),), min_length=1)
     kill_at_requested: bool = Field(
         False, description="end jobs at the time they asked for, whatever is left of their runtime"
@@ -143,15 +160,27 @@ class Decision(Frozen):
         "planned at the first tick of the horizon from which it does",
     )
     horizon: int | None = Field(
-        None, ge=1, description="ticks that are planned and forecast; null: events only, power always there"
+        None,
+        ge=1,
+        le=MOST_SLOTS,
+        description="ticks that are planned and forecast; null: events only, power always there",
     )
-    window: int = Field(128, ge=1, description="slots of the ready pool: waiting jobs that the agent sees")
-    wait_pool: int | None = Field(None, ge=0, description="jobs behind the ready pool; null: any number")
+    window: int = Field(
+        128, ge=1, le=MOST_SLOTS, description="slots of the ready pool: waiting jobs that the agent sees"
+    )
+    wait_pool: int | None = Field(
+        None, ge=0, le=MOST_EPISODE_JOBS, description="jobs behind the ready pool; null: any number"
+    )
     admission: Admission = Field("fcfs", description="who enters the ready pool first")
     suspend: bool = Field(False, description="whether the agent may suspend running jobs")
-    suspend_pool: int = Field(48, ge=1, description="suspended jobs at most, by the agent's choice")
+    suspend_pool: int = Field(
+        48, ge=1, le=MOST_SLOTS, description="suspended jobs at most, by the agent's choice"
+    )
     expiry: int | None = Field(
-        None, ge=0, description="ticks after its qos violation time at which a waiting job is given up"
+        None,
+        ge=0,
+        le=MOST_TICKS,
+        description="ticks after its qos violation time at which a waiting job is given up",
     )
     skip_forced: bool = Field(
         True,
@@ -191,8 +220,10 @@ class Observation(Frozen):
 
     blocks: tuple[ObservationBlock, ...] = Field(("jobs", "event_horizon", "queue"), min_length=1)
     classic: bool = Field(False, description="image: ready jobs and backlog are drawn, too [Mao et al. 2016]")
-    event_horizon: int = Field(60, ge=1, description="expected releases that are shown")
-    time_scale_s: int = Field(5_000_000, ge=2, description="times are log-scaled against this and clipped")
+    event_horizon: int = Field(60, ge=1, le=MOST_SLOTS, description="expected releases that are shown")
+    time_scale_s: int = Field(
+        5_000_000, ge=2, le=MOST_SECONDS, description="times are log-scaled against this and clipped"
+    )
 
     @field_validator("blocks")
     @classmethod
@@ -214,11 +245,16 @@ class Episode(Frozen):
     """How long an episode is and where it is cut from."""
 
     jobs: int | None = Field(
-        1024, ge=1, description="jobs in an episode; null: the whole trace, or a model's max_ticks"
+        1024,
+        ge=1,
+        le=MOST_EPISODE_JOBS,
+        description="jobs in an episode; null: the whole trace, or a model's max_ticks",
     )
     end: Literal["all_finished", "no_new_job", "max_ticks"] = "all_finished"
-    max_ticks: int | None = Field(None, ge=1)
-    offsets: tuple[int, ...] = Field((), description="trace rows at which evaluation episodes start")
+    max_ticks: int | None = Field(None, ge=1, le=MOST_EPISODE_TICKS)
+    offsets: tuple[Annotated[int, Field(le=MOST_ROW)], ...] = Field(
+        (), description="trace rows at which evaluation episodes start"
+    )
 
     @model_validator(mode="after")
     def _ends(self) -> Episode:

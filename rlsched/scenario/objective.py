@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
+from rlsched.scenario.bounds import MOST, MOST_SECONDS
 from rlsched.settings import Frozen, SettingError
 
 Term = Literal[
@@ -128,7 +129,7 @@ OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
 class Objective(Frozen):
     """What is rewarded, a weighted sum of named terms, and what must stay within limits."""
 
-    reward: dict[Term, float] = Field(
+    reward: dict[Term, Annotated[float, Field(ge=-MOST, le=MOST)]] = Field(
         {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
     )
     costs: dict[CostTerm, Limit | None] = Field(
@@ -153,7 +154,10 @@ class Objective(Frozen):
         description="that exponent; below 1 episodes with a large slowdown count for more",
     )
     starvation_s: int = Field(
-        86_400, ge=1, description="a job that waits longer counts for job_starvation and long_waits"
+        86_400,
+        ge=1,
+        le=MOST_SECONDS,
+        description="a job that waits longer counts for job_starvation and long_waits",
     )
 
     @property

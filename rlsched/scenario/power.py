@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
+from rlsched.scenario.bounds import MOST, MOST_TICKS
 from rlsched.settings import Frozen, SettingError, shown
 
 
@@ -27,7 +28,7 @@ FASTEST_BATTERY = 10.0
 class Battery(Frozen):
     """Storage between the supply and the cluster."""
 
-    capacity_kwh: float = Field(gt=0)
+    capacity_kwh: float = Field(gt=0, le=MOST)
     charge_kw: float = Field(gt=0, description="most that goes in")
     discharge_kw: float = Field(gt=0, description="most that comes out")
     efficiency: float = Field(0.9, gt=0, le=1, description="share of what goes in that is stored")
@@ -70,7 +71,7 @@ class Power(Frozen):
     )
     level: float = Field(1.0, ge=0, le=1, description="share of the full draw (constant, synthetic)")
     probability: float = Field(1.0, ge=0, le=1, description="share of the time at `level` (synthetic)")
-    block: int = Field(6, ge=1, description="ticks between draws (synthetic)")
+    block: int = Field(6, ge=1, le=MOST_TICKS, description="ticks between draws (synthetic)")
     file: Path | None = Field(
         None, description="CSV of the series, one row per hour; null: the generated year that is shipped"
     )
@@ -79,16 +80,24 @@ class Power(Frozen):
         None, description="of times in the file that do not say it, as Europe/Stockholm; null: UTC"
     )
     wind_kw: float | None = Field(
-        None, ge=0, description="the site's wind peak, to which the column is scaled; null: the full draw"
+        None,
+        ge=0,
+        le=MOST,
+        description="the site's wind peak, to which the column is scaled; null: the full draw",
     )
-    solar_kw: float | None = Field(None, ge=0, description="likewise for sun")
+    solar_kw: float | None = Field(None, ge=0, le=MOST, description="likewise for sun")
     utilization: float = Field(1.0, ge=0, le=1, description="load of a unit that runs a job")
     battery: Battery | None = None
-    grid_kw: float = Field(0.0, ge=0, description="most that may be drawn from the grid, after the battery")
-    carbon_g_per_kwh: float = Field(400.0, ge=0, description="of the grid, where the series does not say")
+    grid_kw: float = Field(
+        0.0, ge=0, le=MOST, description="most that may be drawn from the grid, after the battery"
+    )
+    carbon_g_per_kwh: float = Field(
+        400.0, ge=0, le=MOST, description="of the grid, where the series does not say"
+    )
     forecast_error: float = Field(
         0.0,
         ge=0,
+        le=MOST,
         description="standard deviation, as a share of the units, of the forecast of the next tick; grows "
         "with the square root of the lead time. 0: perfect",
     )

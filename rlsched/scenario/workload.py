@@ -5,8 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from rlsched.scenario.bounds import (
+    LEAST_LOAD,
+    MOST,
+    MOST_LOAD,
+    MOST_PARAMETER,
+    MOST_ROW,
+    MOST_SECONDS,
+    MOST_SEED,
+    MOST_TICKS,
+    MOST_UNITS,
+)
 from rlsched.settings import Frozen, SettingError
 
 
@@ -20,11 +31,15 @@ class GaussianEstimates(Frozen):
     """Users err by a normally distributed share of the runtime [H eq. 2.6]."""
 
     kind: Literal["gaussian"]
-    nu: float = Field(1.0, ge=0, description="standard deviation of the error, as a share of the runtime")
+    nu: float = Field(
+        1.0, ge=0, le=MOST, description="standard deviation of the error, as a share of the runtime"
+    )
     side: Literal["two", "over", "under"] = Field(
         "two", description="over: they ask for too much only; under: for too little only"
     )
-    seed: int = Field(0, ge=0, description="of the errors, for a trace's jobs; a model's are drawn with them")
+    seed: int = Field(
+        0, ge=0, le=MOST_SEED, description="of the errors, for a trace's jobs; a model's are drawn with them"
+    )
 
 
 class TsafrirEstimates(Frozen):
@@ -32,9 +47,14 @@ class TsafrirEstimates(Frozen):
 
     kind: Literal["tsafrir"]
     longest_s: int | None = Field(
-        None, ge=60, description="that may be asked for; left out: the longest job, in whole hours"
+        None,
+        ge=60,
+        le=MOST_SECONDS,
+        description="that may be asked for; left out: the longest job, in whole hours",
     )
-    seed: int = Field(0, ge=0, description="of what a trace's jobs ask for; a model's draw it with them")
+    seed: int = Field(
+        0, ge=0, le=MOST_SEED, description="of what a trace's jobs ask for; a model's draw it with them"
+    )
 
 
 Estimates = Annotated[ExactEstimates | GaussianEstimates | TsafrirEstimates, Field(discriminator="kind")]
@@ -48,8 +68,17 @@ class Jobs(Frozen):
     )
 
 
+def _not_vanishing(load: float) -> float:
+    """Refuse a load so small that times of arrival overflow."""
+    if load < LEAST_LOAD:
+        raise SettingError("", f"value {load:g}", f"set at least {LEAST_LOAD:g}")
+    return load
+
+
+Load = Annotated[float, Field(gt=0, le=MOST_LOAD), AfterValidator(_not_vanishing)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Above0 = Annotated[float, Field(gt=0)]
+Above0 = Annotated[float, Field(gt=0, le=MOST_PARAMETER)]
+Parameter = Annotated[float, Field(ge=-MOST_PARAMETER, le=MOST_PARAMETER)]
 Gamma = tuple[Above0, Above0]
 
 
@@ -58,17 +87,22 @@ class LublinParameters(Frozen):
 
     serial: Share | None = Field(None, description="share of jobs on one processor")
     power_of_two: Share | None = Field(None, description="share of jobs whose size is a power of two")
-    size_low: float | None = Field(None, ge=0, description="log2 of the smallest size of parallel jobs")
+    size_low: float | None = Field(
+        None, ge=0, le=MOST_PARAMETER, description="log2 of the smallest size of parallel jobs"
+    )
     size_middle: float | None = Field(
-        None, ge=0, description="log2 below the largest size, where large sizes begin"
+        None, ge=0, le=MOST_PARAMETER, description="log2 below the largest size, where large sizes begin"
     )
     size_high: float | None = Field(
-        None, ge=0, description="log2 of the largest size; left out: the whole machine, or as it was fitted"
+        None,
+        ge=0,
+        le=MOST_PARAMETER,
+        description="log2 of the largest size; left out: the whole machine, or as it was fitted",
     )
     size_first: Share | None = Field(None, description="share of sizes that are not large")
     runtime_first: Gamma | None = Field(None, description="(shape, scale) of ln(runtime in s), short jobs")
     runtime_second: Gamma | None = Field(None, description="(shape, scale) of ln(runtime in s), long jobs")
-    runtime_mix: tuple[float, float] | None = Field(
+    runtime_mix: tuple[Parameter, Parameter] | None = Field(
         None, description="(per processor, constant) of the share of short jobs"
     )
     arrival: Gamma | None = Field(None, description="(shape, scale) of ln(gap in s) at rush hours")
@@ -102,13 +136,12 @@ class LublinWorkload(Jobs):
         description="which jobs it was fitted to; all: without telling interactive from batch jobs; apart: "
         "both, each with its own parameters, in queues 0 and 1",
     )
-    load: float | None = Field(
+    load: Load | None = Field(
         None,
-        gt=0,
         description="offered work / capacity, by whole runtimes; arrivals are stretched to it; left out: the "
         "model's own",
     )
-    max_runtime_s: int | None = Field(None, ge=1, description="longer jobs are drawn again")
+    max_runtime_s: int | None = Field(None, ge=1, le=MOST_SECONDS, description="longer jobs are drawn again")
     daily_cycle: bool = Field(True, description="whether more jobs come at some hours than at others")
     parameters: LublinParameters = LublinParameters()
 
@@ -124,7 +157,9 @@ class LublinWorkload(Jobs):
         return self
 
 
-Ticks = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+Row = Annotated[int, Field(le=MOST_ROW)]
+Length = Annotated[int, Field(ge=1, le=MOST_TICKS)]
+Ticks = tuple[Length, Length]
 
 
 def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -142,7 +177,7 @@ class PoissonWorkload(Jobs):
     """Poisson arrivals of short and long jobs with qos [G 4.4.1]."""
 
     kind: Literal["poisson"]
-    load: float = Field(1.0, gt=0, description="offered work / capacity of the most loaded resource")
+    load: Load = Field(1.0, description="offered work / capacity of the most loaded resource")
     short: Ticks = Field((1, 10), description="ticks, uniform, both ends included")
     long: Ticks = Field((10, 30), description="ticks, likewise")
     long_share: Share = 0.3
@@ -150,7 +185,7 @@ class PoissonWorkload(Jobs):
     high_qos: tuple[Share, Share] = Field((0.6, 1.0), description="uniform")
     low_qos: tuple[Share, Share] = Field((0.1, 0.6), description="uniform")
     high_qos_share: Share = 0.6
-    value_scale: float = Field(1.0, gt=0, description="factor on every job's value")
+    value_scale: float = Field(1.0, gt=0, le=MOST, description="factor on every job's value")
 
     _ordered = field_validator("short", "long", "high_qos", "low_qos")(ordered)
 
@@ -173,7 +208,7 @@ class MaoWorkload(Jobs):
 class Enrichment(Frozen):
     """What traces lack, drawn from a seed of its own: the same for a job in every episode [G 4.4.2]."""
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     max_demand: float = Field(
         0.5, gt=0, le=1, description="share of the units of each further resource that a job may ask for"
     )
@@ -192,9 +227,8 @@ class SwfWorkload(Jobs):
     rules: Literal["standard", "rlscheduler"] = Field(
         "standard", description="rlscheduler: the loading rules of that simulator, for published figures"
     )
-    load: float | None = Field(
+    load: Load | None = Field(
         None,
-        gt=0,
         description="offered work / capacity of the trace, by whole runtimes; arrivals are moved to it",
     )
     resample: Literal["never", "training", "always"] = Field(
@@ -202,18 +236,20 @@ class SwfWorkload(Jobs):
         description="put episodes together from days drawn with replacement, those of training or those of "
         "evaluation as well, each from its own part of the trace",
     )
-    training_jobs: tuple[int, int | None] | None = Field(
+    training_jobs: tuple[Row, Row | None] | None = Field(
         None, description="rows [from, to) that training may see; left out: the first 80 %"
     )
     enrich: Enrichment | None = Field(None, description="add further resources and qos")
-    max_job_duration: int | None = Field(None, ge=1, description="ticks; longer jobs are `oversized`")
+    max_job_duration: int | None = Field(
+        None, ge=1, le=MOST_TICKS, description="ticks; longer jobs are `oversized`"
+    )
     max_job_demand: float = Field(
         1.0, gt=0, le=1, description="share of the units; larger jobs are `oversized`"
     )
     oversized: Literal["reject", "scale"] = Field(
         "reject", description="reject: left out and counted; scale: cut down to what is allowed, and counted"
     )
-    value_scale: float = Field(1.0, gt=0, description="factor on every job's value")
+    value_scale: float = Field(1.0, gt=0, le=MOST, description="factor on every job's value")
 
 
 ModelWorkload = Annotated[LublinWorkload | PoissonWorkload | MaoWorkload, Field(discriminator="kind")]
@@ -222,10 +258,11 @@ ModelWorkload = Annotated[LublinWorkload | PoissonWorkload | MaoWorkload, Field(
 class Part(Frozen):
     """One of several models."""
 
-    share: float = Field(1.0, gt=0, description="of episodes, beside those of the others")
+    share: float = Field(1.0, gt=0, le=MOST, description="of episodes, beside those of the others")
     units: int | None = Field(
         None,
         ge=1,
+        le=MOST_UNITS,
         description="processors of the cluster in its episodes, at most cluster.resources.0.units; left out: "
         "those",
     )

@@ -10,9 +10,7 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
 from rlsched.scenario import Cluster, Resource
-
-MOST_UNITS = 2**30
-"""Demands are 32-bit numbers, and so are sums of two of them."""
+from rlsched.scenario.bounds import MOST_UNITS
 
 
 def resolved(cluster: Cluster, known: int | None, where: str) -> Cluster:

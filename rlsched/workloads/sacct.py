@@ -33,6 +33,12 @@ COMMAND = (
 )
 """That a site runs."""
 
+LARGEST = 2**53
+"""A trace with larger numbers is not read."""
+
+LATEST_S = 250_000_000_000
+"""In the year 9892: no calendar here goes far beyond."""
+
 COMMON = 10_000
 """Texts whose meaning is remembered, as many jobs have them: limits, and who submits what to where."""
 
@@ -309,6 +315,12 @@ class _Reader:
             f"{self._whose(user, group, queue)}"
         )
         processors = max(allocated, requested)
+        if (
+            min(submit, start) < 0
+            or max(submit, queued, end) > LATEST_S
+            or max(processors, limit_s) > LARGEST
+        ):
+            raise ValueError("a number is too small or too large")
         return Run(submit, start, number, job, runtime, processors, limit_s != UNKNOWN, text, queued, end)
 
     def _limit(self, text: str) -> int:
@@ -354,7 +366,7 @@ def import_sacct(
     reader = _Reader(where, clock, found, eligible=eligible, cluster=cluster)
     out.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        room = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent))
+        room = stack.enter_context(tempfile.TemporaryDirectory(prefix=".sacct.", dir=out.parent))
         runs = stack.enter_context(closing(Runs(Path(room))))
         runs.take(reader.runs(rows(lines, where, delimiter, COMMAND)))
         sorter, use = Sorter(Path(room)), Use()

@@ -9,12 +9,19 @@ from typing import Any
 
 from rlsched.errors import BadInputError
 from rlsched.json_files import parse_json
+from rlsched.reading import most_bytes, too_large
 
 SEPARATOR = "|"
 OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 IDS = frozenset(("jobid", "jobidraw"))
 BLANK = [""]
 """Fields of a line without any."""
+
+LINES_BYTES = 2**33
+"""Read of lines where `LIMIT_VARIABLE` does not say it: they are not held in memory."""
+
+JSON_BYTES = 2**27
+"""Read of JSON where `LIMIT_VARIABLE` does not say it: parsed, it takes twenty times as many."""
 
 JSON_COLUMNS = (
     *("JobID", "Cluster", "User", "Account", "Partition", "State", "Submit", "Eligible", "Start", "End"),
@@ -40,7 +47,7 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
     if first is None:
         raise BadInputError(where, "is empty", f"run: {command}")
     if first.lstrip()[0] in "{[":
-        yield from json_rows("".join(chain([first], rest)), where)
+        yield from json_rows(_joined(chain([first], rest), where), where)
         return
     separator = delimiter or SEPARATOR
     names = _fields(first, separator)
@@ -48,6 +55,22 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
         _refuse_form(first, names, where, command)
     yield names
     yield from (_fields(line, separator) for line in rest)
+
+
+def _joined(lines: Iterable[str], where: str) -> str:
+    """The lines as one text.
+
+    Raises:
+        BadInputError: it is too large to be read as a whole.
+    """
+    most, count = most_bytes(JSON_BYTES), 0
+    found = []
+    for line in lines:
+        count += len(line)
+        if count > most:
+            raise too_large(where, most)
+        found.append(line)
+    return "".join(found)
 
 
 def is_header(values: Sequence[str]) -> bool:

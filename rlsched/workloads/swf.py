@@ -129,7 +129,7 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     )
 
 
-_WHOLE = re.compile(r"(\d{1,3}(?:[,'_]\d{3})+|\d+)(?:\.0*)?(?=$|\s+(?!\d)|[;,(/](?!\d))")
+_WHOLE = re.compile(r"(\d{1,3}(?:[,'_]\d{3}){1,5}|\d{1,18})(?:\.0*)?(?=$|\s+(?!\d)|[;,(/](?!\d))")
 
 
 def _header_number(header: Mapping[str, str], key: str, path: Path | None) -> int | None:
@@ -290,11 +290,13 @@ def rewrite(
         told.append(f"; MaxProcs: {processors}")
     told.append(f"; Note: {note}")
     for k, number in enumerate(jobs.id.tolist()):
-        fields = lines.get(number)
-        if fields is None:
+        line = lines.get(number)
+        if line is None:
             known = (jobs.runtime[k], jobs.demand[k, 0], jobs.requested[k])
             fields = f"{number} 0 -1 {known[0]} {known[1]} -1 -1 {known[1]} {known[2]}".split()
             fields += ["-1"] * (FIELDS - len(fields))
+        else:
+            fields = line.split(" ")
         told.append(" ".join([fields[0], str(jobs.submit[k]), *fields[2:]]))
     data = ("\n".join(told) + "\n").encode("utf-8", "surrogateescape")
     target = Path(target)

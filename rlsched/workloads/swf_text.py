@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import io
 import re
+from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +43,7 @@ NEEDED = [k for k, name in enumerate(USED) if name not in OPTIONAL]
 """Where the others stand among the used ones."""
 
 _JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
-_HEADER_LINE = re.compile(
-    r"^[ \t]*;+[ \t]*([A-Za-z][\w -]*?)[ \t]*:(?!//)[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE
-)
+_HEADER_KEY = re.compile(r"[A-Za-z][\w -]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +71,29 @@ def load(path: Path) -> SwfText:
     first_job = _JOB_LINE.search(data)
     if first_job is None:
         raise BadInputError(str(path), "has no job line", "give a trace in the Standard Workload Format")
-    header: dict[str, str] = {}
     # Comments name people and places in whatever encoding: latin-1 reads every byte.
-    for key, value in _HEADER_LINE.findall(as_text(data[: first_job.start()])):
-        header[key] = f"{header[key]}\n{value}" if key in header else value
+    header = _header(as_text(data[: first_job.start()]))
     body = data[first_job.start() :]
+    del data  # it may be large
     columns = _columns_at_once(body)
     dropped: Counter[str] = Counter()
     if columns is None:
         columns = _columns_by_line(body, dropped)
         if not len(columns["id"]):
             _refuse_other_form(path, body)
-    return SwfText(header, columns, dict(dropped))
+    return SwfText(header, columns, dict(+dropped))
+
+
+def _header(comments: str) -> dict[str, str]:
+    """The `; Key: value` lines; a key that comes again adds a line to its value."""
+    found: dict[str, list[str]] = {}
+    for line in comments.split("\n"):
+        comment = line.removesuffix("\r").strip(" \t")
+        key, colon, value = comment.lstrip(";").partition(":")
+        key = key.strip(" \t")
+        if comment.startswith(";") and colon and _HEADER_KEY.fullmatch(key) and not value.startswith("//"):
+            found.setdefault(key, []).append(value.strip(" \t"))
+    return {key: "\n".join(values) for key, values in found.items()}
 
 
 def _refuse_other_form(path: Path, body: bytes) -> None:
@@ -106,8 +118,8 @@ def _refuse_other_form(path: Path, body: bytes) -> None:
             raise BadInputError(str(path), f"has fields separated by {name}", remedy)
 
 
-def raw_lines(path: Path) -> tuple[list[str], dict[int, list[str]]]:
-    """The lines of a header, and by number the fields of the first line of every job that has one.
+def raw_lines(path: Path) -> tuple[list[str], dict[int, str]]:
+    """The lines of a header, and by number the first line of every job that has one, as it stands.
 
     Raises:
         BadInputError: see `load`.
@@ -116,13 +128,13 @@ def raw_lines(path: Path) -> tuple[list[str], dict[int, list[str]]]:
     first_job = _JOB_LINE.search(data)
     begin = len(data) if first_job is None else first_job.start()
     header = data[:begin].decode("utf-8", "surrogateescape").splitlines()
-    found: dict[int, list[str]] = {}
-    for line in data[begin:].decode("utf-8", "surrogateescape").splitlines():
-        fields = line.partition(";")[0].split()
+    found: dict[int, str] = {}
+    for line in _lines(data[begin:]):
+        fields = line.partition(b";")[0].split()
         if len(fields) == FIELDS:
-            number = _number(fields[0].encode("utf-8", "surrogateescape"))
+            number = _number(fields[0])
             if number >= 0:
-                found.setdefault(int(number), fields)
+                found.setdefault(int(number), b" ".join(fields).decode("utf-8", "surrogateescape"))
     return header, found
 
 
@@ -140,27 +152,35 @@ def _columns_at_once(body: bytes) -> dict[str, FloatArray] | None:
 
 def _columns_by_line(body: bytes, dropped: Counter[str]) -> dict[str, FloatArray]:
     """Line after line, keeping what is a job and counting what is not."""
-    rows: list[list[float]] = []
-    lines = body.splitlines()
-    cut_short = not body.endswith((b"\n", b"\r"))
-    for number, line in enumerate(lines, start=1):
-        tokens = line.partition(b";")[0].split()
+    numbers = array("d")  # a list of lists would take ten times the memory of the file
+    short = False
+    for line in _lines(body):
+        tokens = line.partition(b";")[0].split(None, FIELDS)
+        short = 0 < len(tokens) < FIELDS
         if not tokens:
             continue
-        if len(tokens) < FIELDS:
-            last = cut_short and number == len(lines)
-            dropped["truncated_line_dropped" if last else "short_lines_dropped"] += 1
+        if short:
+            dropped["short_lines_dropped"] += 1
             continue
         if len(tokens) > FIELDS:
             dropped["long_lines_dropped"] += 1
             continue
         row = [_number(tokens[field]) for field in USED.values()]
-        if np.isnan([row[k] for k in NEEDED]).any():
+        if any(isnan(row[k]) for k in NEEDED):
             dropped["not_numeric_dropped"] += 1
             continue
-        rows.append(row)
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(USED))
+        numbers.extend(row)
+    if short and not body.endswith((b"\n", b"\r")):
+        dropped["truncated_line_dropped"] += 1
+        dropped["short_lines_dropped"] -= 1
+    table = np.frombuffer(numbers, dtype=np.float64).reshape(-1, len(USED))
     return {name: np.ascontiguousarray(table[:, k]) for k, name in enumerate(USED)}
+
+
+def _lines(body: bytes) -> Iterator[bytes]:
+    """The lines of a text, one at a time."""
+    for part in io.BytesIO(body):
+        yield from part.splitlines()
 
 
 def _number(token: bytes) -> float:

@@ -56,7 +56,9 @@ def test_size_of_the_machine(tmp_path: Path, header: list[str], processors: int,
     assert (trace.processors, trace.nodes) == (processors, nodes)
 
 
-@pytest.mark.parametrize("value", ["1.024", "1,02", "4x16", "2e3", "12,3456", "128.5", "64/65", "1 024"])
+@pytest.mark.parametrize(
+    "value", ["1.024", "1,02", "4x16", "2e3", "12,3456", "128.5", "64/65", "1 024", "9" * 50]
+)
 def test_numbers_of_a_header_that_go_on_are_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(BadInputError, match=f"MaxProcs: value '{value}' is no whole number"):
         swf.read(trace_file(tmp_path, f"; MaxProcs: {value}", job_line()))
