@@ -85,7 +85,8 @@ def read_data(path: Path, remedy: str, usual: int = DATA_BYTES) -> bytes:
         raise BadInputError(str(path), f"cannot be read ({reason})", remedy) from None
     if not data or data.isspace():
         raise BadInputError(str(path), "is empty", remedy)
-    _check_lines(data, str(path))
+    if data[:64].lstrip()[:1] not in (b"{", b"["):  # JSON stands on one line, or on many
+        _check_lines(data, str(path))
     return data
 
 

@@ -46,7 +46,7 @@ def _key(*, make: bool) -> bytes | None:
         file = key_file()
         if make and not file.exists():
             _make(file)
-        if is_private(file.parent) and is_private(file, shared=0o077):
+        if is_private(file.parent.resolve()) and is_private(file, shared=0o077):
             key = file.read_bytes()
             return key if len(key) == KEY_BYTES else None
     return None

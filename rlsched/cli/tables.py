@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -60,14 +59,14 @@ class FittingTable(Table):
     def _records(self) -> Iterator[RenderableType]:
         """Of every row the first cell, and below it the others that are not empty, with their headers."""
         if self.title:
-            yield Text.from_markup(str(self.title), style=self.title_style or "")
+            yield Text(str(self.title), style=self.title_style or "")
         first, *others = self.columns
         indented = [f"  {column.header}" for column in others]
         for k, head in enumerate(first.cells):
             if k or self.title:
                 yield Text()
             label = Text(f"{first.header} ", style=FAINT)
-            yield label.append_text(head if isinstance(head, Text) else Text.from_markup(str(head)))
+            yield label.append_text(head if isinstance(head, Text) else Text(str(head)))
             grid = Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(min_width=max(map(len, indented), default=0))
             grid.add_column(overflow="fold")
@@ -77,7 +76,7 @@ class FittingTable(Table):
                     grid.add_row(name, cell, style=self.rows[k].style)
             yield grid
         if self.caption:
-            yield Text.from_markup(str(self.caption), style="table.caption")
+            yield Text(str(self.caption), style="table.caption")
 
 
 def _widths(columns: Sequence[Column], space: int) -> list[int] | None:
@@ -104,7 +103,7 @@ def _widths(columns: Sequence[Column], space: int) -> list[int] | None:
 
 
 def _plain(cell: RenderableType) -> str:
-    return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
+    return cell.plain if isinstance(cell, Text) else str(cell)
 
 
 def plain_table(title: str | None, columns: Sequence[str], right: Collection[str] = ()) -> Table:
@@ -203,7 +202,7 @@ def _caption(rows: Sequence[SummaryRow], metrics: Sequence[str]) -> str:
         notes.insert(0, "[95 % interval of the mean], differences paired by episode")
     if max(row.seeds for row in rows) > 1:
         notes.insert(1, "of several seeds over these, too, and below the best to the worst")
-    return escape("; ".join(notes))
+    return "; ".join(notes)
 
 
 def _scale(rows: Iterable[SummaryRow], metric: str) -> Scale:

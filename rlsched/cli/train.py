@@ -55,7 +55,9 @@ def train(
     steps: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Decisions to train for, in all; up to a tenth more, as iterations end."
+            metavar="N",
+            help="Decisions to train for, in all; up to a tenth more, and whole generations of "
+            "priority_search and reinforce.",
         ),
     ] = None,
     minutes: Annotated[
@@ -232,7 +234,7 @@ def ended_before(training: TrainConfig, folder: RunFolder) -> Summary | None:
     """How a run ended that is at its end by these settings already; None: it is not."""
     from rlsched.learn.summary import Summary, reason_to_end
 
-    latest = folder.latest()
+    latest, _ = folder.checkpoints.intact()
     reason = None if latest is None else reason_to_end(training, latest[1])
     return None if reason is None else replace(Summary.of(folder, reason), trained=False)
 

@@ -183,6 +183,7 @@ def build_config(
     num_resources: int,
     iteration: int = 0,
     returns: Returns = UNKNOWN,
+    before: int = 0,
 ) -> AlgorithmConfig:
     """RLlib's configuration of a training run.
 
@@ -192,6 +193,7 @@ def build_config(
         num_resources: resource types of the cluster.
         iteration: at which the run begins or goes on.
         returns: what they are like before anything is learned.
+        before: decisions that were taken or read in this run until then.
     """
     register_env(ENV_NAME, TrainingVectorEnv)
     config = config.settled(scenario)
@@ -200,8 +202,10 @@ def build_config(
     module |= {"mean_return": returns.mean, "coming": returns.coming, "own": own.model_dump()}
     module["mean_costs"] = [constraint.mean for constraint in returns.constraints]
     module["heat"] = config.launchpad.heat if config.algo == "launchpad" else 1.0
-    source = _from_runners if kind.sampled_at_once is not None else _from_dataset
-    described = source(kind, scenario, config, num_resources, iteration, returns)
+    if kind.sampled_at_once is not None:
+        described = _from_runners(kind, scenario, config, iteration, returns)
+    else:
+        described = _from_dataset(kind, scenario, config, num_resources, before, returns)
     return (
         described.learners(
             num_learners=config.learners,
@@ -218,7 +222,7 @@ def build_config(
             gamma=1.0,
             lr=_rates(config),
             grad_clip_by="global_norm",
-            **kind.settings(config, iteration * config.decisions_per_iteration),
+            **kind.settings(config, before),
         )
         .rl_module(rl_module_spec=RLModuleSpec(module_class=kind.module, model_config=module))
         .debugging(seed=config.seed, log_level="ERROR")
@@ -239,12 +243,7 @@ def _rates(config: TrainConfig) -> list[list[float]]:
 
 
 def _from_runners(
-    kind: Description,
-    scenario: Scenario,
-    config: TrainConfig,
-    num_resources: int,
-    iteration: int,
-    returns: Returns,
+    kind: Description, scenario: Scenario, config: TrainConfig, iteration: int, returns: Returns
 ) -> AlgorithmConfig:
     """Where an algorithm that plays gets its decisions."""
     assert kind.sampled_at_once is not None
@@ -290,7 +289,7 @@ def _from_dataset(
     scenario: Scenario,
     config: TrainConfig,
     num_resources: int,
-    iteration: int,
+    before: int,
     returns: Returns,
 ) -> AlgorithmConfig:
     """Where an algorithm that plays nothing gets its decisions."""
@@ -308,7 +307,7 @@ def _from_dataset(
             input_read_method_kwargs={
                 "columns": kind.columns,
                 "seed": config.seed,
-                "read_before": iteration * config.decisions_per_iteration,
+                "read_before": before,
                 "gamma": scenario.objective.gamma,
                 "n_step": config.own.n_step if isinstance(config.own, WithCritics) else 1,
                 "reward_scale": returns.scale,

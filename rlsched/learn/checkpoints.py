@@ -13,11 +13,14 @@ says, so those of RLlib are read only where this user's key has signed the manif
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
@@ -30,6 +33,11 @@ from rlsched.signatures import is_signed, sign
 
 KEPT_CHECKPOINTS = 2
 STANDING, MANIFEST = "standing.json", "manifest.json"
+PICKLED = "rllib"
+"""Folder of a checkpoint in which files are pickles; no other engine writes any."""
+
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading damaged files raises."""
 
 
 class Standing(Frozen):
@@ -128,7 +136,7 @@ class Checkpoints:
             if problem := damage(path):
                 problems.append(f"checkpoint {path} is damaged: {problem}")
                 continue
-            if not trust and not _is_own(path):
+            if not trust and (path / PICKLED).exists() and not _is_own(path):
                 raise BadInputError(
                     str(path),
                     "has no manifest that this user signed here, and reading it may run code",
@@ -140,6 +148,14 @@ class Checkpoints:
                 str(self.path), f"holds no whole checkpoint: {'; '.join(problems)}", "begin another run"
             )
         return None, []
+
+    def set_aside(self, iteration: int) -> None:
+        """Rename checkpoints after an iteration, from which a run goes on: they are damaged."""
+        for path in self._numbered():
+            if int(path.name) > iteration:
+                put_aside = path.with_name(f"damaged-{path.name}")
+                shutil.rmtree(put_aside, ignore_errors=True)
+                os.replace(path, put_aside)
 
     def _numbered(self) -> list[Path]:
         """Folders of checkpoints, old ones first."""
@@ -154,23 +170,45 @@ def damage(path: Path) -> str | None:
     One without a manifest, as older versions wrote it, only has to say where the run stood.
     """
     try:
-        expected = _manifest(path)["files"] if (path / MANIFEST).exists() else None
         Standing.model_validate_json((path / STANDING).read_bytes())
+        if not (path / MANIFEST).exists():
+            return None
+        expected, found = _manifest(path)["files"], _files(path)
+        for name in sorted(expected.keys() | found.keys()):
+            if name not in found:
+                return f"{name} is missing"
+            if name not in expected:
+                return f"{name} is not in its manifest"
+            if checksum(found[name]) != expected[name]:
+                return f"{name} has changed"
     except FileNotFoundError as error:
         return f"{Path(str(error.filename)).name} is missing"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"cannot be read ({str(error).splitlines()[0]})"
-    if expected is None:
-        return None
-    found = _files(path)
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found:
-            return f"{name} is missing"
-        if name not in expected:
-            return f"{name} is not in its manifest"
-        if checksum(found[name]) != expected[name]:
-            return f"{name} has changed"
+    except UNREADABLE as error:
+        return f"cannot be read ({(str(error) or type(error).__name__).splitlines()[0]})"
     return None
+
+
+@contextmanager
+def private_copy(path: Path) -> Iterator[Path]:
+    """A checkpoint where nobody else can change it between its check and its reading.
+
+    Raises:
+        BadInputError: it was changed since it was checked.
+    """
+    with TemporaryDirectory(prefix="rlsched-") as folder:
+        copy = Path(folder) / path.name
+        try:
+            shutil.copytree(path, copy)
+            problem = damage(copy)
+        except (OSError, shutil.Error) as error:
+            problem = str(error)
+        if problem is None and (copy / PICKLED).exists() and not _is_own(copy):
+            problem = "its signature is another one"
+        if problem is not None:
+            raise BadInputError(
+                str(path), f"has changed since it was checked ({problem})", "begin another run"
+            )
+        yield copy
 
 
 def _files(path: Path) -> dict[str, Path]:
@@ -182,8 +220,20 @@ def _files(path: Path) -> dict[str, Path]:
 
 def _write_manifest(path: Path) -> None:
     files = {name: checksum(file) for name, file in sorted(_files(path).items())}
-    content = {"schema": 1, "files": files, "signature": sign(_canonical(files))}
+    signature = sign(_canonical(files))
+    if signature is None and (path / PICKLED).exists():
+        _warn_unsigned()
+    content = {"schema": 1, "files": files, "signature": signature}
     (path / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+
+@cache
+def _warn_unsigned() -> None:
+    """Say once that going on will take an option."""
+    logging.getLogger(__name__).warning(
+        "checkpoints are not signed, since no private key can be kept in ~/.config/rlsched: "
+        "to go on from them add --trust-checkpoint"
+    )
 
 
 def _manifest(path: Path) -> dict[str, Any]:

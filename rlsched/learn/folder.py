@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -178,12 +179,16 @@ class RunFolder:
 
     def rows(self) -> list[dict[str, str]]:
         """The rows of metrics.csv as they are written; one that was cut off is left out."""
+        rows = list(csv.DictReader(self._lines(), quoting=csv.QUOTE_NONE))
+        whole = [row for row in rows if None not in row and None not in row.values()]
+        return [row for row in whole if _is_count(row.get("iteration", ""))]
+
+    def _lines(self) -> list[str]:
+        """Of metrics.csv, those that are whole."""
         if not self.metrics.is_file():
             return []
         with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
-            lines = [line for line in file if line.endswith("\n")]
-        rows = [row for row in csv.DictReader(lines) if None not in row and None not in row.values()]
-        return [row for row in rows if row.get("iteration", "").isdecimal()]
+            return [line for line in file if line.endswith("\n")]
 
     def first(self, column: str) -> float | None:
         """The first figure of a column of metrics.csv; None where there is none."""
@@ -193,12 +198,19 @@ class RunFolder:
     def keep_metrics_up_to(self, iteration: int) -> None:
         """Drop rows after an iteration: a run that goes on from there writes them again.
 
-        Damaged cells become empty ones.
+        Damaged cells become empty ones, and rows of which more is damaged go; the file as it was is kept.
         """
-        if columns := self._columns():
-            rows = [row for row in self.rows() if int(row["iteration"]) <= iteration]
-            whole = [{name: cell if _is_number(cell) else "" for name, cell in row.items()} for row in rows]
-            self._write_metrics(columns, whole)
+        if not self.metrics.is_file():
+            return
+        lines, rows = self._lines(), self.rows()
+        whole = [{name: cell if _is_number(cell) else "" for name, cell in row.items()} for row in rows]
+        columns = self._columns()
+        if whole != rows or len(rows) < len(lines) - 1:
+            shutil.copyfile(self.metrics, self.metrics.with_suffix(".csv.damaged"))
+        if "iteration" not in columns:
+            self.metrics.unlink()
+            return
+        self._write_metrics(columns, [row for row in whole if int(row["iteration"]) <= iteration])
 
     def save_validation(self, values: Mapping[str, Any]) -> None:
         """Keep what the policies of this run are held against."""
@@ -244,7 +256,7 @@ class RunFolder:
         if not self.metrics.is_file():
             return []
         with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
-            return next(csv.reader(file), [])
+            return next(csv.reader(file, quoting=csv.QUOTE_NONE), [])
 
     def _write_metrics(self, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
         """Write metrics.csv anew, whole."""
@@ -253,6 +265,10 @@ class RunFolder:
         writer.writeheader()
         writer.writerows(rows)
         write_whole(self.metrics, kept.getvalue().encode())
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
 def _is_number(text: str) -> bool:

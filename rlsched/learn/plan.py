@@ -19,6 +19,7 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.selection import Validation
+from rlsched.learn.shapes import check_sizes
 from rlsched.offline.check import check_for
 from rlsched.offline.manifest import MANIFEST, read_manifest
 from rlsched.scenario import Episode, RelativeLimit, Scenario, files, rooted
@@ -41,6 +42,7 @@ class Plan:
         inputs: checksums of what is learned from.
         latest: checkpoint to go on from, and how far the run was.
         damaged: what is wrong with newer checkpoints, a sentence each.
+        trust: whoever wrote the checkpoint.
     """
 
     scenario: Scenario
@@ -51,6 +53,7 @@ class Plan:
     inputs: dict[str, str]
     latest: tuple[Path, Standing] | None
     damaged: tuple[str, ...] = ()
+    trust: bool = False
 
 
 def plan(
@@ -80,7 +83,6 @@ def plan(
         )
     feed, config = fit(scenario, config)
     scenario = feed.scenario
-    trust = trust or config.engine != "rllib"  # no other engine keeps pickles
     latest, damaged = folder.checkpoints.intact(trust=trust) if resume else (None, [])
     begun = config
     if latest is None:
@@ -91,7 +93,7 @@ def plan(
         folder.check_inputs(inputs)
     check_devices(config)
     validation = validation_of(scenario, config, feed)
-    return Plan(scenario, config, begun, feed, validation, inputs, latest, tuple(damaged))
+    return Plan(scenario, config, begun, feed, validation, inputs, latest, tuple(damaged), trust)
 
 
 def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
@@ -102,6 +104,7 @@ def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConf
     """
     feed, config = whole(scenario, config)
     scenario = feed.scenario
+    check_sizes(scenario, "decision")
     build_policy(layout_of(feed), config.network)  # refuses what it cannot work with
     if config.dataset is not None:
         manifest, rewards = read_manifest(config.dataset), config.algo != "bc"

@@ -44,16 +44,17 @@ class RllibEngine:
         config: how to train.
         feed: of training episodes, and what is simulated.
         iteration: at which the run begins or goes on.
+        before: decisions that were taken or read until then.
     """
 
-    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int = 0) -> None:
         scenario = feed.scenario
         self.scenario, self.config = scenario, config
         self.reports = reports_of(config, scenario)
         self.num_resources = num_resources = len(feed.units)
         self.returns = expected_returns(feed, config.seed)
         self.share = 1.0
-        described = build_config(scenario, config, num_resources, iteration, self.returns)
+        described = build_config(scenario, config, num_resources, iteration, self.returns, before)
         self.algorithm = described.build_algo()
         try:
             layout = Layout.of(scenario.observation.public, scenario.decision, num_resources)
@@ -119,12 +120,15 @@ class RllibEngine:
         return Progress(int(result["num_env_steps_sampled_lifetime"]), row)
 
     def _shorten(self, share: float) -> None:
-        """Give iterations a share of their usual decisions, where runners decide how many that are."""
+        """Give iterations a share of their usual decisions."""
         self.share, kind = share, DESCRIPTIONS[self.config.algo]
-        if kind.sampled_at_once is None or kind.whole_iterations:
-            return
         config = self.algorithm.config.copy(copy_frozen=False)
-        if self.config.algo in PPO_KINDS:  # a batch is what all runners sample at once
+        decisions = ceil(share * self.config.decisions_per_iteration)
+        if kind.whole_iterations:
+            config.told = config.told | {"rows": decisions}
+        elif kind.sampled_at_once is None:
+            config.train_batch_size_per_learner = ceil(decisions / max(1, self.config.learners))
+        elif self.config.algo in PPO_KINDS:  # a batch is what all runners sample at once
             length = ceil(share * self.config.ppo_fragment)
             per_runner = self.config.decisions_per_batch // self.config.ppo_fragment
             batch = length * per_runner
@@ -133,7 +137,7 @@ class RllibEngine:
             config.min_sample_timesteps_per_iteration = batch * batches
             self.algorithm.env_runner_group.foreach_env_runner(partial(_set_length, length=length))
         else:
-            config.min_sample_timesteps_per_iteration = ceil(share * self.config.decisions_per_iteration)
+            config.min_sample_timesteps_per_iteration = decisions
         self.algorithm.config = config
 
     def learned(self) -> dict[str, torch.Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -15,7 +15,7 @@ from tensorboardX import SummaryWriter
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.calibration import calibrate
-from rlsched.learn.checkpoints import Standing
+from rlsched.learn.checkpoints import PICKLED, Standing, private_copy
 from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
 from rlsched.learn.folder import RunFolder
@@ -113,8 +113,8 @@ def train(
     return Summary.of(folder, reason)
 
 
-def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engine:
-    """The algorithm that these settings name, ready to go on from an iteration."""
+def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int) -> Engine:
+    """The algorithm that these settings name, ready to go on from an iteration, so many decisions later."""
     if config.algo == "priority_search":
         from rlsched.learn.search import SearchEngine
 
@@ -125,7 +125,7 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int) -> Engin
         return ReinforceEngine(config, feed, iteration)
     from rlsched.learn.rllib import RllibEngine
 
-    return RllibEngine(config, feed, iteration)
+    return RllibEngine(config, feed, iteration, before)
 
 
 def share_of_iteration(left: float, usual: float, end: float) -> float:
@@ -146,11 +146,12 @@ class Run:
 
     def __init__(self, planned: Plan, folder: RunFolder, pause_at: int | None = None) -> None:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
-        self.latest, self.pause_at = planned.latest, pause_at
+        self.latest, self.trust, self.pause_at = planned.latest, planned.trust, pause_at
         self.saved: Standing | None = None
         self.best_iteration = -1  # of the best policy, where a run goes on
         self.standing = Standing() if self.latest is None else self.latest[1]
-        self.engine = open_engine(planned.begun, planned.feed, self.standing.iteration)
+        standing = self.standing
+        self.engine = open_engine(planned.begun, planned.feed, standing.iteration, standing.steps)
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
         self.began = self.standing.seconds  # of the part of the run that this process trains
         self.iterated = 0.0  # iterations of it
@@ -176,7 +177,11 @@ class Run:
             self.standing = self.standing.model_copy(update={"seconds": 0.0})  # training begins here
             self.record(Progress(0, dict.fromkeys(self.engine.columns)), found, 0, 0.0)
             return
-        self.engine.restore(self.latest[0] / self.config.engine, load_policy(self.latest[0]))
+        # Learners in other processes, perhaps on other machines, read it where it is.
+        here = self.trust or bool(self.config.learners) or self.config.engine != PICKLED
+        with nullcontext(self.latest[0]) if here else private_copy(self.latest[0]) as path:
+            self.engine.restore(path / self.config.engine, load_policy(path))
+        self.folder.checkpoints.set_aside(self.standing.iteration)
         self.folder.keep_metrics_up_to(self.standing.iteration)
         if self.standing.best_value is not None:
             # Judged again as what comes now is: its figures may be of a version with other episodes or rules.

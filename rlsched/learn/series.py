@@ -52,7 +52,7 @@ def train_seeds(
     for number in range(count):
         seed = config.seed + number
         own, folder = config.model_copy(update={"seed": seed}), RunFolder(seed_folder(out, seed))
-        latest = folder.latest()
+        latest, _ = folder.checkpoints.intact()
         reason = None if latest is None else reason_to_end(own, latest[1])
         if reason is not None:
             summaries[seed] = replace(Summary.of(folder, reason), trained=False)

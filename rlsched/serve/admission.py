@@ -61,7 +61,8 @@ class Hosts:
 
     def __init__(self, names: Collection[str]) -> None:
         self._any = EVERY_HOST in names
-        self._names = {name.lower() for name in (*names, "localhost", socket.gethostname())}
+        own = ("localhost", socket.gethostname())
+        self._names = {_name_of(name) for name in (*names, *own)}
 
     def check(self, headers: Mapping[bytes, bytes]) -> None:
         """See whether a request was meant for this service, and does not come from a page of another one.
@@ -79,10 +80,7 @@ class Hosts:
             raise RefusedError(HTTPStatus.FORBIDDEN, problem)
 
     def _knows(self, host: str) -> bool:
-        name = host.lower()
-        if not name.endswith("]"):  # of an IPv6 address without a port
-            name = name.rpartition(":")[0] if ":" in name else name
-        name = name.strip("[]").removesuffix(".")
+        name = _name_of(host)
         if self._any or name in self._names:
             return True
         try:
@@ -90,6 +88,14 @@ class Hosts:
         except ValueError:
             return False
         return True
+
+
+def _name_of(host: str) -> str:
+    """A name or address without port, brackets and final dot."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).removesuffix(".").lower()
 
 
 def check_json(headers: Mapping[bytes, bytes]) -> None:

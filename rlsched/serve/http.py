@@ -109,8 +109,9 @@ class Application:
         path, method = scope["path"], scope["method"]
         try:
             headers = dict(scope["headers"])
-            self._hosts.check(headers)
-            self._check_token(path, headers)
+            if path not in OPEN:
+                self._hosts.check(headers)
+                self._check_token(headers)
             asked = self._asked.get(path)
             if asked is None or method != "POST":
                 if asked is not None:
@@ -130,8 +131,8 @@ class Application:
         else:
             await respond(send, HTTPStatus.OK, content)
 
-    def _check_token(self, path: str, headers: Mapping[bytes, bytes]) -> None:
-        if path not in OPEN and not self._tokens.allow(bearer(headers.get(b"authorization", b""))):
+    def _check_token(self, headers: Mapping[bytes, bytes]) -> None:
+        if not self._tokens.allow(bearer(headers.get(b"authorization", b""))):
             problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 

@@ -12,6 +12,7 @@ import platform
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -191,7 +192,9 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
     for name in ("ray", "ray.serve"):  # which Serve sets itself when it is imported
         logging.getLogger(name).setLevel(logging.ERROR)
     instance = secrets.token_hex(8)
-    service, ledger = build_apart(config.rooted(), instance)
+    # Replicas may run on other machines than the one that is asked.
+    hosts = (*config.hosts, host, socket.gethostname(), socket.getfqdn())
+    service, ledger = build_apart(config.model_copy(update={"hosts": hosts}).rooted(), instance)
     start = partial(serve.start, http_options=HTTPOptions(host=host, port=port))
     ended = ExitStack()
     if address is None:  # on a cluster, what else is served there goes on

@@ -21,7 +21,7 @@ ONE_ANSWER_S, MANY_ANSWERS_S = "RLSCHED_ONE_ANSWER_S", "RLSCHED_MANY_ANSWERS_S"
 REQUEST_S, IDLE_S = 5, 15
 """Seconds for the headers of a request and as much of its body as HAProxy holds, and between requests."""
 
-END_WITH = 'while kill -0 "$1" && kill -0 "$2"; do sleep 1; done 2>/dev/null; kill "$2" 2>/dev/null'
+END_WITH = 'while kill -0 "$1"; do kill -0 "$2" || exit; sleep 1; done 2>/dev/null; kill "$2" 2>/dev/null'
 """Ends one process when another is gone: HAProxy with the raylet, which is the parent of its manager."""
 
 TAKEOVER_S, LOOK_S = 5.0, 0.05
@@ -131,7 +131,7 @@ def keep_running(module: Any) -> None:
     begin: Callable[..., Any] = api._start_and_wait_for_haproxy
     is_running: Callable[..., Any] = api.is_running
 
-    async def started(self: Any, *arguments: str, **settings: Any) -> Any:
+    async def launch(self: Any, *arguments: str, **settings: Any) -> Any:
         left = await self._get_running_pid()
         if left is not None and "-sf" not in arguments:
             patience = asyncio.get_running_loop().time() + TAKEOVER_S
@@ -145,9 +145,22 @@ def keep_running(module: Any) -> None:
         await end_with_node(process.pid)
         return process
 
+    def starting(self: Any) -> asyncio.Lock:
+        """Of an API, so that a process that leaves at a reload is not taken for one that has died."""
+        if "_starting" not in vars(self):
+            self._starting = asyncio.Lock()
+        lock: asyncio.Lock = self._starting
+        return lock
+
+    async def started(self: Any, *arguments: str, **settings: Any) -> Any:
+        async with starting(self):
+            return await launch(self, *arguments, **settings)
+
     async def kept_running(self: Any) -> bool:
         if self._proc is not None and self._proc.returncode is not None:
-            self._proc = await self._start_and_wait_for_haproxy()
+            async with starting(self):
+                if self._proc.returncode is not None:
+                    self._proc = await launch(self)
         return bool(await is_running(self))
 
     api._start_and_wait_for_haproxy, api.is_running = started, kept_running

@@ -16,10 +16,11 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
+from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import interrupts
 from rlsched.learn.resources import check_resources
 from rlsched.learn.session import ray_session
-from rlsched.tune.folder import SweepFolder
+from rlsched.tune.folder import DONE, SweepFolder
 from rlsched.tune.follower import Follower, Progress, Say, Stopping, Watcher, nothing
 from rlsched.tune.sweep import Sweep, Target, looked_at
 from rlsched.tune.trial import (
@@ -104,7 +105,7 @@ def run(
             raise BadInputError(where, "is searched by another process", "wait for it, or end it") from None
         try:
             if resume:
-                check_checkpoints(sweep, folder, trust=trust)
+                check_checkpoints(folder, trust=trust)
             folder.let_run()  # a driver that was killed may have asked
             follower = Follower(sweep, folder, watch, say, log=log)
             with interrupts(lambda: None) as interrupted:
@@ -119,19 +120,16 @@ def run(
     return Ended(reason, progress, follower.errors())
 
 
-def check_checkpoints(sweep: Sweep, folder: SweepFolder, *, trust: bool) -> None:
+def check_checkpoints(folder: SweepFolder, *, trust: bool) -> None:
     """See whether trainings that have begun can go on from their checkpoints; tell of damaged ones.
 
     Raises:
         BadInputError: one cannot.
     """
-    for trial in folder.trials():
-        _, config = sweep.settings(str(folder.path), trial.told()[1])
-        for seed in sweep.seeds:
-            if not trial.ended(seed):
-                found = trial.training(seed).checkpoints.intact(trust=trust or config.engine != "rllib")
-                for problem in found[1]:
-                    logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
+    for path in sorted(folder.path.glob("trials/*/seed-*")):
+        if not (path / DONE).exists():
+            for problem in RunFolder(path).checkpoints.intact(trust=trust)[1]:
+                logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
 
 
 def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower, stopping: Stopping) -> Tuner:

@@ -68,7 +68,9 @@ def _joined(lines: Iterable[str], where: str) -> str:
     for line in lines:
         count += len(line)
         if count > most:
-            raise too_large(where, most)
+            error = too_large(where, most)
+            remedy = f"{error.remedy}, or print it with --parsable2, which is read line by line"
+            raise BadInputError(where, error.problem, remedy)
         found.append(line)
     return "".join(found)
 

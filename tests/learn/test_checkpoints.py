@@ -15,7 +15,14 @@ import yaml
 from rlsched import signatures
 from rlsched.cli.main import main
 from rlsched.errors import BadInputError
-from rlsched.learn.checkpoints import MANIFEST, STANDING, Checkpoints, Standing, damage
+from rlsched.learn.checkpoints import (
+    MANIFEST,
+    STANDING,
+    Checkpoints,
+    Standing,
+    damage,
+    private_copy,
+)
 from rlsched.learn.config import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.plan import plan
@@ -65,11 +72,21 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "more": (lambda path: (path / "rllib" / "more.pkl").touch(), "rllib/more.pkl is not in its manifest"),
     "standing": (lambda path: cut(path / STANDING), "cannot be read ("),
     "no standing": (lambda path: (path / STANDING).unlink(), "standing.json is missing"),
+    "link": (lambda path: relinked(path / STATE, "nowhere"), "state.pkl is missing"),
+    "link to a folder": (lambda path: relinked(path / STATE, "."), "cannot be read ("),
+    "deep": (lambda path: void((path / MANIFEST).write_text("[" * 100_000)), "cannot be read ("),
+    "files": (lambda path: void((path / MANIFEST).write_text('{"files": []}')), "cannot be read ("),
     "manifest": (lambda path: cut(path / MANIFEST), "cannot be read ("),
     "no files": (lambda path: void((path / MANIFEST).write_text("{}")), "cannot be read ('files')"),
     "list": (lambda path: void((path / MANIFEST).write_text("[1]")), "cannot be read ("),
     "numbers": (lambda path: void((path / MANIFEST).write_text('{"files": {"a": 1}}')), "cannot be read ("),
 }
+
+
+def relinked(path: Path, target: str) -> None:
+    """In the place of a file there is a link."""
+    path.unlink()
+    path.symlink_to(target)
 
 
 def void(_: object) -> None:
@@ -88,6 +105,28 @@ def test_the_one_before_a_damaged_one_is_gone_on_from(two: Checkpoints, kind: st
     harm(two.path / "000001")
     with pytest.raises(BadInputError, match=r"holds no whole checkpoint: checkpoint .*; begin another run"):
         two.intact()
+
+
+def test_damaged_ones_are_set_aside(two: Checkpoints) -> None:
+    """Else they would be taken for the newest, and for one of those that are kept."""
+    cut(two.path / "000002" / STATE)
+    two.set_aside(1)
+    assert two.latest() == (two.path / "000001", Standing(iteration=1))
+    two.save(Standing(iteration=2), write)
+    assert sorted(path.name for path in two.path.iterdir()) == ["000001", "000002", "damaged-000002"]
+    assert two.intact(trust=False)[1] == []
+
+
+def test_what_is_read_is_a_copy_that_was_checked(two: Checkpoints) -> None:
+    newest, another = two.path / "000002", two.path / "another"
+    write(another)
+    with private_copy(newest) as copy:
+        (newest / STATE).write_bytes(b"Weights")  # by somebody who may write there
+        assert (copy / STATE).read_bytes() == b"weights"
+    assert not copy.exists()
+    for path, problem in ((newest, "state.pkl has changed"), (another, "standing.json is missing")):
+        with pytest.raises(BadInputError, match=rf"has changed since it was checked \(.*{problem}"):
+            private_copy(path).__enter__()
 
 
 def test_a_standing_that_was_cut_off_is_passed_over(two: Checkpoints) -> None:

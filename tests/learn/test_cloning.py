@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -231,7 +232,9 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
     assert f"{was}: no such folder" in capsys.readouterr().err
     manifest = now / "dataset.json"
     whole = manifest.read_text()
-    manifest.write_text(whole.replace("recorded by", "written by"))
+    values = json.loads(whole)
+    del values["checksum"]  # as of an older version
+    manifest.write_text(json.dumps(values).replace("recorded by", "written by"))
     assert go_on(4096, "--dataset", now) == 2
     told = capsys.readouterr().err
     assert f"{out}: was begun with another dataset (" in told

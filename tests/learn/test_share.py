@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,16 @@ def test_an_engine_samples_a_share_of_an_iteration(
     else:  # those sample while they learn
         assert whole <= found[0] < 2 * whole
         assert half <= found[1] < whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["bc", "cql", "rare"])
+def test_of_a_dataset_a_share_is_read(short: Scenario, shown: Path, kept_ray: str, algo: str) -> None:
+    words = [f"algo={algo}", f"dataset={shown}", f"{algo}.rows=1000", f"{algo}.minibatch=100"]
+    feed = EpisodeFeed(short)
+    engine = RllibEngine(make_config({}, "test", words).settled(feed.scenario), feed, 0)
+    try:
+        steps = [0, *(engine.iterate(share=share).steps for share in (1.0, 0.25, 1.0))]
+    finally:
+        engine.stop()
+    assert [after - before for before, after in pairwise(steps)] == [1000, 250, 1000]

@@ -56,7 +56,13 @@ def test_pages_of_other_sites_ask_nothing(
 
 def test_any_host_where_that_is_asked_for() -> None:
     Hosts(["*"]).check({b"host": b"anything.example"})
+    Hosts(["sched.example:8080"]).check({b"host": b"sched.example"})
     Hosts([]).check({})  # no browser leaves it out
+
+
+def test_probes_may_use_any_name(service: Service) -> None:
+    assert service.ask("/readyz", host="pod.example:8000").status == 200
+    assert service.ask("/v1/policy", host="pod.example:8000").status == 403
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/x"])

@@ -1,0 +1,43 @@
+"""Trials that somebody else put into the folder of a sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlsched import signatures
+from rlsched.errors import BadInputError
+from rlsched.learn.checkpoints import PICKLED, Standing
+from rlsched.learn.folder import RunFolder
+from rlsched.tune.folder import SweepFolder
+from rlsched.tune.launch import check_checkpoints
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
+    """A sweep's folder with one checkpoint of another user's, whose trial has no point."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "theirs"))
+
+    def write(path: Path) -> None:
+        (path / PICKLED).mkdir()
+        (path / PICKLED / "state.pkl").write_bytes(b"")
+
+    run = RunFolder(tmp_path / "sweep" / "trials" / "0a1b2c3d4e" / "seed-0")
+    run.checkpoints.save(Standing(iteration=1), write)
+    assert signatures.key_file().is_file()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
+    return SweepFolder(tmp_path / "sweep")
+
+
+def test_a_new_sweep_does_not_go_on_with_them(foreign: SweepFolder) -> None:
+    with pytest.raises(BadInputError, match="sweep: holds trials of no sweep; name another --out folder"):
+        foreign.check_free()
+
+
+def test_a_sweep_that_goes_on_looks_at_all(foreign: SweepFolder) -> None:
+    with pytest.raises(BadInputError, match=r"000001: has no manifest that this user signed"):
+        check_checkpoints(foreign, trust=False)
+    check_checkpoints(foreign, trust=True)
+    (foreign.path / "trials" / "0a1b2c3d4e" / "seed-0" / "done").touch()  # nobody reads it any more
+    check_checkpoints(foreign, trust=False)
