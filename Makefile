@@ -46,13 +46,13 @@ $(VENV)/.compiled: $(VENV)/.ready tests/compiling.py $(wildcard rlsched/sim/*.py
 	$(BIN)/python -m tests.compiling
 	touch $@
 
-test: setup tools $(VENV)/.compiled  ## everything but the long tests, 10 to 14 minutes on two cores
+test: setup tools $(VENV)/.compiled  ## everything but the long tests, under 12 minutes on two cores
 	$(PYTEST) -m "not long"
 
 test-fast: setup $(VENV)/.compiled  ## for every save: no Ray, no service, nothing of several seconds; under 3 minutes
 	$(PYTEST) -m "not long and not slow"
 
-test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps, browsers, leaks, the guides' commands; some 20 minutes
+test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps, browsers, leaks, the guides' commands; some 30 minutes
 	$(PYTEST) -m long --ignore=tests/test_docs.py
 	$(BIN)/pytest -m long tests/test_docs.py  # by itself: it serves, and so do others
 

@@ -151,6 +151,7 @@ def test_who_needs_a_limit_says_so(rlsched: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kept_ray")
+@pytest.mark.long
 def test_a_share_is_of_what_is_paid_without_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -312,7 +312,7 @@ def best_policy(one: Game, seed: int) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "first_seed", [0, 100, *(pytest.param(seed, marks=pytest.mark.long) for seed in (200, 300, 400))]
+    "first_seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (100, 200, 300, 400))]
 )
 def test_nobody_beats_it(first_seed: int) -> None:
     """No order and no random play earns more, and in most cases one of them earns as much."""

@@ -31,6 +31,7 @@ def niceness() -> int:
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 
+@pytest.mark.long
 def test_ray_keeps_nothing_for_a_dashboard_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its control process would remember every task of a run."""
     monkeypatch.delenv("RAY_task_events_report_interval_ms", raising=False)

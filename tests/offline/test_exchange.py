@@ -65,6 +65,7 @@ def imported(source: Path, chosen: Scenario, out: Path, named: Mapping[str, str]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_there_and_back_by_minari(dataset: Path, short: Scenario, tmp_path: Path) -> None:
     manifest = read_manifest(dataset)
     told: list[int] = []
