@@ -71,19 +71,20 @@ RETRY_S = 0.2
 
 
 class Alone:
-    """Keeps other processes out of a folder, until it is let go or this process ends.
+    """Keeps other processes out of a folder, or from a file, until it is let go or this process ends.
 
     Args:
-        folder: that is there.
+        path: of the folder or file, which is there. Processes on other machines are kept from a file alone:
+            NFS does not lock folders.
         patience_s: that others may take to leave.
 
     Raises:
         BlockingIOError: somebody else is in it.
-        OSError: there is no such folder.
+        OSError: there is no such folder or file.
     """
 
-    def __init__(self, folder: Path, patience_s: float = 0.0) -> None:
-        self._held: int | None = os.open(folder, os.O_RDONLY)
+    def __init__(self, path: Path, patience_s: float = 0.0) -> None:
+        self._held: int | None = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
         until = time.monotonic() + patience_s
         while True:
             try:

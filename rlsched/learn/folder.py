@@ -111,7 +111,9 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = Alone(self.path)
+            process = self.path / PROCESS
+            process.touch()
+            lock = Alone(process)
         except BlockingIOError:
             raise BadInputError(
                 str(self.path), f"is being trained by {self._trainer()}", "wait for it, or end it"
@@ -119,7 +121,8 @@ class RunFolder:
         except OSError as error:
             raise self._not_writable(error) from None
         try:
-            write_whole(self.path / PROCESS, as_json({"pid": os.getpid(), "host": gethostname()}))
+            # Into the file itself: another in its place would not be locked.
+            process.write_bytes(as_json({"pid": os.getpid(), "host": gethostname()}))
             yield
         finally:
             lock.let_go()
