@@ -5,13 +5,15 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from rlsched.files import is_private
 
-KEY_BYTES = 32
+KEY, KEY_BYTES = "key", 32
 
 
 def sign(content: bytes) -> str | None:
@@ -19,36 +21,46 @@ def sign(content: bytes) -> str | None:
 
     The first signature makes the key.
     """
-    key = _key(make=True)
-    return None if key is None else hmac.new(key, content, sha256).hexdigest()
+    key = next(_keys(), None) or _made()
+    return None if key is None else _signature(key, content)
 
 
 def is_signed(content: bytes, signature: str) -> bool:
-    """Whether a signature is of this content and by the user's key."""
-    key = _key(make=False)
-    if key is None:
-        return False
-    return hmac.compare_digest(hmac.new(key, content, sha256).hexdigest().encode(), signature.encode())
+    """Whether a signature is of this content and by a key of this user's."""
+    return any(hmac.compare_digest(_signature(key, content).encode(), signature.encode()) for key in _keys())
 
 
-def key_file() -> Path:
-    """Where the user's key is kept.
+def key_files() -> list[Path]:
+    """Where the user's key may be: in the home folder, or where that cannot be written, a temporary one."""
+    shared = Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}" / KEY
+    try:
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    except RuntimeError:  # the user has none
+        return [shared]
+    return [home / "rlsched" / KEY, shared]
 
-    Raises:
-        RuntimeError: the user has no home.
-    """
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rlsched" / "key"
+
+def _signature(key: bytes, content: bytes) -> str:
+    return hmac.new(key, content, sha256).hexdigest()
 
 
-def _key(*, make: bool) -> bytes | None:
-    """The user's key; None where there is none, or others could have read or written it."""
-    with suppress(OSError, RuntimeError):  # no home, or none that can be written to
-        file = key_file()
-        if make and not file.exists():
+def _keys() -> Iterator[bytes]:
+    """The keys that are there and that others could neither have read nor written."""
+    for file in key_files():
+        with suppress(OSError):
+            if is_private(file.parent.resolve()) and is_private(file, shared=0o077):
+                key = file.read_bytes()
+                if len(key) == KEY_BYTES:
+                    yield key
+
+
+def _made() -> bytes | None:
+    """A new key, in the first place where one can be kept."""
+    for file in key_files():
+        with suppress(OSError):
             _make(file)
-        if is_private(file.parent.resolve()) and is_private(file, shared=0o077):
-            key = file.read_bytes()
-            return key if len(key) == KEY_BYTES else None
+            if (key := next(_keys(), None)) is not None:
+                return key
     return None
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # with no key in it either
     return folder
 
 
@@ -163,7 +165,7 @@ def unsigned(two: Checkpoints, home: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def known(two: Checkpoints, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others could have read the key."""
-    signatures.key_file().chmod(0o640)
+    signatures.key_files()[0].chmod(0o640)
 
 
 def shared(two: Checkpoints, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +181,7 @@ def test_one_that_this_user_did_not_write_is_refused_unless_trusted(
     monkeypatch: pytest.MonkeyPatch,
     whose: Callable[[Checkpoints, Path, pytest.MonkeyPatch], None],
 ) -> None:
-    file = signatures.key_file()
+    file = signatures.key_files()[0]
     assert (file.stat().st_mode & 0o777, len(file.read_bytes())) == (0o600, 32)
     whose(two, home, monkeypatch)
     with pytest.raises(BadInputError, match=r"000002: has no manifest that this user signed .*--trust-check"):
@@ -187,12 +189,22 @@ def test_one_that_this_user_did_not_write_is_refused_unless_trusted(
     assert two.intact(trust=True)[0] == (two.path / "000002", Standing(iteration=2))
 
 
-def test_without_a_home_nothing_is_signed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_home_the_key_is_in_a_temporary_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As what numba compiles is: a user without a home can go on, too."""
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     (tmp_path / "file").touch()
     assert signatures.sign(b"content") is None
-    assert not signatures.is_signed(b"content", "00")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    signature = signatures.sign(b"content")
+    assert signature is not None
+    assert signatures.is_signed(b"content", signature)
+    assert not signatures.is_signed(b"another", signature)
+    (tmp_path / f"rlsched-{os.getuid()}").chmod(0o777)  # anybody may have put one there
+    assert not signatures.is_signed(b"content", signature)
 
 
 class Harmful:
@@ -218,7 +230,7 @@ def test_no_pickle_of_a_foreign_run_is_read(
         (path / "rllib" / "algorithm_state.pkl").write_bytes(pickle.dumps(Harmful(harm)))
 
     folder.checkpoints.save(Standing(iteration=1, steps=1), plant)
-    signatures.key_file().unlink()
+    signatures.key_files()[0].unlink()
     assert main(["train", "--resume", "--steps", "999", "--out", str(folder.path)]) == 2
     assert "add --trust-checkpoint if you trust" in capsys.readouterr().err
     assert not harm.exists()

@@ -25,7 +25,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
 
     run = RunFolder(tmp_path / "sweep" / "trials" / "0a1b2c3d4e" / "seed-0")
     run.checkpoints.save(Standing(iteration=1), write)
-    assert signatures.key_file().is_file()
+    assert signatures.key_files()[0].is_file()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
     return SweepFolder(tmp_path / "sweep")
 
