@@ -6,6 +6,7 @@ import fcntl
 import os
 import shlex
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,6 +109,11 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def temporary_home() -> Path:
+    """Where temporary files of this user may take the place of a home; the folder may have to be made."""
+    return Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}"
 
 
 def is_private(path: Path, shared: int = 0o022) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from rlsched.files import is_private
+from rlsched.files import is_private, temporary_home
 
 KEY, KEY_BYTES = "key", 32
 
@@ -32,12 +31,10 @@ def is_signed(content: bytes, signature: str) -> bool:
 
 def key_files() -> list[Path]:
     """Where the user's key may be: in the home folder, or where that cannot be written, a temporary one."""
-    shared = Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}" / KEY
-    try:
-        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    except RuntimeError:  # the user has none
-        return [shared]
-    return [home / "rlsched" / KEY, shared]
+    folders = [temporary_home() / ".config"]
+    with suppress(RuntimeError):  # the user has no home
+        folders.insert(0, Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"))
+    return [folder / "rlsched" / KEY for folder in folders]
 
 
 def _signature(key: bytes, content: bytes) -> str:
@@ -48,7 +45,10 @@ def _keys() -> Iterator[bytes]:
     """The keys that are there and that others could neither have read nor written."""
     for file in key_files():
         with suppress(OSError):
-            if is_private(file.parent.resolve()) and is_private(file, shared=0o077):
+            folder, shared = file.parent.resolve(), temporary_home().resolve()
+            if shared in folder.parents and not is_private(shared):
+                continue  # anybody may have made it
+            if is_private(folder) and is_private(file, shared=0o077):
                 key = file.read_bytes()
                 if len(key) == KEY_BYTES:
                     yield key

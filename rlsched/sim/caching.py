@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 
-from rlsched.files import is_private
+from rlsched.files import is_private, temporary_home
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -48,7 +48,7 @@ def cache_folder(source: Path) -> str:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_private(own) and os.access(own, os.W_OK):
             return str(own)
-    shared = Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}"
+    shared = temporary_home()
     with suppress(OSError):
         shared.mkdir(mode=0o700, exist_ok=True)
         if is_private(shared):

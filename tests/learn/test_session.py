@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -205,3 +206,21 @@ def test_a_long_temporary_folder_is_none_for_sockets(monkeypatch: pytest.MonkeyP
         session.short_folder()
     monkeypatch.setenv("RAY_TMPDIR", "/tmp")
     assert session.short_folder() == {}
+
+
+def test_without_a_home_there_is_one_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray writes a token there, and fails without."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    session.ensure_home()
+    home = tmp_path / f"rlsched-{os.getuid()}"
+    assert (os.environ["HOME"], home.stat().st_mode & 0o777) == (str(home), 0o700)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    session.ensure_home()
+    assert os.environ["HOME"] == str(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    home.chmod(0o777)
+    with pytest.raises(BadInputError, match="HOME: is no folder that can be written to"):
+        session.ensure_home()
