@@ -128,7 +128,7 @@ def collect(
             if not folder.begun:
                 raise
             console.print(f"stopped      {folder.rows():,} decisions are safe")
-            console.print(go_on)
+            console.print(go_on, soft_wrap=True)
             raise typer.Exit(130) from None
     if json is not None:
         output.write_json(json, {"schema": 1, "folder": str(out), **dataset.model_dump(mode="json")})

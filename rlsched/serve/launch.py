@@ -47,6 +47,12 @@ LOOK_S = 0.05
 LOOKS = 10
 """Seconds between looks whether the service answers, and looks after which it is asked what it does."""
 
+STRANGER_S = 5.0
+"""For which another service has to answer at the port to be taken for its owner."""
+
+REPLICA_PORTS = range(30_000, 32_700, 100)
+"""First ports of the blocks in which replicas listen: two services seldom have the same."""
+
 LEAN = "rlsched.serve.lean"
 """Module to be imported before Serve is, here and by workers."""
 
@@ -83,7 +89,7 @@ def prepare(limits: ServeLimits | None = None) -> None:
     if has_haproxy():
         folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        ports = free_ports(4)
+        ports, block = free_ports(4), secrets.choice(REPLICA_PORTS)
         values |= {
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             # Its files are those of this process: there may be several on a machine.
@@ -91,6 +97,8 @@ def prepare(limits: ServeLimits | None = None) -> None:
             "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "admin.sock"),
             "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(folder),
             "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(folder / "server-state"),
+            "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(block),
+            "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(block + REPLICA_PORTS.step),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports[0]),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports[1]),
             # A line for every request, of which Ray's own metrics are made, that nobody collects here: ours
@@ -327,9 +335,11 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
     from rlsched.serve.app import NAME
 
-    asked = 0
+    asked = strangers = 0
     while (answers := answering(host, port)) != instance:
-        if answers is not None:
+        # Two services that start at once may meet for a moment at the port of a replica.
+        strangers = 0 if answers is None else strangers + 1
+        if strangers * LOOK_S > STRANGER_S:
             raise BadInputError(
                 "--port", f"another service has taken {host}:{port}", "name another --port or --host"
             )

@@ -167,7 +167,8 @@ class SweepFolder:
             raise BadInputError(
                 str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
             )
-        if next(self.path.glob("trials/*"), None) is not None:  # whose checkpoints nobody has checked
+        # Checkpoints without a sweep are another's, which nobody has checked.
+        if next(self.path.glob("trials/*/seed-*/checkpoints/*"), None) is not None:
             raise BadInputError(str(self.path), "holds trials of no sweep", "name another --out folder")
 
     def create(self, sweep: Sweep) -> None:

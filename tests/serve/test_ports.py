@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from rlsched.errors import BadInputError
+from rlsched.serve import launch
 from rlsched.serve.launch import _wait_for
 from rlsched.serve.ports import INSTANCE, answering, check_port, free_ports
 
@@ -43,6 +44,8 @@ def test_a_service_is_told_from_another_at_its_port(port: int, monkeypatch: pyte
     assert answering("127.0.0.1", port) == "first"
     assert answering("0.0.0.0", port) == "first"
     _wait_for("127.0.0.1", port, Future(), "first")
+    monkeypatch.setattr(launch, "STRANGER_S", 0.2)
+    monkeypatch.setattr(launch, "LOOKS", 1000)  # Serve, which is not there, is not asked
     with pytest.raises(BadInputError, match=f"--port: another service has taken 127.0.0.1:{port}; name"):
         _wait_for("127.0.0.1", port, Future(), "second")
     monkeypatch.setattr(Ready, "status", 503)
