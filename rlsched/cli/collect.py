@@ -125,7 +125,7 @@ def collect(
             error.add_note(go_on)
             raise
         except KeyboardInterrupt:
-            if not folder.begun:
+            if not folder.exists:
                 raise
             console.print(f"stopped      {folder.rows():,} decisions are safe")
             console.print(go_on, soft_wrap=True)

@@ -119,7 +119,7 @@ def run(
                 log=not bar.console.is_terminal,
             )
         except KeyboardInterrupt:
-            if folder.begun:
+            if folder.exists:
                 bar.console.print(go_on, markup=False, soft_wrap=True)
             raise
     result = write(folder)

@@ -114,7 +114,7 @@ class Checkpoints:
     def latest(self) -> tuple[Path, Standing] | None:
         """The newest that says where the run stands, or None; its other files are not looked at."""
         for path in reversed(self._numbered()):
-            # Somebody who looks while a run goes on may meet one that is being replaced.
+            # While a run goes on, a checkpoint may be replaced between the listing and the reading.
             with suppress(OSError, ValidationError):
                 return path, Standing.model_validate_json((path / STANDING).read_bytes())
         return None
@@ -123,7 +123,7 @@ class Checkpoints:
         """The newest whose files are as they were written.
 
         Args:
-            trust: whoever wrote it; else this user must have.
+            trust: accept pickles that this user has not signed.
 
         Returns:
             It, or None where there is none at all, and what is wrong with those after it.

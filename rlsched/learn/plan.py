@@ -19,7 +19,6 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.imitation import check_teacher
 from rlsched.learn.networks import build_policy
 from rlsched.learn.selection import Validation
-from rlsched.learn.shapes import check_sizes
 from rlsched.offline.check import check_for
 from rlsched.offline.manifest import MANIFEST, read_manifest
 from rlsched.scenario import Episode, RelativeLimit, Scenario, files, rooted
@@ -42,7 +41,7 @@ class Plan:
         inputs: checksums of what is learned from.
         latest: checkpoint to go on from, and how far the run was.
         damaged: what is wrong with newer checkpoints, a sentence each.
-        trust: whoever wrote the checkpoint.
+        trust: accept pickles in the checkpoint that this user has not signed.
     """
 
     scenario: Scenario
@@ -66,7 +65,7 @@ def plan(
         config: how to train.
         folder: a new run's folder, or with `resume` that of a run to go on with.
         resume: go on from the last whole checkpoint.
-        trust: whoever wrote that, though reading what RLlib writes may run code; else this user must have.
+        trust: accept pickles in a checkpoint that this user has not signed, though reading them runs code.
 
     Raises:
         BadInputError: the scenario, a setting, the dataset, a checkpoint or the folder cannot be used.
@@ -104,7 +103,6 @@ def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConf
     """
     feed, config = whole(scenario, config)
     scenario = feed.scenario
-    check_sizes(scenario, "decision")
     build_policy(layout_of(feed), config.network)  # refuses what it cannot work with
     if config.dataset is not None:
         manifest, rewards = read_manifest(config.dataset), config.algo != "bc"

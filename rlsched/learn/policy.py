@@ -33,8 +33,9 @@ from rlsched.json_files import parse_json, with_checksum, without_checksum
 from rlsched.learn.networks import LINEAR_SCALE, SCORE_SCALE, build_policy
 from rlsched.learn.recurrent import RecurrentPolicy, Remembered
 from rlsched.learn.sections import Network
-from rlsched.learn.shapes import check_shapes, check_sizes, shapes_by
+from rlsched.learn.shapes import check_shapes, shapes_by
 from rlsched.scenario import Scenario, parse
+from rlsched.scenario.bounds import MOST_SLOTS
 from rlsched.settings import validate
 from rlsched.sim.layout import Layout
 
@@ -141,10 +142,11 @@ class TrainedPolicy:
                 "which is a rule of its scenario",
                 "leave it out, or train one with decision.window",
             )
+        if window > MOST_SLOTS:
+            raise BadInputError("--window", f"value {window} is too large", f"use at most {MOST_SLOTS:,}")
         scenario = self.scenario.model_copy(
             update={"decision": decision.model_copy(update={"window": window})}
         )
-        check_sizes(scenario, "--window")
         layout = Layout.of(scenario.observation, scenario.decision, self.num_resources)
         with torch.device("meta"):  # shapes alone, whatever the window; and nothing is drawn
             net = build_policy(layout, self.network)
@@ -437,7 +439,6 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         if settings["num_resources"] != resources:
             told = settings["num_resources"]
             raise ValueError(f"num_resources is {told!r:.20}, and its scenario has {resources}")
-        check_sizes(scenario, str(folder / SETTINGS))
         layout = Layout.of(scenario.observation, scenario.decision, resources)
         check_shapes(folder / WEIGHTS, shapes_by(layout, network))
         if checksum(folder / WEIGHTS) != settings["weights"]:

@@ -79,7 +79,7 @@ def train(
         resume: go on from the last whole checkpoint.
         address: of a Ray cluster; left out: this machine.
         pause_at: decisions after which it stops for now, as if it were to go on with `resume`.
-        trust: whoever wrote the checkpoint; see `plan`.
+        trust: accept a checkpoint that this user has not signed; see `plan`.
 
     Raises:
         BadInputError: the scenario or the folder cannot be used; before anything long starts.

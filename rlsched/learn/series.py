@@ -37,7 +37,7 @@ def train_seeds(
         say: tells a person what is done, once the next training has said what it trains.
         resume: go on with the runs that have begun; those at their ends are not trained again.
         address: of a Ray cluster; left out: this machine.
-        trust: whoever wrote the checkpoints; see `plan`.
+        trust: accept checkpoints that this user has not signed; see `plan`.
 
     Returns:
         Seed -> how its run ended, in order; of an interrupted series, up to the one that was interrupted.

@@ -153,7 +153,7 @@ def start_ray(address: str = "local", **settings: Any) -> str:
     late = 0
     while True:
         try:
-            # Whoever waits for a cluster may leave at once; what is started here is ended in order.
+            # Joining a cluster can be interrupted at once; a local start is ended in order.
             with lean_node(), held_signals() if address == "local" else nullcontext():
                 context = ray.init(address=address, include_dashboard=False, log_to_driver=False, **settings)
         except Exception as error:
@@ -175,8 +175,8 @@ def lean_node() -> Iterator[None]:
 
     There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
     to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
-    two of them, `ray.init` none. The node's agent is told that what a dashboard needs is not installed. Ray's
-    handler of SIGTERM in Python is left out, too: it ends a driver halfway.
+    two of them, `ray.init` none. The node's agent learns that the packages of a dashboard are not installed.
+    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway.
     """
 
     def nothing(*given: Any, **settings: Any) -> None:

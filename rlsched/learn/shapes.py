@@ -7,34 +7,12 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from rlsched.errors import BadInputError
 from rlsched.learn.networks import build_policy
 from rlsched.learn.sections import Network
-from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
-
-LARGEST = 100_000
-"""Jobs and ticks that a policy sees at most: a request to the service lists no more of them. Weights need not
-depend on these, so that only this keeps what is made for each state small."""
 
 Shapes = dict[str, tuple[int, ...]]
 """Name of a parameter -> its shape."""
-
-
-def check_sizes(scenario: Scenario, where: str) -> None:
-    """Refuse a scenario whose states would not fit into memory.
-
-    Raises:
-        BadInputError: a policy would see too many jobs or ticks.
-    """
-    sizes = {
-        "decision.window": scenario.decision.window,
-        "decision.horizon": scenario.decision.horizon or 0,
-        "observation.event_horizon": scenario.observation.event_horizon,
-    }
-    for name, size in sizes.items():
-        if size > LARGEST:
-            raise BadInputError(where, f"{name}: value {size} is too large", f"use at most {LARGEST:,}")
 
 
 def shapes_by(layout: Layout, network: Network) -> Shapes:
@@ -59,8 +37,9 @@ def check_shapes(file: Path, expected: Shapes) -> None:
         ValueError: a parameter is missing, of another shape, or not expected.
     """
     with safe_open(file, framework="numpy") as weights:
-        found: Shapes = {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            by_file, by_settings = found.get(name, "missing"), expected.get(name, "unknown")
+        names = weights.keys()
+        stored: Shapes = {name: tuple(weights.get_slice(name).get_shape()) for name in names}
+    for name in sorted(expected.keys() | stored.keys()):
+        if expected.get(name) != stored.get(name):
+            by_file, by_settings = stored.get(name, "missing"), expected.get(name, "unknown")
             raise ValueError(f"{name} is {by_file} in {file.name}, and {by_settings} by its settings")

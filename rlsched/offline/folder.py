@@ -40,7 +40,7 @@ class DatasetFolder:
         self.path = path
 
     @property
-    def begun(self) -> bool:
+    def exists(self) -> bool:
         """Whether there is something to go on with."""
         return (self.path / RECIPE).exists()
 
@@ -54,7 +54,7 @@ class DatasetFolder:
             raise BadInputError(
                 str(self.path), "holds a dataset already", "name another --out, or let collect --resume it"
             )
-        if self.begun:
+        if self.exists:
             raise BadInputError(
                 str(self.path), "holds a dataset that was begun", "add --resume, or name another --out"
             )

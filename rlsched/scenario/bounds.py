@@ -13,8 +13,10 @@ MOST_EPISODE_TICKS = 10**8
 
 MOST_EPISODE_JOBS = 10**7
 
-MOST_SLOTS = 2**20
-"""Of pools, of the horizon and of parts of the observation."""
+MOST_SLOTS = 100_000
+"""Of pools, of the horizon and of parts of the observation: a request to the service has no more jobs.
+
+Weights need not depend on these sizes, so that only this keeps the memory small that an observation takes."""
 
 MOST_UNITS = 2**30
 """Of a resource: demands are 32-bit numbers, and so are sums of two of them."""

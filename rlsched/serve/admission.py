@@ -1,7 +1,7 @@
 """Which requests a replica takes: from whom, of what kind, and how much of them at once.
 
-Bodies come at the pace of whoever sends them, so they are bounded together: in number, in bytes and in time.
-What a client may send is bounded by `limits` alone, and a slow one gives way to others.
+Clients set the pace of their bodies, so all bodies together are bounded in number, in bytes and in time.
+Where too many are being sent, the slowest is refused.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Hosts:
     """Names under which a service may be asked.
 
     A page that a browser shows may ask any address under a name that its owner makes resolve to it (DNS
-    rebinding). Addresses themselves, and this machine's own names, are nobody else's.
+    rebinding). No other site can have the service's address or the names of its machine.
 
     Args:
         names: others; `*`: any.
@@ -226,6 +226,6 @@ class Bodies:
         oldest = next((one for one in self._sending if one is not asks and one.held >= 0), None)
         if oldest is None or now - oldest.since < SLOW_S:
             return False
-        oldest.held = -1  # it has been told, and is counted no more
+        oldest.held = -1  # it is being refused, and counts no more
         oldest.timeout.reschedule(now)
         return True

@@ -59,7 +59,7 @@ LEAN = "rlsched.serve.lean"
 RETRY_BYTES = 1 << 17
 """Requests of at most that are asked again of another replica where one dies over them.
 
-HAProxy holds as much of each, whoever sends them, and of 2,048 at most."""
+HAProxy holds as much of each request, and at most 2,048 of them."""
 
 TRIES = 4
 """Replicas that are asked one after the other where none answers."""

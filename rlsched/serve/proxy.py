@@ -60,7 +60,7 @@ CHANGES = (
         "    {%- if backend.timeout_tunnel_s is not none %}\n",
         "    {%- if backend.timeout_tunnel_s is not none %}\n",
     ),
-    # A replica that is frozen holds nobody up: what it does not answer is asked of another.
+    # A frozen replica delays a request only so long; then HAProxy sends it to another one.
     (
         f"{REUSE}    # Set backend-specific timeouts",
         f"{REUSE}    http-request set-timeout server {{one}}s if {{{{ path /v1/decisions }}}}\n"
@@ -77,7 +77,7 @@ CHANGES = (
         "\"Path '%[path]' not found. Ping http://.../-/routes for available routes.\"\n",
         f"    http-request return {_refusal(503, AWAY)}\n",
     ),
-    # What is for operators of Serve is shown to nobody else.
+    # Serve's routes and statistics are for its operators.
     (
         "    http-request return status {{ route_info.status }} content-type "
         '{{ route_info.routes_content_type }} string "{{ route_info.routes_message }}" if routes\n',

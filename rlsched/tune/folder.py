@@ -153,7 +153,7 @@ class SweepFolder:
         self.stopping = path / "stopping"
 
     @property
-    def begun(self) -> bool:
+    def exists(self) -> bool:
         """Whether there is a sweep."""
         return (self.path / SWEEP).exists()
 
@@ -163,7 +163,7 @@ class SweepFolder:
         Raises:
             BadInputError: there is one already.
         """
-        if self.begun:
+        if self.exists:
             raise BadInputError(
                 str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
             )

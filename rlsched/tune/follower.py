@@ -89,7 +89,7 @@ class Follower(Callback):
         self.running: list[Point] = []
         self.best: tuple[float, Point] | None = None
         self.done, self.stopped, self.failed = 0, 0, 0
-        self.looked, self.told = 0.0, clock()
+        self.looked, self.last_line = 0.0, clock()
         self.progress = Progress(self.total, 0, 0, 0, 0.0, None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Follower(Callback):
         ]
         if self.clock() - self.looked >= LOOK_EVERY_S:
             self.look()
-        if self.log and self.running and self.clock() - self.told >= SAY_EVERY_S:
+        if self.log and self.running and self.clock() - self.last_line >= SAY_EVERY_S:
             for point in self.running:
                 self.say(point, f"runs, {self.standing(point)}")
 
@@ -178,7 +178,7 @@ class Follower(Callback):
     def say(self, point: Point, text: str) -> None:
         """Tell a line about a trial."""
         self.tell(f"{' '.join(assignments(point))} {text}")
-        self.told = self.clock()
+        self.last_line = self.clock()
 
     @property
     def seeds(self) -> str:

@@ -80,7 +80,7 @@ def run(
         watch: is told how far it is.
         resume: go on.
         address: of a Ray cluster; None: this machine.
-        trust: whoever wrote the checkpoints of trainings; else this user must have.
+        trust: accept checkpoints that this user has not signed.
         say: is given a line when a trial begins, is at a halt, or ends.
         log: say a line every minute, too, about trials that run.
 

@@ -230,10 +230,10 @@ SIZES: dict[str, tuple[dict[str, Any], str]] = {
     "beyond 64 bits": ({"network": {"hidden": [10**30]}}, "is damaged"),
     "memory": ({"network": {"hidden": [16], "lstm": 1000}}, "and unknown by its settings"),
     "attention": ({"network": {"hidden": [16], "attention": 200}}, "missing in weights.safetensors"),
-    "window": ({"decision": {"window": 200_000}}, "decision.window: value 200000 is too large"),
+    "window": ({"decision": {"window": 200_000}}, "decision.window: value 200000"),
     "releases": (
         {"observation": {"event_horizon": 200_000}},
-        "observation.event_horizon: value 200000 is too large",
+        "observation.event_horizon: value 200000",
     ),
 }
 

@@ -36,7 +36,8 @@ def service(hpc: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
         found.ready()
         yield found
     finally:
-        found.end()
+        if found.process.poll() is None:
+            found.end()
     check_port("127.0.0.1", found.port)  # HAProxy has gone, too
 
 
@@ -112,7 +113,11 @@ def test_no_request_fails_where_a_process_is_killed(service: Running, hpc: Path,
         async with asked(service, hpc) as good:
             before = service.processes(name)
             os.kill(before[0], signal.SIGKILL)
-            whole = lambda: len(now := service.processes(name)) >= len(before) and before[0] not in now  # noqa: E731
+
+            def whole() -> bool:
+                now = service.processes(name)
+                return len(now) >= len(before) and before[0] not in now
+
             await asyncio.to_thread(until, whole, f"another {name}")
             await asyncio.sleep(1.0)
         return good

@@ -5,25 +5,32 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from ray.serve import _private as haproxy_package
 from ray.serve._private import haproxy
 from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
 from ray.serve.config import HTTPOptions
 
 from rlsched.serve import proxy
-from rlsched.serve.proxy import CHANGES, hardened, keep_running
+from rlsched.serve.proxy import hardened, keep_running
+
+TEMPLATES = "ray.serve._private.haproxy_templates"
 
 
 def original() -> str:
-    """The template as Ray has it, whatever this process has changed."""
-    found = haproxy.HAPROXY_CONFIG_TEMPLATE
-    for before, after in CHANGES:
-        if "set-timeout server" not in after:
-            found = found.replace(after, before) if before not in found else found
-    return found
+    """The template as Ray has it: this process may have imported it changed."""
+    spec = PathFinder.find_spec(TEMPLATES, haproxy_package.__path__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    template: str = module.HAPROXY_CONFIG_TEMPLATE
+    return template
 
 
 def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
