@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
 from rlsched.learn.interrupts import leave_terminal
-from rlsched.serve.ports import answering, free_ports
+from rlsched.serve.ports import answering, free_ports, taken
 from rlsched.serve.proxy import MANY_ANSWERS_S, ONE_ANSWER_S
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeConfig, ServeLimits
 
@@ -46,12 +46,6 @@ ENDING_S = 15.0
 LOOK_S = 0.05
 LOOKS = 10
 """Seconds between looks whether the service answers, and looks after which it is asked what it does."""
-
-STRANGER_S = 5.0
-"""For which another service has to answer at the port to be taken for its owner."""
-
-REPLICA_PORTS = range(30_000, 32_700, 100)
-"""First ports of the blocks in which replicas listen: two services seldom have the same."""
 
 LEAN = "rlsched.serve.lean"
 """Module to be imported before Serve is, here and by workers."""
@@ -89,7 +83,7 @@ def prepare(limits: ServeLimits | None = None) -> None:
     if has_haproxy():
         folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        ports, block = free_ports(4), secrets.choice(REPLICA_PORTS)
+        ports = free_ports(4)
         values |= {
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             # Its files are those of this process: there may be several on a machine.
@@ -97,8 +91,6 @@ def prepare(limits: ServeLimits | None = None) -> None:
             "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "admin.sock"),
             "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(folder),
             "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(folder / "server-state"),
-            "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(block),
-            "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(block + REPLICA_PORTS.step),
             "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports[0]),
             "RAY_SERVE_HAPROXY_STATS_PORT": str(ports[1]),
             # A line for every request, of which Ray's own metrics are made, that nobody collects here: ours
@@ -228,7 +220,7 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
             else:
                 _break_off(started)
         if isinstance(error, (RayServeException, RuntimeError)):
-            raise _refused(config, error) from None
+            raise _refused(config, host, port, error) from None
         raise
     try:
         yield
@@ -335,14 +327,10 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
     from rlsched.serve.app import NAME
 
-    asked = strangers = 0
+    asked = 0
     while (answers := answering(host, port)) != instance:
-        # Two services that start at once may meet for a moment at the port of a replica.
-        strangers = 0 if answers is None else strangers + 1
-        if strangers * LOOK_S > STRANGER_S:
-            raise BadInputError(
-                "--port", f"another service has taken {host}:{port}", "name another --port or --host"
-            )
+        if answers is not None:
+            raise taken(host, port)
         asked += 1
         if asked % LOOKS == 0:
             if started.done():
@@ -353,8 +341,10 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
         time.sleep(LOOK_S)
 
 
-def _refused(config: ServeConfig, error: Exception) -> Exception:
-    """Why replicas do not start, in one line where that is known."""
+def _refused(config: ServeConfig, host: str, port: int, error: Exception) -> Exception:
+    """Why a service does not start, in one line where that is known."""
+    if f"cannot bind socket (Address already in use) for [{host}:{port}]" in str(error):  # HAProxy's words
+        return taken(host, port)
     from rlsched.serve.engine import load_served
 
     for name, folder in config.policies.items():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import socket
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from random import SystemRandom
 
 from rlsched.errors import BadInputError
 
@@ -20,10 +20,11 @@ QUIET_PORTS = range(20_000, 30_000)
 def free_ports(count: int) -> list[int]:
     """Different ports of this machine that nobody has now, and that no system gives to who wants any.
 
-    Ray's processes want dozens while they start.
+    Ray's processes want dozens while they start. The ports do not follow the random numbers of this process:
+    two processes with the same seed would get the same ones.
     """
     free = []
-    for port in random.sample(QUIET_PORTS, len(QUIET_PORTS)):
+    for port in SystemRandom().sample(QUIET_PORTS, len(QUIET_PORTS)):
         with socket.socket() as found, suppress(OSError):
             found.bind(("", port))
             free.append(port)
@@ -49,6 +50,13 @@ def check_port(host: str, port: int) -> None:
                 f"cannot listen on {host}:{port} ({error.strerror})",
                 "name another --port or --host",
             ) from None
+
+
+def taken(host: str, port: int) -> BadInputError:
+    """The error of a port that another service took while this one started."""
+    return BadInputError(
+        "--port", f"another service has taken {host}:{port}", "name another --port or --host"
+    )
 
 
 def answering(host: str, port: int) -> str | None:

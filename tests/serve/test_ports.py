@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve import launch
-from rlsched.serve.launch import _wait_for
+from rlsched.serve.launch import _refused, _wait_for
 from rlsched.serve.ports import INSTANCE, answering, check_port, free_ports
+from rlsched.serve.settings import ServeConfig
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -44,8 +46,6 @@ def test_a_service_is_told_from_another_at_its_port(port: int, monkeypatch: pyte
     assert answering("127.0.0.1", port) == "first"
     assert answering("0.0.0.0", port) == "first"
     _wait_for("127.0.0.1", port, Future(), "first")
-    monkeypatch.setattr(launch, "STRANGER_S", 0.2)
-    monkeypatch.setattr(launch, "LOOKS", 1000)  # Serve, which is not there, is not asked
     with pytest.raises(BadInputError, match=f"--port: another service has taken 127.0.0.1:{port}; name"):
         _wait_for("127.0.0.1", port, Future(), "second")
     monkeypatch.setattr(Ready, "status", 503)
@@ -56,3 +56,24 @@ def test_a_service_is_told_from_another_at_its_port(port: int, monkeypatch: pyte
 def test_a_port_that_is_taken_is_refused(port: int) -> None:
     with pytest.raises(BadInputError, match="cannot listen on"):
         check_port("127.0.0.1", port)
+
+
+def test_a_port_that_haproxy_finds_taken_is_one_line(hpc: Path) -> None:
+    """Where both services passed the first check, and neither answers yet."""
+    config = ServeConfig(policies={"default": hpc})
+    said = "[ALERT] cannot bind socket (Address already in use) for [127.0.0.1:8000] [ALERT] Exiting."
+    error = _refused(config, "127.0.0.1", 8000, RuntimeError(said))
+    assert str(error) == ("--port: another service has taken 127.0.0.1:8000; name another --port or --host")
+    other = RuntimeError(said)
+    assert _refused(config, "127.0.0.1", 8001, other) is other
+
+
+def test_processes_with_one_seed_get_different_ports() -> None:
+    """As test workers have, whose random numbers are seeded alike."""
+    state = random.getstate()
+    ports = []
+    for _ in range(2):
+        random.seed(0)
+        ports.append(free_ports(8))
+    random.setstate(state)
+    assert ports[0] != ports[1]
