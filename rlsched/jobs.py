@@ -34,6 +34,8 @@ class JobTable:
         user: (jobs,) user number, -1 unknown.
         queue: (jobs,) queue number, -1 unknown.
         start: (jobs,) ticks, when the scheduler of the trace started it, -1 unknown; hidden from policies.
+        preceding: (jobs,) number of the job at whose end it is submitted, -1 none; see `predecessors`.
+        think: (jobs,) ticks from that end to the submission; -1: not before that end, nor before `submit`.
         units: (resource,) units of the cluster that they come to, where it is not that of the scenario; no
             column.
     """
@@ -47,6 +49,8 @@ class JobTable:
     user: IntArray
     queue: IntArray
     start: IntArray
+    preceding: IntArray
+    think: IntArray
     units: IntArray | None = None
 
     @classmethod
@@ -62,6 +66,8 @@ class JobTable:
         user: object | None = None,
         queue: object | None = None,
         start: object | None = None,
+        preceding: object | None = None,
+        think: object | None = None,
     ) -> JobTable:
         """Make a table from array-likes, filling what is left out, and check it.
 
@@ -75,6 +81,8 @@ class JobTable:
             user: (jobs,) numbers; -1 where left out.
             queue: (jobs,) numbers; -1 where left out.
             start: (jobs,) ticks; -1 where left out.
+            preceding: (jobs,) numbers; -1 where left out.
+            think: (jobs,) ticks; -1 where left out.
 
         Raises:
             BadInputError: a column has the wrong length or a value outside its range.
@@ -92,6 +100,8 @@ class JobTable:
             user=np.full(n, -1) if user is None else np.asarray(user, dtype=np.int64),
             queue=np.full(n, -1) if queue is None else np.asarray(queue, dtype=np.int64),
             start=np.full(n, -1) if start is None else np.asarray(start, dtype=np.int64),
+            preceding=np.full(n, -1) if preceding is None else np.asarray(preceding, dtype=np.int64),
+            think=np.full(n, -1) if think is None else np.asarray(think, dtype=np.int64),
         )
         table._check()
         return table
@@ -135,6 +145,42 @@ class JobTable:
         if (np.diff(self.submit) > 0).all():
             return self
         return self.take(np.lexsort((self.id, self.submit)))
+
+    def predecessors(self) -> IntArray:
+        """(jobs,) row of the job that each waits for, -1 none.
+
+        A job that comes later in the table, or is not in it, precedes nobody: nothing waits for ever.
+        """
+        rows = np.full(len(self), -1)
+        waiting = np.flatnonzero(self.preceding >= 0)
+        if not len(waiting):
+            return rows
+        order = np.argsort(self.id, kind="stable")
+        place = np.minimum(np.searchsorted(self.id, self.preceding[waiting], sorter=order), len(self) - 1)
+        found = order[place]
+        good = (self.id[found] == self.preceding[waiting]) & (found < waiting)
+        rows[waiting[good]] = found[good]
+        return rows
+
+    def released(self, start: IntArray) -> JobTable:
+        """The same jobs with the submit times that their predecessors' ends gave them.
+
+        Args:
+            start: (jobs,) ticks, -1 not started. Who waits for a job that never ended is not submitted by
+                the last of all ends.
+        """
+        before = self.predecessors()
+        rows = np.flatnonzero(before >= 0)
+        if not len(rows):
+            return self
+        ended = start[before[rows]] + self.runtime[before[rows]]
+        think = self.think[rows]
+        submit = self.submit.copy()
+        submit[rows] = np.where(think >= 0, ended + think, np.maximum(self.submit[rows], ended))
+        never = rows[start[before[rows]] < 0]
+        last = int((start + self.runtime)[start >= 0].max(initial=0))
+        submit[never] = np.maximum(self.submit[never], last)
+        return replace(self, submit=submit)
 
     @property
     def num_resources(self) -> int:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, get_args
 
+import numpy as np
 from hypothesis import strategies as st
 
 from rlsched.jobs import JobTable
@@ -36,7 +37,7 @@ class Instance:
     table: JobTable
 
     def __repr__(self) -> str:
-        columns = ("id", "submit", "runtime", "requested", "demand", "qos")
+        columns = ("id", "submit", "runtime", "requested", "demand", "qos", "preceding", "think")
         listed = ", ".join(f"{name}={getattr(self.table, name).tolist()}" for name in columns)
         return f"Instance(units={self.units}, {listed})"
 
@@ -72,6 +73,21 @@ def build_jobs(
         id=ids(num_jobs), submit=submit, runtime=runtime, requested=requested, demand=demand, qos=qos
     )
     return table.in_submit_order()
+
+
+def linked(pick: Pick, table: JobTable) -> JobTable:
+    """The same jobs, of which about half wait for the end of an earlier one, or of none that there is."""
+    n = len(table)
+    preceding = [table.id[pick(0, row)] if pick(0, 1) else -1 for row in range(n)]
+    think = [pick(-1, 4) for _ in range(n)]
+    return replace(table, preceding=np.array(preceding, np.int64), think=np.array(think, np.int64))
+
+
+@st.composite
+def linked_instances(draw: st.DrawFn) -> Instance:
+    """The same with jobs that follow others."""
+    instance = draw(instances())
+    return Instance(instance.units, linked(lambda low, high: draw(st.integers(low, high)), instance.table))
 
 
 @st.composite
@@ -115,13 +131,16 @@ def scenario(
     tick_s: int = 1,
     starvation_s: int = 86_400,
     num_resources: int = 1,
+    follow: bool = False,
     blocks: tuple[str, ...] = ("jobs", "event_horizon", "queue", "outlook"),
 ) -> Scenario:
     """A scenario whose reward has every term, each with its own weight."""
     end = "max_ticks" if max_ticks is not None else "no_new_job" if no_new_job else "all_finished"
     values: dict[str, Any] = {
         "cluster": {"tick_s": tick_s, "resources": [{"name": f"r{r}"} for r in range(num_resources)]},
-        "workload": {"kind": "lublin"},
+        "workload": {"kind": "swf", "file": "t.swf", "dependencies": "follow"}
+        if follow
+        else {"kind": "lublin"},
         "decision": {
             "action_rule": action_rule,
             "time_rule": time_rule,

@@ -197,7 +197,7 @@ def test_the_allowed_values_are_said(override: str, said: str) -> None:
         ),
         (
             {"workload": {"kind": "swf", "file": "a", "rate": 1}},
-            "mine: workload.rate: unknown key; use one of enrich, estimates, file",
+            "mine: workload.rate: unknown key; use one of dependencies, enrich, estimates, file",
         ),
         (
             {"workload": {"kind": "swf", "file": "a", "training_jobs": [1]}},

@@ -139,7 +139,7 @@ class EpisodeFeed:
     def baseline_slowdown(self, jobs: JobTable) -> float:
         """Mean bounded slowdown of an episode's jobs under the best of the baseline orders."""
         if self._replayer is None:
-            self._replayer = Replayer(1, self.max_jobs, self.units)
+            self._replayer = Replayer(1, self.max_jobs, self.units, linked=self.scenario.linked)
         tick_s = self.scenario.cluster.tick_s
         window = self.scenario.decision.window
         return min(

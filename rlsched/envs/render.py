@@ -59,6 +59,7 @@ def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
     if sim.scenario.decision.horizon is not None:
         return grid_text(sim, env, jobs)
     state = _look(sim, env, jobs)
+    submit = sim.state.jobs["submit"][env]
     tick_s = sim.scenario.cluster.tick_s
     total = int(sim.units[env, 0])
     used = total - int(state.free[0])
@@ -74,7 +75,7 @@ def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
         "  waiting     units requested      waited",
         *(
             f"  {jobs.id[row]:>7} {jobs.demand[row, 0]:>9} {jobs.requested[row] * tick_s:>7,} s "
-            f"{(state.now - jobs.submit[row]) * tick_s:>9,} s"
+            f"{(state.now - submit[row]) * tick_s:>9,} s"
             for row in state.waiting[:TEXT_JOBS]
         ),
     ]

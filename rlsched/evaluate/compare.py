@@ -124,6 +124,12 @@ class Heuristic:
             raise BadInputError(
                 "--backfill", f"unknown rule {self.backfill!r}", f"use one of {', '.join(BACKFILL_RULES)}"
             )
+        if self.committed and self.scenario is not None and self.scenario.linked:
+            raise BadInputError(
+                "workload.dependencies",
+                "value 'follow' does not go with a replay as in rlscheduler, which knows every submit time",
+                "name another --backfill, or set workload.dependencies=ignore",
+            )
         if self.committed:
             committed_keys(self.policy, JobTable.build(submit=[0], runtime=[1], demand=[1]), units[0])
 

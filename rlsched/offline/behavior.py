@@ -267,6 +267,12 @@ def check_recorded(where: str, feed: EpisodeFeed) -> None:
             f"{RECORDED!r} decided about the trace as it was, not about days put together anew",
             "set workload.resample=never",
         )
+    if feed.scenario.linked:
+        raise BadInputError(
+            where,
+            f"{RECORDED!r} decided about the trace as it was, not about jobs that follow others",
+            "set workload.dependencies=ignore",
+        )
     first, end = feed.source.training_rows
     if not (feed.source.trace.jobs.start[first:end] >= 0).any():
         raise BadInputError(

@@ -283,6 +283,11 @@ class Scenario(Frozen):
     objective: Objective = Objective()
     episode: Episode = Episode()
 
+    @property
+    def linked(self) -> bool:
+        """Whether jobs may be submitted when others end."""
+        return getattr(self.workload, "dependencies", "ignore") == "follow"
+
     @model_validator(mode="after")
     def _together(self) -> Scenario:
         self._horizon_for_all()

@@ -239,6 +239,11 @@ class SwfWorkload(Jobs):
     training_jobs: tuple[Row, Row | None] | None = Field(
         None, description="rows [from, to) that training may see; left out: the first 80 %"
     )
+    dependencies: Literal["ignore", "follow"] = Field(
+        "ignore",
+        description="follow: a job that names a preceding job of its episode is submitted a think time after "
+        "that one's end, or, where none is given, not before that end; ignore: at its own submit time",
+    )
     enrich: Enrichment | None = Field(None, description="add further resources and qos")
     max_job_duration: int | None = Field(
         None, ge=1, le=MOST_TICKS, description="ticks; longer jobs are `oversized`"

@@ -13,7 +13,7 @@ import numpy as np
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import allocating, shared, step
 from rlsched.sim.events import admissible, fits, reserve, start, start_behind
-from rlsched.sim.priorities import STATIC, moving_key
+from rlsched.sim.priorities import NOT_BY_SUBMIT, STATIC, key_by_submit, moving_key
 from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
 
 NONE, GREEDY, EASY, CONSERVATIVE = range(4)
@@ -27,9 +27,21 @@ class Order(NamedTuple):
 
     keys: FloatArray  # (env, job) smallest first; read where moving is STATIC
     moving: int  # priorities.moving_key
+    by_submit: int  # priorities.key_by_submit
     in_queue_order: bool  # the keys are sorted as the queue is
     backfill: int
     window: int  # only so many of the oldest waiting jobs are looked at
+
+
+@step
+def key_of(s: State, i: int, order: Order, row: int) -> float:
+    """The key of a waiting job, now."""
+    if order.moving != STATIC:
+        return moving_key(s, i, row, order.moving)
+    key = order.keys[i, row]
+    if s.links.shape[1] > 0 and order.by_submit != NOT_BY_SUBMIT:
+        return key_by_submit(s, i, row, key, order.by_submit)
+    return key
 
 
 @step
@@ -54,7 +66,7 @@ def best(s: State, i: int, order: Order, need: int, first: int) -> int:
             continue
         if order.in_queue_order:
             return k
-        key = order.keys[i, row] if order.moving == STATIC else moving_key(s, i, row, order.moving)
+        key = key_of(s, i, order, row)
         if key < found_key or found < 0:
             found, found_key = k, key
     return found
@@ -111,8 +123,7 @@ def serve_conservative(s: State, i: int, order: Order) -> None:
     rows = s.queue[i, e.queue_lo : e.queue_hi].copy()
     keys = np.empty(count, np.float64)
     for k in range(count):
-        moving = order.moving != STATIC
-        keys[k] = moving_key(s, i, rows[k], order.moving) if moving else order.keys[i, rows[k]]
+        keys[k] = key_of(s, i, order, rows[k])
     ranked = np.arange(count) if order.in_queue_order else np.argsort(keys, kind="mergesort")
     planned = np.zeros(count, np.bool_)
     visible = min(order.window, count)

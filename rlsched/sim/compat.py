@@ -19,7 +19,7 @@ from rlsched.sim.backfill import ANY, GREEDY, Order, best
 from rlsched.sim.compiled import kernel, step
 from rlsched.sim.events import admit_one, fits, reserve, start, stop_job
 from rlsched.sim.pools import remove_from_heap
-from rlsched.sim.priorities import STATIC, priority, static_keys
+from rlsched.sim.priorities import NOT_BY_SUBMIT, STATIC, priority, static_keys
 from rlsched.sim.state import JOB_MASK, NEVER, State, allocate, keys_for, load, starts
 
 
@@ -43,7 +43,7 @@ def replay_rlscheduler(rows: JobTable, units: int, policy: str, backfill: bool) 
     keys = np.zeros((1, len(rows)))
     keys_for(state, 0, keys, committed_keys(policy, rows, units))
     running = np.zeros(len(rows), np.int64)
-    run_committed(state, 0, Order(keys, STATIC, False, GREEDY, int(NEVER)), backfill, running)
+    run_committed(state, 0, Order(keys, STATIC, NOT_BY_SUBMIT, False, GREEDY, int(NEVER)), backfill, running)
     return starts(state, 0)
 
 

@@ -110,7 +110,7 @@ def judge_queue(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
                 legal += 1
                 last = k
     may_wait = rules.may_wait or e.reserved >= 0 or legal == 0
-    if may_wait and (e.num_running > 0 or e.next_arrival < e.num_jobs):
+    if may_wait and (e.num_running > 0 or e.next_arrival < e.num_dated):
         o.mask[i, rules.window] = 1
         legal += 1
         last = rules.window

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlsched.jobs import IntArray
-from rlsched.sim.compiled import step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.releases import add_release, drop_release
 from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
 
@@ -199,21 +199,56 @@ def complete_one(s: State, i: int, keep_releases: bool) -> int:
     e.num_finished += 1
     job = s.jobs[i, row]
     e.used_requests += min(1.0, job.runtime / job.requested)
+    if s.links.shape[1] > 0:
+        submit_followers(s, i, row)
     return row
+
+
+@shared
+def submit_followers(s: State, i: int, row: int) -> None:
+    """Date the arrivals of the jobs that waited for the end of this one.
+
+    They take their places among those that have not arrived, by submit time and then by row.
+    """
+    e = s.episodes[i]
+    end = s.jobs[i, row].end
+    follower = s.links[i, row].first
+    while follower >= 0:
+        link = s.links[i, follower]
+        submit = end + link.think if link.think >= 0 else max(end, link.planned)
+        s.jobs[i, follower].submit = submit
+        place = e.num_dated
+        while place > e.next_arrival:
+            other = s.links[i, place - 1].row
+            earlier = s.jobs[i, other].submit
+            if earlier < submit or (earlier == submit and other < follower):
+                break
+            s.links[i, place].row = other
+            place -= 1
+        s.links[i, place].row = follower
+        e.num_dated += 1
+        follower = link.next
+
+
+@step
+def arriving(s: State, i: int) -> int:
+    """Row of the next job to arrive; there must be one whose time is known."""
+    place = s.episodes[i].next_arrival
+    return s.links[i, place].row if s.links.shape[1] > 0 else place
 
 
 @step
 def admit_one(s: State, i: int) -> None:
     """Let the next job of the episode enter the queue (the clock is the caller's)."""
     e = s.episodes[i]
-    row = e.next_arrival
+    row = arriving(s, i)
     job = s.jobs[i, row]
     job.queue_at_submit = e.queue_hi - e.queue_lo
     job.work_at_submit = e.queued_work
     job.free_at_submit = s.free[i, 0]
     s.queue[i, e.queue_hi] = row
     e.queue_hi += 1
-    e.next_arrival = row + 1
+    e.next_arrival += 1
     e.arriving_area -= np.int64(s.demand[i, row, 0]) * job.runtime
     e.arrived_work += np.int64(s.demand[i, row, 0]) * job.requested
     count_waiting(s, i, row)
@@ -226,8 +261,8 @@ def next_event(s: State, i: int) -> int:
     tick = int(NEVER)
     if e.num_running > 0:
         tick = s.ends[i, 0] >> JOB_BITS
-    if e.next_arrival < e.num_jobs:
-        tick = min(tick, s.jobs[i, e.next_arrival].submit)
+    if e.next_arrival < e.num_dated:
+        tick = min(tick, s.jobs[i, arriving(s, i)].submit)
     return tick
 
 
@@ -244,7 +279,7 @@ def happen(s: State, i: int, tick: int, keep_releases: bool) -> int:
     while e.num_running > 0 and s.ends[i, 0] >> JOB_BITS <= tick:
         complete_one(s, i, keep_releases)
         count += 1
-    while e.next_arrival < e.num_jobs and s.jobs[i, e.next_arrival].submit <= tick:
+    while e.next_arrival < e.num_dated and s.jobs[i, arriving(s, i)].submit <= tick:
         admit_one(s, i)
         count += 1
     return count

@@ -54,12 +54,15 @@ class Played:
     def of_starts(cls, jobs: JobTable, start: IntArray) -> Played:
         """Jobs that ran from these ticks (-1: never) to their end without a break.
 
+        Who waits for a preceding job has the submit time that this schedule gave it.
+
         Raises:
             ValueError: a wrong number of start ticks.
         """
         if start.shape != (len(jobs),):
             raise ValueError(f"start ticks of shape {start.shape} for {len(jobs)} jobs: give one per job")
         none = np.zeros(len(jobs), np.int64)
+        jobs = jobs.released(start)
         return cls(jobs, start, np.where(start >= 0, start + jobs.runtime, -1), none, none > 0)
 
     @property

@@ -316,7 +316,7 @@ def observe_outlook(s: State, v: View, i: int) -> None:
     rate = e.bounded_rate / v.tick_s
     x[0] = (e.num_jobs - e.next_arrival) / e.num_jobs
     x[1] = log_time(v, e.arriving_area / s.units[i, 0])
-    x[2] = log_time(v, last_arrival - e.now)
+    x[2] = log_time(v, max(0, last_arrival - e.now))  # who waits for another job may come before its time
     x[3] = log_time(v, e.queued_area / s.units[i, 0])
     x[4] = log_time(v, (e.ending - e.now * used) / s.units[i, 0])
     x[5] = min(1.0, log2(1.0 + max(0.0, 10.0 * rate)) * LOG_RATE)

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.backfill import CONSERVATIVE, GREEDY, NONE, Order
+from rlsched.sim.backfill import CONSERVATIVE, GREEDY, NONE, Order, key_of
 from rlsched.sim.compiled import by_horizon, direct, kernel, step
 from rlsched.sim.kept import Kept, taken
 from rlsched.sim.metrics import Played
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.playing import play_all
 from rlsched.sim.pools import weakest
-from rlsched.sim.priorities import STATIC, moving_key, priority, static_keys
+from rlsched.sim.priorities import priority, static_keys
 from rlsched.sim.rules import NO_LIMIT, Rules
 from rlsched.sim.simulator import Playable, VectorSimulator
 from rlsched.sim.state import JOB_MASK, State, keys_for
@@ -112,7 +112,9 @@ class OrderPolicy:
         self._sim = sim
         self._priority = priority(policy)
         keys = np.zeros((sim.num_envs, sim.state.queue.shape[1]))
-        self._order = Order(keys, self._priority.moving, False, BACKFILL[rule], NO_LIMIT)
+        self._order = Order(
+            keys, self._priority.moving, self._priority.by_submit, False, BACKFILL[rule], NO_LIMIT
+        )
         self._envs = np.arange(sim.num_envs, dtype=np.uint64)
         self._actions = np.zeros(sim.num_envs, np.int64)
 
@@ -151,7 +153,7 @@ def choose_queue(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> in
     for k in range(min(e.queue_hi - e.queue_lo, rules.window)):
         if o.mask[i, k] == 1:
             row = s.queue[i, e.queue_lo + k]
-            key = order.keys[i, row] if order.moving == STATIC else moving_key(s, i, row, order.moving)
+            key = key_of(s, i, order, row)
             if key < found_key or found == rules.num_actions - 1:
                 found, found_key = k, key
     return found
@@ -166,7 +168,7 @@ def choose_grid(s: State, o: Outcome, rules: Rules, order: Order, i: int) -> int
     top, top_key = -1, np.inf  # whether it is legal or not
     for k in range(e.num_ready):
         row = s.queue[i, e.queue_lo + k]
-        key = order.keys[i, row] if order.moving == STATIC else moving_key(s, i, row, order.moving)
+        key = key_of(s, i, order, row)
         if key < top_key or top < 0:
             top, top_key = k, key
         if o.mask[i, k] == 0:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import log2, log10
 from typing import NamedTuple
 
 import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.sim.compiled import step
+from rlsched.sim.compiled import shared, step
 from rlsched.sim.state import State
 
 STATIC, XFACTOR, WFP3, UNICEP, PACKING = range(5)
+NOT_BY_SUBMIT, LINEAR, F1 = range(3)
 
 
 class Site(NamedTuple):
@@ -42,6 +43,8 @@ class Priority:
         key: (jobs, site) -> (jobs,) keys, where they never change; else None.
         moving: which of the keys of `moving_key` it is, STATIC where `key` says it all.
         in_queue_order: the keys are sorted as the queue is, so that the first job is the best one.
+        by_submit: how the key depends on the submit time, which is not known beforehand where jobs wait for
+            the end of others: NOT_BY_SUBMIT, LINEAR (it is a summand) or F1 (as there).
     """
 
     name: str
@@ -49,6 +52,7 @@ class Priority:
     key: Key | None = None
     moving: int = STATIC
     in_queue_order: bool = False
+    by_submit: int = NOT_BY_SUBMIT
 
 
 def _share(jobs: JobTable, site: Site) -> FloatArray:
@@ -98,7 +102,7 @@ def _slack(jobs: JobTable, site: Site) -> FloatArray:
 PRIORITIES: dict[str, Priority] = {
     order.name: order
     for order in (
-        Priority("fcfs", "submit time", _submit, in_queue_order=True),
+        Priority("fcfs", "submit time", _submit, in_queue_order=True, by_submit=LINEAR),
         Priority("sjf", "requested time, shortest first", _requested),
         Priority("ljf", "requested time, longest first", _most(_requested)),
         Priority("smallest", "share = sum of demand / units, smallest first", _share),
@@ -111,9 +115,13 @@ PRIORITIES: dict[str, Priority] = {
             _most(_product(_value_rate, _requested)),
         ),
         Priority("value_density", "value per share and tick, highest first", _most(_density)),
-        Priority("edf", "qos violation time = submit + requested / qos, earliest first", _due),
-        Priority("least_slack", "qos violation time - requested, earliest first", _slack),
-        Priority("f1", "log10(requested) x procs + 870 log10(submit) [Carastan-Santos 2017]", _f1),
+        Priority(
+            "edf", "qos violation time = submit + requested / qos, earliest first", _due, by_submit=LINEAR
+        ),
+        Priority("least_slack", "qos violation time - requested, earliest first", _slack, by_submit=LINEAR),
+        Priority(
+            "f1", "log10(requested) x procs + 870 log10(submit) [Carastan-Santos 2017]", _f1, by_submit=F1
+        ),
         Priority("xfactor", "-wait / requested: highest expansion factor first", moving=XFACTOR),
         Priority("wfp3", "-(wait / requested)^3 x procs [Tang 2009]", moving=WFP3),
         Priority("unicep", "-wait / (log2(procs) x requested) [Tang 2009]", moving=UNICEP),
@@ -148,6 +156,16 @@ def static_keys(
     if order.moving == STATIC:
         return np.random.default_rng(seed).random(len(jobs))
     return np.zeros(len(jobs))
+
+
+@shared
+def key_by_submit(s: State, i: int, row: int, key: float, by_submit: int) -> float:
+    """The key of a job whose submit time is that of `links`; `key` is for the one it had in the trace."""
+    job = s.jobs[i, row]
+    if by_submit == LINEAR:
+        return key + (job.submit - s.links[i, row].planned)
+    procs = float(s.demand[i, row, 0])
+    return log10(float(job.requested)) * procs + 870.0 * log10(max(float(job.submit), 0.1))
 
 
 @step

@@ -41,15 +41,17 @@ def replay(
     Raises:
         BadInputError: an unknown name, or jobs that the cluster cannot run.
     """
-    return Replayer(1, len(jobs), units).run([jobs], policy, backfill, window=window, seeds=[seed])[0]
+    linked = bool((jobs.preceding >= 0).any())
+    replayer = Replayer(1, len(jobs), units, linked=linked)
+    return replayer.run([jobs], policy, backfill, window=window, seeds=[seed])[0]
 
 
 class Replayer:
     """Room for replaying several episodes in one compiled call, again and again."""
 
-    def __init__(self, num_envs: int, max_jobs: int, units: Sequence[int]) -> None:
+    def __init__(self, num_envs: int, max_jobs: int, units: Sequence[int], *, linked: bool = False) -> None:
         self._units = units
-        self._state = allocate(num_envs, max_jobs, units)
+        self._state = allocate(num_envs, max_jobs, units, linked=linked)
         self._keys = np.zeros((num_envs, max_jobs))
         self._envs = np.arange(num_envs, dtype=np.uint64)
 
@@ -82,7 +84,14 @@ def make_order(keys: FloatArray, policy: str, backfill: str, window: int | None)
     chosen = priority(policy)
     if backfill not in BACKFILLS:
         raise BadInputError("--backfill", f"unknown rule {backfill!r}", f"use one of {', '.join(BACKFILLS)}")
-    return Order(keys, chosen.moving, chosen.in_queue_order, BACKFILLS[backfill], window or int(NEVER))
+    return Order(
+        keys,
+        chosen.moving,
+        chosen.by_submit,
+        chosen.in_queue_order,
+        BACKFILLS[backfill],
+        window or int(NEVER),
+    )
 
 
 @kernel

@@ -81,7 +81,9 @@ class VectorSimulator:
         self.num_envs = num_envs
         self._every_term, self._draw_images = every_term, draw_images
         self.layout = Layout.of(scenario.observation, scenario.decision, len(units))
-        self.state = allocate(num_envs, max_jobs, units, horizon=scenario.decision.horizon or 0)
+        self.state = allocate(
+            num_envs, max_jobs, units, horizon=scenario.decision.horizon or 0, linked=scenario.linked
+        )
         self.rules = Rules.of(scenario, units, every_term=every_term)
         self.prices = effective_prices(scenario)
         self.outcome = Outcome.room(num_envs, scenario.decision.window, self.layout.num_actions)

@@ -144,7 +144,12 @@ def restore(s: State, o: Outcome, rules: Rules, v: View, shot: Snapshot, c: int,
     if shot.arriving[c]:  # the no-op is legal where something is to come: a job that never does
         s.jobs[i, e.num_jobs].submit = NEVER // 4
         e.num_jobs += 1
+    e.num_dated = e.num_jobs
     e.next_arrival = end - first
+    if s.links.shape[1] > 0:  # of dependencies a snapshot says nothing
+        for j in range(e.num_jobs):
+            s.links[i, j].row = j
+            s.links[i, j].first = -1
     settle(s, o, rules, shot, c, i)
 
 

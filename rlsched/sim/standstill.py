@@ -57,11 +57,11 @@ class Standstill:
         self.obs, self.mask = self.sim.obs, self.sim.mask
         self.course = Course.room(num_envs, max_jobs + 1, scenario.decision.window)
         if order is None:
-            self._order = Order(np.zeros((0, 0)), BY_POLICY, False, 0, NO_LIMIT)
+            self._order = Order(np.zeros((0, 0)), BY_POLICY, 0, False, 0, NO_LIMIT)
         else:
             name, rule = order
             keys = np.zeros((num_envs, max_jobs + 1))
-            self._order = Order(keys, priority(name).moving, False, BACKFILL[rule], NO_LIMIT)
+            self._order = Order(keys, priority(name).moving, 0, False, BACKFILL[rule], NO_LIMIT)
         self._envs = np.arange(num_envs, dtype=np.uint64)
         self._no_actions = np.zeros(0, np.int64)
 

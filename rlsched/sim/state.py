@@ -35,7 +35,8 @@ EPISODE = _record(
         ("now", "i8"),  # ticks
         ("first_submit", "i8"),  # ticks
         ("num_jobs", "i8"),
-        ("next_arrival", "i8"),  # row of the next job to arrive
+        ("next_arrival", "i8"),  # number of jobs that arrived; row of the next one where `links` is empty
+        ("num_dated", "i8"),  # jobs whose time of arrival is known: all where `links` is empty
         ("queue_lo", "i8"),  # waiting jobs are queue[queue_lo:queue_hi], by arrival
         ("queue_hi", "i8"),
         ("num_running", "i8"),
@@ -110,6 +111,16 @@ LOT = _record(
     ]
 )
 
+LINK = _record(
+    [
+        ("row", "i8"),  # of the job that arrives in this place; places from num_dated on are free
+        ("first", "i8"),  # row of a job that is submitted when this one ends, -1 none
+        ("next", "i8"),  # row of another such job of the same predecessor, -1 none
+        ("think", "i8"),  # ticks from that end to the submission; -1: at that end, or at `planned` if later
+        ("planned", "i8"),  # submit time in the trace
+    ]
+)
+
 
 class State(NamedTuple):
     """N clusters, each with its own episode of at most `jobs` jobs."""
@@ -127,6 +138,7 @@ class State(NamedTuple):
     free: IntArray  # (env, resource) units
     extra: IntArray  # (env, resource) units that stay free beside the reserved job
     units: IntArray  # (env, resource) units of the cluster
+    links: NDArray[np.void]  # (env, job) LINK; (env, 0) where no job waits for the end of another
     most: IntArray  # (resource,) units of a cluster of which jobs say nothing; no cluster has more
     # Two tuples, since compiled code is made for their lengths: without loops over resources, and without
     # what only a horizon needs, or only who has none.
@@ -153,6 +165,7 @@ def allocate(
     units: Sequence[int] | IntArray,
     *,
     horizon: int = 0,
+    linked: bool = False,
 ) -> State:
     """An empty state.
 
@@ -161,6 +174,7 @@ def allocate(
         max_jobs: the longest episode, in jobs.
         units: (resource,) units of each cluster, or of the largest, where jobs come with their own.
         horizon: ticks that are planned ahead; 0: events only.
+        linked: jobs may wait for the end of others.
 
     Raises:
         BadInputError: an episode is longer than the event codes can number.
@@ -186,6 +200,7 @@ def allocate(
         free=np.zeros((num_envs, len(total)), np.int64),
         extra=np.zeros((num_envs, len(total)), np.int64),
         units=np.tile(total, (num_envs, 1)),
+        links=np.zeros((num_envs, max_jobs if linked else 0), LINK),
         most=total,
         resources=tuple(range(len(total))),
         horizon=(horizon,) if horizon else (),
@@ -245,6 +260,15 @@ def load(
             f"{jobs.requested[problem]}, demand {jobs.demand[problem].tolist()}",
             f"give jobs in submit order, within {units.tolist()} units{horizon} and {NEVER // 4} ticks",
         )
+    before = jobs.predecessors()
+    waiting = before >= 0
+    if waiting.any() and not state.links.shape[1]:
+        raise BadInputError(
+            "episode", "has jobs that wait for the end of others", "set workload.dependencies=ignore"
+        )
+    if np.maximum(jobs.think, 0)[waiting].sum() > NEVER // 4:
+        raise BadInputError("episode", f"has think times of more than {NEVER // 4} ticks", "shorten them")
+    _link(state, env, before, jobs.think)
 
 
 def load_lots(state: State, env: int, jobs: JobTable, prices: FloatArray) -> None:
@@ -298,6 +322,7 @@ def reset(s: State, i: int, num_jobs: int, tick: int) -> None:
     e.first_submit = tick
     e.num_jobs = num_jobs
     e.next_arrival = 0
+    e.num_dated = num_jobs
     e.queue_lo = 0
     e.queue_hi = 0
     e.num_running = 0
@@ -380,6 +405,28 @@ def _load(
     e.arriving_area = area
     e.scale = scale
     return -1
+
+
+@kernel
+def _link(s: State, i: int, before: IntArray, think: IntArray) -> None:
+    """Let jobs wait for the end of those of these rows; -1: of none."""
+    if s.links.shape[1] == 0:
+        return
+    e = s.episodes[i]
+    e.num_dated = 0
+    for j in range(len(before)):
+        link = s.links[i, j]
+        link.first = -1
+        link.next = -1
+        link.think = think[j]
+        link.planned = s.jobs[i, j].submit
+    for j in range(len(before)):
+        if before[j] < 0:
+            s.links[i, e.num_dated].row = j
+            e.num_dated += 1
+        else:
+            s.links[i, j].next = s.links[i, before[j]].first
+            s.links[i, before[j]].first = j
 
 
 def starts(state: State, env: int) -> IntArray:

@@ -146,8 +146,9 @@ def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     name = str(workload.file)
     trace = _read(workload.file, workload.rules, scenario.cluster.tick_s)
     cluster = resolved(scenario.cluster, trace.processors, name)
-    jobs = trace.jobs if workload.enrich is None else enrich(trace.jobs, workload.enrich, cluster)
     _check_rules(scenario, workload)
+    trace = replace(trace, jobs=_independent(trace.jobs)) if not scenario.linked else trace
+    jobs = trace.jobs if workload.enrich is None else enrich(trace.jobs, workload.enrich, cluster)
     exact = jobs if workload.estimates is None else replace(jobs, requested=jobs.runtime)
     kept, counts = within_limits(
         whole_nodes(exact, cluster), cluster.resources[0], workload, scenario.decision.horizon, name
@@ -161,7 +162,13 @@ def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
         counts["ended_at_requested"] = overdue
     kept = at_requested(kept, cluster)
     jobs = kept if workload.load is None else stretched(kept, stretch)
-    trace = replace(trace, jobs=jobs, repairs=trace.repairs | counts)
+    repairs = trace.repairs | counts
+    if scenario.linked:
+        named = (jobs.preceding >= 0).sum()
+        unknown = {"dependencies_unknown": int(named - (jobs.predecessors() >= 0).sum())}
+        repairs = {name: count for name, count in (repairs | unknown).items() if count}
+        repairs.pop("dependencies_ignored", None)
+    trace = replace(trace, jobs=jobs, repairs=repairs)
     windows = _windows(scenario, workload, trace, counts)
     training_rows = _training_rows(scenario, workload, windows)
     source = TraceSource(
@@ -179,6 +186,12 @@ def _open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     return source
 
 
+def _independent(jobs: JobTable) -> JobTable:
+    """The same jobs, of which none waits for the end of another."""
+    none = np.full(len(jobs), -1)
+    return replace(jobs, preceding=none, think=none)
+
+
 def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
     """Settings that do not go with others.
 
@@ -190,6 +203,7 @@ def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
         "workload.estimates": workload.estimates is not None,
         "cluster.kill_at_requested": scenario.cluster.kill_at_requested,
         "workload.resample": workload.resample != "never",
+        "workload.dependencies": scenario.linked,
     }
     for key, given in own.items():
         if given and workload.rules == "rlscheduler":
@@ -197,6 +211,17 @@ def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
                 key,
                 "is given with workload.rules rlscheduler, whose figures are for a trace as it is",
                 "leave it out, or set workload.rules: standard",
+            )
+    without = {
+        "decision.horizon": scenario.decision.horizon is not None,
+        "workload.resample": workload.resample != "never",
+    }
+    for key, given in without.items():
+        if given and scenario.linked:
+            raise BadInputError(
+                "workload.dependencies",
+                f"value 'follow' does not go with {key}",
+                f"leave {key} out, or set workload.dependencies: ignore",
             )
     if workload.resample == "never":
         return

@@ -40,7 +40,10 @@ REPAIRS = {
     "negative_runtime_set_to_10s": "jobs without a runtime, under the rules of rlscheduler",
     "requested_missing_filled": "jobs without a requested time: their runtime is taken",
     "fractions_rounded": "jobs with fractions of seconds or processors: submit rounded down, the rest up",
-    "dependencies_ignored": "jobs that name a preceding job of the trace: they come at their own submit time",
+    "dependencies_ignored": "jobs that name a preceding job of the trace: they come at their own submit time "
+    "unless workload.dependencies is follow",
+    "dependencies_unknown": "jobs that name a preceding job that is not before them in the trace, or was "
+    "dropped: they come at their own submit time",
     "resorted": "places where the file was out of order",
     "oversized_dropped": "jobs that ask for more than the cluster has",
     "larger_than_limit_dropped": "jobs that ask for more than workload.max_job_demand",
@@ -104,7 +107,6 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     if not len(columns["id"]):
         reasons = "; ".join(f"{count:,} {REPAIRS[name]}" for name, count in repairs.items() if count)
         raise BadInputError(str(path), f"has no usable job ({reasons})", "give a trace of jobs that ran")
-    repairs["dependencies_ignored"] = int(np.isin(columns["preceding"], columns["id"]).sum())
     demand = columns["processors"].astype(np.int64)
     if rules == "rlscheduler" and nodes and processors:
         # ceil(demand / (processors / nodes)) nodes, back in processors; in integers, so exact
@@ -119,9 +121,13 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
         start=np.where(columns["wait"] < 0, -1, np.floor(columns["submit"] + columns["wait"])),
         user=columns["user"],
         queue=columns["queue"],
+        preceding=np.where(columns["preceding"] > 0, columns["preceding"], -1),
+        think=np.ceil(columns["think"]),
     )
+    jobs = _ordered(in_ticks(jobs, tick_s), repairs, rules)
+    repairs["dependencies_ignored"] = int((jobs.predecessors() >= 0).sum())
     return Trace(
-        jobs=_ordered(in_ticks(jobs, tick_s), repairs, rules),
+        jobs=jobs,
         processors=processors,
         nodes=nodes,
         header=text.header,
@@ -165,7 +171,8 @@ def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules)
     for name in OPTIONAL:
         columns[name] = np.where(columns[name] >= 0, columns[name], -1)  # nan too
     columns["wait"] = np.where(columns["wait"] <= 2**53, columns["wait"], -1)  # no job is worth less for it
-    columns["preceding"] = np.where(columns["preceding"] <= 2**53, columns["preceding"], -1)
+    for name in ("preceding", "think"):
+        columns[name] = np.where(columns[name] <= 2**53, columns[name], -1)
     columns["processors"] = np.maximum(columns["allocated"], columns["processors"])
     beyond = np.any([np.abs(column) > 2**53 for column in columns.values()], axis=0)
     drop(beyond | (columns["processors"] >= 2**30), "out_of_range_dropped")
@@ -260,6 +267,8 @@ def write(
     table[:, 8] = jobs.requested * tick_s
     table[:, 11] = jobs.user
     table[:, 14] = jobs.queue
+    table[:, 16] = jobs.preceding
+    table[:, 17] = np.where(jobs.think < 0, -1, jobs.think * tick_s)
     lines += [" ".join(map(str, row)) for row in table.tolist()]
     data = ("\n".join(lines) + "\n").encode("utf-8")
     _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

@@ -35,9 +35,10 @@ USED = {
     "user": 11,
     "queue": 14,
     "preceding": 16,
+    "think": 17,
 }
 """The fields that a simulation needs, and where they stand in a line (from 0)."""
-OPTIONAL = ("wait", "user", "queue", "preceding")
+OPTIONAL = ("wait", "user", "queue", "preceding", "think")
 """Used fields without which a job still is a job."""
 NEEDED = [k for k, name in enumerate(USED) if name not in OPTIONAL]
 """Where the others stand among the used ones."""

@@ -24,4 +24,5 @@ def in_ticks(jobs: JobTable, tick_s: int) -> JobTable:
         start=np.where(jobs.start < 0, -1, jobs.start // tick_s),
         runtime=-(-jobs.runtime // tick_s),
         requested=-(-jobs.requested // tick_s),
+        think=np.where(jobs.think < 0, -1, -(-jobs.think // tick_s)),
     )

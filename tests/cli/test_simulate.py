@@ -50,6 +50,30 @@ def test_listed_offsets(rlsched: Run, trace: Path, options: list[str], offsets: 
     assert f"of {jobs} jobs" in ran.err
 
 
+def test_jobs_that_follow_others(rlsched: Run, tmp_path: Path) -> None:
+    lines = [
+        "1 0 -1 10 2 -1 -1 2 10 -1 1 1 1 1 1 -1 -1 -1",
+        "2 1 -1 10 4 -1 -1 4 10 -1 1 1 1 1 1 -1 -1 -1",
+        "3 2 -1 5 2 -1 -1 2 5 -1 1 1 1 1 1 -1 1 7",
+        "4 3 -1 5 4 -1 -1 4 5 -1 1 1 1 1 1 -1 2 -1",
+    ]
+    (tmp_path / "t.swf").write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n", "utf-8")
+    waits = {}
+    for value in ("ignore", "follow"):
+        setting = f"workload.dependencies={value}"
+        ran = rlsched("simulate", "--trace", tmp_path / "t.swf", "--set", setting, "--json", "-")
+        assert ran.code == 0, ran.err
+        assert ("dependencies ignored" in ran.err) == (value == "ignore")
+        waits[value] = ran.json["episodes"][0]["metrics"]["wait"]
+    # They start at 0, 10, 20, 25 both ways, and come at 0, 1, 2, 3, or at 0, 1, 17, 20.
+    assert waits == {"ignore": (9 + 18 + 22) / 4, "follow": (9 + 3 + 5) / 4}
+    committed = rlsched(
+        "simulate", "--trace", tmp_path / "t.swf", "--set", setting, "--protocol", "rlscheduler"
+    )
+    assert (committed.code, len(committed.err.splitlines())) == (2, 1)
+    assert "workload.dependencies: " in committed.err
+
+
 def test_drawn_episodes_leave_the_training_rows_alone(rlsched: Run, trace: Path) -> None:
     drawn = ["simulate", "--trace", trace, "--jobs", "20", "--json", "-"]
     ran = rlsched(*drawn)

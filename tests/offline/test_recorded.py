@@ -215,3 +215,12 @@ def test_days_put_together_anew_were_decided_about_by_nobody(
     again = ["--set", "workload.resample=training", "--set", "episode.jobs=30"]
     assert main([*words, *again]) == 2
     assert "not about days put together anew; set workload.resample=never" in capsys.readouterr().err
+
+
+def test_jobs_that_follow_others_come_at_times_nobody_decided_about(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["collect", "--trace", str(trace), "--policy", "recorded", "--steps", "50"]
+    follow = ["--set", "workload.dependencies=follow", "--set", "episode.jobs=3"]
+    assert main([*words, *follow, "--out", str(tmp_path / "out")]) == 2
+    assert "not about jobs that follow others; set workload.dependencies=ignore" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
 
-from .jobs import Job, Machine, Running, in_arrival_order
+from .jobs import Job, Machine, Running, by_dependency, in_arrival_order, released_by
 from .rules import Reservation, admissible, reserve, start_behind, visible
 from .terms import beyond
 
@@ -43,7 +43,8 @@ class TwinEnv:
         self.longest = scenario.objective.starvation_s / scenario.cluster.tick_s
         self.machine = Machine(tuple(units))
         self.jobs = in_arrival_order(table)
-        self.arriving, self.waiting, self.finished = list(self.jobs), list[Job](), list[Running]()
+        self.arriving, self.followers = by_dependency(table)
+        self.waiting, self.finished = list[Job](), list[Running]()
         self.starts = [-1] * len(self.jobs)
         self.reservation: Reservation | None = None
         self.actions_since_clock = 0
@@ -153,6 +154,8 @@ class TwinEnv:
     def _process_events(self) -> None:
         """Completions, then arrivals, then whether it is over."""
         ended = self.machine.release(self.now)
+        released, self.followers = released_by(ended, self.followers)
+        self.arriving += released
         arrived = [job for job in self.arriving if job.submit <= self.now]
         self.finished += ended
         self.waiting += arrived
@@ -163,7 +166,7 @@ class TwinEnv:
         if len(self.finished) == len(self.jobs):
             self.terminated = True
             self._book("terminal_bsld", -self._mean_bounded_slowdown())
-        elif self.episode.end == "no_new_job" and not self.arriving:
+        elif self.episode.end == "no_new_job" and not self.arriving and not self.followers:
             self.terminated = True
         elif self.episode.max_ticks is not None and self.now - self.first >= self.episode.max_ticks:
             self.truncated = True

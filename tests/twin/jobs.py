@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlsched.jobs import JobTable
 
@@ -47,6 +47,40 @@ def in_arrival_order(table: JobTable) -> list[Job]:
         Job(index, job.row, job.id, job.submit, job.runtime, job.requested, job.demand, job.qos)
         for index, job in enumerate(arriving)
     ]
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A job that is submitted when another one ends, or `think` ticks later; -1: nor before its `submit`."""
+
+    job: Job
+    after: int  # row of the other
+    think: int
+
+    def released(self, end: int) -> Job:
+        """The job with the submit time that this end gives it."""
+        submit = max(end, self.job.submit) if self.think < 0 else end + self.think
+        return replace(self.job, submit=submit)
+
+
+def by_dependency(table: JobTable) -> tuple[list[Job], list[Follower]]:
+    """The jobs whose submit times are known, and the others."""
+    arriving, followers = [], []
+    for job in in_arrival_order(table):
+        named = int(table.preceding[job.row])
+        before = [row for row in range(job.row) if table.id[row] == named]
+        if before:
+            followers.append(Follower(job, before[0], int(table.think[job.row])))
+        else:
+            arriving.append(job)
+    return arriving, followers
+
+
+def released_by(ended: list[Running], followers: list[Follower]) -> tuple[list[Job], list[Follower]]:
+    """The jobs that these ends give a submit time, and those that still wait for another."""
+    ends = {running.job.row: running.end for running in ended}
+    released = [one.released(ends[one.after]) for one in followers if one.after in ends]
+    return released, [one for one in followers if one.after not in ends]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlsched.jobs import JobTable
 
-from .jobs import Job, Machine, Units, in_arrival_order
+from .jobs import Job, Machine, Units, by_dependency, released_by
 from .rules import Profile, admissible, reserve, start_behind, visible
 
 Key = Callable[[Job, int, Units, Units], float]  # (job, now, free units, all units); the smallest goes first
@@ -148,7 +148,7 @@ class Pass:
         free = self.machine.free if free is None else free
         return min(
             jobs,
-            key=lambda job: (self.key(job, self.now, free, self.machine.units), job.index),
+            key=lambda job: (self.key(job, self.now, free, self.machine.units), job.submit, job.index),
             default=None,
         )
 
@@ -213,13 +213,14 @@ def replay(
     seed: int = 0,
 ) -> list[int]:
     """Start tick of every job, in the row order of the table."""
-    arriving = in_arrival_order(table)
-    key = key_of(policy, len(arriving), seed)
+    arriving, followers = by_dependency(table)
+    key = key_of(policy, len(table), seed)
     machine, waiting = Machine(tuple(units)), list[Job]()
-    starts = [-1] * len(arriving)
+    starts = [-1] * len(table)
     while arriving or waiting or machine.running:
         now = min([running.end for running in machine.running] + [job.submit for job in arriving])
-        machine.release(now)
+        released, followers = released_by(machine.release(now), followers)
+        arriving += released
         waiting += [job for job in arriving if job.submit <= now]
         arriving = [job for job in arriving if job.submit > now]
         getattr(Pass(now, machine, waiting, key, window), backfill)()

@@ -92,4 +92,4 @@ class Profile:
 
 def visible(waiting: Iterable[Job], window: int | None) -> list[Job]:
     """The jobs that may be chosen: the first ones by arrival, all of them without a window."""
-    return sorted(waiting, key=lambda job: job.index)[:window]
+    return sorted(waiting, key=lambda job: (job.submit, job.index))[:window]
