@@ -60,7 +60,7 @@ def slurm(
     fallback: Annotated[
         str | None,
         typer.Option(
-            metavar="ORDER:RULE", help="With DIR: heuristic beside the policy; left out: fcfs:easy."
+            metavar="NAME[:RULE]", help="With DIR: heuristic beside the policy; left out: fcfs:easy."
         ),
     ] = None,
     gate: Annotated[

@@ -46,7 +46,7 @@ def collect(
         typer.Option(
             "--policy",
             "-p",
-            metavar="A:SHARE,B:SHARE",
+            metavar="NAME[:RULE][:SHARE],...",
             help="Queue orders ('rlsched policies') or folders of trained policies, each with its share of "
             "the episodes (1). Orders with a horizon may have a rule, as in qos:now:0.5.",
         ),

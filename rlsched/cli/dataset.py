@@ -233,7 +233,7 @@ def judgement_table(found: Judgement) -> Table:
 def mix(
     parts: Annotated[
         list[str],
-        typer.Argument(metavar="DIR:SHARE...", help="Datasets, each with its share of the rows (1)."),
+        typer.Argument(metavar="DIR[:SHARE]...", help="Datasets, each with its share of the rows (1)."),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the new dataset.")],
     steps: Annotated[
@@ -262,7 +262,7 @@ def mix(
     output.Targets(json=json).check()
     DatasetFolder(out).check_free()
     output.check_folder("--out", out)
-    named = shares("DIR:SHARE", parts)
+    named = shares("DIR[:SHARE]", parts)
     many = len(named) > 1
     sources = [
         Source(Path(name), read_manifest(Path(name)), f"{number}-" if many else "")
@@ -283,7 +283,8 @@ def mix(
 def split(
     folder: FolderArgument,
     parts: Annotated[
-        list[str], typer.Argument(metavar="NAME:SHARE...", help="Parts, each with its share of the episodes.")
+        list[str],
+        typer.Argument(metavar="NAME[:SHARE]...", help="Parts, each with its share of the episodes."),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder in which each part gets its own.")],
     seed: options.SeedOption = None,
@@ -298,10 +299,10 @@ def split(
     from rlsched.offline.rewrite import Part, Source, choose_split, rewrite
 
     output.Targets(json=json).check()
-    named = shares("NAME:SHARE", parts)
+    named = shares("NAME[:SHARE]", parts)
     for name in named:
         if not name or "/" in name or name.startswith("."):
-            raise BadInputError("NAME:SHARE", f"{name!r} is no name of a folder", "write NAME:SHARE")
+            raise BadInputError("NAME[:SHARE]", f"{name!r} is no name of a folder", "write NAME[:SHARE]")
         DatasetFolder(out / name).check_free()
     output.check_folder("--out", out)
     source = Source(folder, read_manifest(folder))
@@ -316,7 +317,7 @@ def split(
 
 
 def shares(option: str, texts: Sequence[str]) -> dict[str, float]:
-    """Names and their shares from `NAME:SHARE` or `NAME`.
+    """Names and their shares from `NAME[:SHARE]`.
 
     Raises:
         BadInputError: a share is no number above 0, or a name is given twice.

@@ -36,7 +36,7 @@ def evaluate(
         typer.Option(
             "--against",
             "-a",
-            metavar="A,B:RULE",
+            metavar="NAME[:RULE],...",
             help="Queue orders, with a backfilling rule (greedy), or further trained policies. "
             "Left out: the heuristics of validation (greedy, EASY, conservative).",
         ),

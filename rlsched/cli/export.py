@@ -32,7 +32,7 @@ def export(
 
     from rlsched.cli.checkpoints import check_exists
 
-    check_exists(checkpoint, "is served as a fallback: rlsched serve DIR --fallback ORDER:RULE")
+    check_exists(checkpoint, "is served as a fallback: rlsched serve DIR --fallback NAME[:RULE]")
     output.announce_compiling()
     with output.busy("exporting"):
         from rlsched.serve.artefact import export_policy

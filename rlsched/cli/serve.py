@@ -43,7 +43,7 @@ def serve(
     fallback: Annotated[
         str | None,
         typer.Option(
-            metavar="ORDER:RULE", help="Heuristic beside the policy, as in sjf:easy; left out: fcfs:easy."
+            metavar="NAME[:RULE]", help="Heuristic beside the policy, as in sjf:easy; left out: fcfs:easy."
         ),
     ] = None,
     gate: Annotated[

@@ -18,7 +18,7 @@ def simulate(
         typer.Option(
             "--policy",
             "-p",
-            metavar="A,B",
+            metavar="NAME[:RULE],...",
             help="Queue orders ('rlsched policies'), or folders of trained policies.",
         ),
     ] = None,

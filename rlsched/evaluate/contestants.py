@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -50,6 +51,50 @@ def rules_of(scenario: Scenario) -> tuple[str, ...]:
     return BACKFILL_RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
 
 
+class Named(NamedTuple):
+    """A policy as it is named on every command line: `NAME[:RULE][:SHARE]`."""
+
+    name: str
+    rule: str | None = None
+    share: float | None = None
+
+
+def parse_named(option: str, text: str, *, shares: bool = False) -> Named:
+    """A policy, the rule of its queue order and its share of the episodes; None where it says neither.
+
+    Args:
+        option: where it was given, for messages.
+        text: what was given. A folder keeps what follows a colon, where that is no rule and no number.
+        shares: a share means something there.
+
+    Raises:
+        BadInputError: a share is no number above 0, or means nothing.
+    """
+    name, share, rule = text, None, None
+    if "/" in text and Path(text).is_dir():
+        return Named(text)
+    rest, colon, last = name.rpartition(":")
+    if colon and (share := _number(last)) is not None:
+        name = rest
+        if not shares:
+            problem = f"{text!r} has a share, {last}, which means nothing here"
+            raise BadInputError(option, problem, "write NAME[:RULE]; shares are for rlsched collect")
+        if not 0 < share < inf:
+            problem = f"{text!r}: share {last!r} is no number above 0"
+            raise BadInputError(option, problem, "write NAME[:RULE][:SHARE], as in sjf:0.5")
+    rest, colon, last = name.rpartition(":")
+    if colon and (last in {*BACKFILL_RULES, *PLACEMENTS} or not is_checkpoint(name)):
+        name, rule = rest, last
+    return Named(name, rule, share)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def check_policies(option: str, policies: Iterable[str]) -> None:
     """Refuse policies that are neither orders of the queue nor folders, whatever rule they name.
 
@@ -58,7 +103,7 @@ def check_policies(option: str, policies: Iterable[str]) -> None:
     """
     for text in policies:
         if not is_checkpoint(text):
-            name = text.partition(":")[0]
+            name = parse_named(option, text).name
             check_name(option, "policy", name, PRIORITIES, "or the folder of a trained policy")
 
 
@@ -85,10 +130,10 @@ def entries(
         if is_checkpoint(text):
             found.append(Entry(text.rstrip("/") or text, None))
             continue
-        name, colon, own = text.partition(":")
-        if colon:
+        name, own, _ = parse_named(option, text)
+        if own is not None:
             _check_rule(option, own, rules)
-        found += [Entry(name, rule) for rule in ([own] if colon else backfills)]
+        found += [Entry(name, rule) for rule in (backfills if own is None else [own])]
     return list(dict.fromkeys(found))
 
 

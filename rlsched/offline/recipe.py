@@ -9,12 +9,10 @@ from pathlib import Path
 from pydantic import Field
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import is_checkpoint
+from rlsched.evaluate.contestants import is_checkpoint, parse_named
 from rlsched.offline.behavior import Behavior
 from rlsched.settings import Frozen
 from rlsched.sim.orders import PLACEMENTS
-
-_RULES = tuple(f":{rule}" for rule in PLACEMENTS)
 
 
 class Recipe(Frozen):
@@ -38,7 +36,7 @@ class Recipe(Frozen):
 
 
 def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
-    """Behaviours from `name[:rule][:share]`, as on the command line.
+    """Behaviours from `NAME[:RULE][:SHARE]`, as on the command line.
 
     Raises:
         BadInputError: a share is no number above 0, nor a rule.
@@ -47,20 +45,23 @@ def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
 
 
 def _behavior(option: str, text: str) -> Behavior:
-    name, share = (text, 1.0) if text.endswith(_RULES) else parse_share(option, text, "NAME[:RULE][:SHARE]")
-    if not name.endswith(_RULES):
-        return Behavior(policy=name, share=share)
-    name, _, rule = name.rpartition(":")
-    return Behavior.model_validate({"policy": name, "rule": rule, "share": share})
+    name, rule, share = parse_named(option, text, shares=True)
+    if rule is not None and rule not in PLACEMENTS:
+        known = ", ".join(PLACEMENTS)
+        raise BadInputError(
+            option,
+            f"{text!r}: an order that is recorded has no rule {rule!r}",
+            f"leave it out: decision.action_rule says it; with a horizon use one of {known}",
+        )
+    return Behavior.model_validate({"policy": name, "rule": rule, "share": 1.0 if share is None else share})
 
 
-def parse_share(option: str, text: str, form: str = "NAME:SHARE") -> tuple[str, float]:
-    """A name and its share from `name[:share]`; 1 where there is none.
+def parse_share(option: str, text: str) -> tuple[str, float]:
+    """The name of a dataset and its share from `NAME[:SHARE]`; 1 where there is none.
 
     Args:
         option: where it was given, for messages.
         text: what was given.
-        form: how it may be written.
 
     Raises:
         BadInputError: the share is no number above 0.
@@ -74,7 +75,7 @@ def parse_share(option: str, text: str, form: str = "NAME:SHARE") -> tuple[str, 
         number = 0.0
     if not 0 < number < float("inf"):
         raise BadInputError(
-            option, f"{text!r}: share {share!r} is no number above 0", f"write {form}, as in sjf:0.5"
+            option, f"{text!r}: share {share!r} is no number above 0", "write NAME[:SHARE], as in runs/a:0.5"
         )
     return name, number
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
+from rlsched.evaluate.contestants import parse_named
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.policy import Player, TrainedPolicy
 from rlsched.scenario import Scenario
@@ -96,13 +97,13 @@ class Heuristic:
 
     @classmethod
     def named(cls, text: str | None, scenario: Scenario) -> Heuristic:
-        """By `order:rule`; left out, fcfs with what the scenario has of EASY backfilling.
+        """By `NAME[:RULE]`; left out, fcfs with what the scenario has of EASY backfilling.
 
         Raises:
             BadInputError: there is no such order, or the scenario knows no such rule.
         """
         rules = rules_of(scenario)
-        order, _, rule = (text or "fcfs").partition(":")
+        order, rule, _ = parse_named("--fallback", text or "fcfs")
         if order not in PRIORITIES:
             raise BadInputError(
                 "--fallback", f"unknown order {order!r}", f"use one of {', '.join(PRIORITIES)}"

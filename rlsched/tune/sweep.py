@@ -74,7 +74,7 @@ class Sweep(Frozen):
     )
     policy: str | None = Field(
         None,
-        description="queue order (ORDER:RULE) or trained policy that plays everywhere; nothing is trained",
+        description="queue order (NAME[:RULE]) or trained policy that plays everywhere; nothing is trained",
     )
     episodes: int = Field(20, ge=1, description="that it plays, for each seed")
     parallel: int | None = Field(None, ge=1, description="trials at once; null: as many as there is room for")

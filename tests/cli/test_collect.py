@@ -91,7 +91,10 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
     ("words", "line"),
     [
         (["collect"], "error: rlsched collect: nothing to record; give RECIPE, or --scenario"),
-        (["collect", "--scenario", "green-10", "--policy", "sjf:x"], "error: --policy: 'sjf:x': share 'x'"),
+        (
+            ["collect", "--scenario", "green-10", "--policy", "sjf:easy"],
+            "error: --policy: 'sjf:easy': an order that is recorded has no rule 'easy'",
+        ),
         (
             ["collect", "--scenario", "green-10", "--policy", "sjf:horizon"],
             "error: --policy: 'sjf' is to plan jobs (horizon), but decision.placement is 'now'; set",
@@ -118,8 +121,8 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
         (["collect", "none.yaml"], "error: none.yaml: no such file"),
         (["dataset", "info", "none"], "error: none: no such folder"),
         (["dataset", "mix", "none:1", "--out", "x"], "error: none: no such folder"),
-        (["dataset", "split", "none", "a:1", "a:2", "--out", "x"], "error: NAME:SHARE: 'a' is given twice"),
-        (["dataset", "split", "none", "a/b:1", "--out", "x"], "error: NAME:SHARE: 'a/b' is no name"),
+        (["dataset", "split", "none", "a:1", "a:2", "--out", "x"], "error: NAME[:SHARE]: 'a' is given twice"),
+        (["dataset", "split", "none", "a/b:1", "--out", "x"], "error: NAME[:SHARE]: 'a/b' is no name"),
     ],
 )
 def test_bad_input_is_one_line(
