@@ -20,11 +20,24 @@ class BadInputError(ValueError):
     def __init__(self, where: str, problem: str, remedy: str) -> None:
         self.where, self.problem, self.remedy = where, problem, remedy
         line = f"{_shortened(where)}: {_shortened(problem)}; {remedy}"
-        super().__init__(" ".join(line.split()))
+        super().__init__(visible(" ".join(line.split())))
 
     def __reduce__(self) -> tuple[type[BadInputError], tuple[str, str, str]]:
         """Pickle by the three parts: the message alone cannot rebuild the error in another process."""
         return (type(self), (self.where, self.problem, self.remedy))
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are escaped, but for ends of lines and tabs.
+
+    What a file holds could otherwise move the cursor, set colours or rename the window of a terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def _shortened(text: str) -> str:

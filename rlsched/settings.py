@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from rlsched.errors import BadInputError
 from rlsched.reading import most_bytes, too_large
-from rlsched.yaml_text import MOST_DEPTH, parse_yaml
+from rlsched.yaml_text import MOST_DEPTH, parse_yaml, reason
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -92,9 +92,12 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
     try:
         values = parse_yaml(text)
     except yaml.YAMLError as error:
-        raise BadInputError(where, f"is not YAML ({error})", "mend the syntax") from None
+        raise BadInputError(where, f"is not YAML ({reason(error)})", "mend the syntax") from None
+    if values is None:
+        raise BadInputError(where, "is empty", "give a mapping of keys to values")
     if not isinstance(values, dict):
-        raise BadInputError(where, f"holds {type(values).__name__}", "give a mapping of keys to values")
+        kind = "a list" if isinstance(values, list) else f"one value, {str(values)[:60]!r}"
+        raise BadInputError(where, f"holds {kind}", "give a mapping of keys to values")
     return values
 
 
@@ -121,7 +124,7 @@ def apply_overrides(
         try:
             value = parse_yaml(text)
         except yaml.YAMLError as error:
-            problem = f"{override!r} has no YAML value ({getattr(error, 'problem', None) or error})"
+            problem = f"{override!r} has no YAML value ({reason(error)})"
             raise BadInputError("--set", problem, "quote the value") from None
         if isinstance(node, list):
             node[_position(node, last, override)] = value

@@ -13,6 +13,8 @@ MOST_NODES = 50_000
 MOST_DEPTH = 50
 """Mappings and lists inside each other."""
 
+MERGE = "tag:yaml.org,2002:merge"
+
 LONGEST_NUMBER = 64
 """Characters of a number; longer ones are no measurement, and slow to read."""
 
@@ -26,11 +28,19 @@ def parse_yaml(text: str) -> Any:
     Raises:
         yaml.YAMLError: it is not YAML, or goes beyond a limit of this module.
     """
-    return yaml.load(text, LimitedLoader)
+    return yaml.load(text, _Settings)
+
+
+def reason(error: yaml.YAMLError) -> str:
+    """What is wrong with a document, and in which line."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
+        return str(error)
+    mark = error.problem_mark
+    return error.problem if mark is None else f"{error.problem}, line {mark.line + 1}"
 
 
 class LimitedLoader(yaml.SafeLoader):
-    """Safe, and refuses what takes much time or memory to construct."""
+    """Safe, and refuses what takes much time or memory to construct, and keys that stand twice."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -61,6 +71,19 @@ class LimitedLoader(yaml.SafeLoader):
             self._sizes[anchor] = self._nodes - before
         return node
 
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Compose a mapping in which each key stands once: PyYAML would keep the last value of another."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        keys = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == MERGE:
+                continue
+            if (key.tag, key.value) in keys:
+                problem = f"key {key.value[:80]!r} stands twice"
+                raise yaml.MarkedYAMLError(None, None, problem, key.start_mark)
+            keys.add((key.tag, key.value))
+        return node
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Construct a value; say where it is that text does not fit its type, as in 2026-13-45."""
         try:
@@ -80,8 +103,22 @@ class LimitedLoader(yaml.SafeLoader):
         return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
 
-for _kind in ("int", "float"):
-    LimitedLoader.add_constructor(f"tag:yaml.org,2002:{_kind}", LimitedLoader.construct_number)
+class _Settings(LimitedLoader):
+    """For numbers that people write: what YAML 1.1 makes of 010 (8) and 1:10 (70) nobody means."""
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        """Construct a number that is one to everybody."""
+        value = super().construct_number(node)
+        digits = node.value.lstrip("+-")
+        if ":" in digits or (isinstance(value, int) and digits[:1] == "0" and digits[1:2].isdigit()):
+            problem = f"{node.value!r} is {value} in YAML; write the number, or quote the text"
+            raise ConstructorError(None, None, problem, node.start_mark)
+        return value
+
+
+for _loader in (LimitedLoader, _Settings):
+    for _kind in ("int", "float"):
+        _loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _loader.construct_number)
 
 
 def _refused(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:

@@ -266,8 +266,8 @@ def test_files(tmp_path: Path) -> None:
     assert line(None).startswith(f"{path}: no such file")
     assert line(b"\xff\xfe\x00").startswith(f"{path}: cannot be read ('utf-8' codec")
     assert line(b"a: [1").startswith(f"{path}: is not YAML (")
-    assert line(b"- 1").startswith(f"{path}: holds list; give a mapping")
-    assert line(b"").startswith(f"{path}: holds NoneType; give a mapping")
+    assert line(b"- 1").startswith(f"{path}: holds a list; give a mapping")
+    assert line(b"").startswith(f"{path}: is empty; give a mapping")
     assert line(b"workload: {kind: lublin}\nepisode: {job: 1}").startswith(
         f"{path}: episode.job: unknown key"
     )

@@ -27,10 +27,16 @@ def laughs(first: str, line: str) -> str:
         ("a: " + "9" * 5000, "a number of 5,000 characters; at most 64 are read"),
         ("a: 0x" + "f" * 5000, "a number of 5,002 characters"),
         ("a: " + "1:" * 5000 + "1.5", "a number of 10,003 characters"),
-        ("b: 1\na: 2026-13-45", "'2026-13-45' is no timestamp in \"<unicode string>\", line 2"),
+        ("b: 1\na: 2026-13-45", "is not YAML ('2026-13-45' is no timestamp, line 2)"),
         ("a: !!bool maybe", "'maybe' is no bool"),
         ("a: !!timestamp x", "'x' is no timestamp"),
         ("a: !!int ''", "'' is no int"),
+        ("a: 1\nb: 2\na: 3", "key 'a' stands twice, line 3"),
+        ("a: {b: 1, c: {d: 1, 'd': 2}}", "key 'd' stands twice, line 1"),
+        ("a: 1\n" + "x" * 500 + ": 1\n" + "x" * 500 + ": 1", "xxx' stands twice, line 3"),
+        ("a: 010", "'010' is 8 in YAML; write the number, or quote the text, line 1"),
+        ("a: 1:10", "'1:10' is 70 in YAML"),
+        ("a: 1:10.5", "'1:10.5' is 70.5 in YAML"),
     ],
 )
 def test_what_is_refused(text: str, problem: str) -> None:
@@ -50,3 +56,19 @@ def test_aliases_and_merge_keys_of_a_usual_size_are_read() -> None:
     assert found["e"] == [{"b": 1, "c": 1.5}] * 2
     assert found["g"] == 12_000
     assert parse_yaml("1e3") == "1e3"  # as PyYAML has it
+    assert parse_yaml("[0, 0.5, 0x10, -0, 0_1.5, '010', 12:99]") == [0, 0.5, 16, 0, 1.5, "010", "12:99"]
+    assert parse_yaml("{1: a, '1': b, <<: {c: d}}") == {1: "a", "1": "b", "c": "d"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is empty"),
+        ("# nothing", "is empty"),
+        ("- 1", "holds a list"),
+        ("three", "holds one value, 'three'"),
+    ],
+)
+def test_settings_are_a_mapping(text: str, problem: str) -> None:
+    with pytest.raises(BadInputError, match=f"^mine.yaml: {problem}; give a mapping of keys to values$"):
+        read_yaml(text, "mine.yaml")

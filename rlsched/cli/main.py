@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from rlsched.errors import BadInputError
+from rlsched.errors import BadInputError, visible
 from rlsched.learn.interrupts import ended_by_signals
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -93,4 +93,4 @@ def explain(error: Exception, debug: bool) -> int:
 
 def say(text: str) -> None:
     """One line on stderr."""
-    print(" ".join(text.split()), file=sys.stderr)
+    print(visible(" ".join(text.split())), file=sys.stderr)

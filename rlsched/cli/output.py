@@ -16,7 +16,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import rlsched
-from rlsched.errors import BadInputError
+from rlsched.errors import BadInputError, visible
 from rlsched.files import unfinished_name, write_whole
 
 if TYPE_CHECKING:
@@ -33,8 +33,14 @@ def console(*, stderr: bool = False) -> Console:
     Numbers keep one colour: rich would paint every digit.
     """
     from rich.console import Console
+    from rich.text import Text
 
-    found = Console(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False)
+    class Plain(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            """What strings look like, those in cells of tables, too: files name what they hold."""
+            return super().render_str(visible(text), **options)
+
+    found = Plain(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False)
     if not found.is_terminal and "COLUMNS" not in os.environ:
         found.width = PIPE_WIDTH
     return found

@@ -1,4 +1,4 @@
-"""YAML as cluster tools read it, but for what they swallow: keys that stand twice, keys that are no words."""
+"""YAML as cluster tools read it, but for what they swallow: keys that are no words."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from typing import Any
 import yaml
 
 from rlsched.errors import BadInputError
-from rlsched.yaml_text import LimitedLoader
+from rlsched.yaml_text import MERGE, LimitedLoader
 
 
 class _Strict(LimitedLoader):
     """Safe, and with an eye on keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse keys that stand twice, of which the last would count, and `on:`, which is true."""
-        seen: set[str] = set()
+        """Refuse `on:`, which is true."""
         for key, _ in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
-                continue
-            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+            if key.tag not in (MERGE, "tag:yaml.org,2002:str") or not isinstance(key, yaml.ScalarNode):
                 said = getattr(key, "value", "a collection")
                 raise yaml.MarkedYAMLError(None, None, f"key {said!r} is no text: quote it", key.start_mark)
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(None, None, f"key {key.value!r} stands twice", key.start_mark)
-            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 

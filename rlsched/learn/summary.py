@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from rlsched.evaluate.statistics import Contender
+from rlsched.json_files import parse_json
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import PPO_KINDS, TrainConfig
 from rlsched.learn.folder import RunFolder
@@ -63,7 +63,7 @@ class Summary:
         scenario, config = folder.read()
         latest = folder.latest()
         assert latest is not None, "a run ends with a checkpoint"
-        facts = json.loads(folder.validation.read_text("utf-8"))
+        facts = parse_json(folder.validation.read_text("utf-8"))
         metric = facts["metric"]
         heuristics = {Contender(*name.split(":")): values for name, values in facts["heuristics"].items()}
         best = best_by_mean(heuristics, metric)

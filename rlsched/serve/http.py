@@ -31,6 +31,7 @@ from rlsched.serve.engine import Served, by_name
 from rlsched.serve.page import page
 from rlsched.serve.ports import INSTANCE
 from rlsched.serve.recorder import Accounts, Ledger, LedgerAwayError
+from rlsched.serve.repeats import check_repeats
 from rlsched.serve.schema import (
     Answer,
     BatchRequest,
@@ -99,6 +100,7 @@ class Application:
         }
         self._one = msgspec.json.Decoder(DecisionRequest)
         self._many = msgspec.json.Decoder(BatchRequest)
+        check_repeats(b"{}")  # compiles it before anybody waits for an answer
         self.pages = make_pages(desk, ledger, instance)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -267,7 +269,7 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
         RefusedError: it is no JSON, or means nothing.
     """
     try:
-        return decoder.decode(content)
+        body = decoder.decode(content)
     except msgspec.ValidationError as error:
         # What a client calls its fields is in the problem: the place is what comes last.
         problem, _, place = str(error).rpartition(" - at `$")
@@ -284,6 +286,12 @@ def decoded(content: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
         problem = f"body: {str(error) or 'nested too deeply'}" if content else "body: is empty"
         problem += "; send JSON in UTF-8"
         raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from None
+    try:
+        check_repeats(content)
+    except ValueError as error:
+        problem = f"body: {error}; give it once"
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem) from None
+    return body
 
 
 def shortened(problem: str, most: int) -> str:

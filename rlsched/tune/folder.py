@@ -14,7 +14,6 @@ Nothing but these files says how far a sweep is: whoever goes on with it looks a
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from typing import Any
 from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import seed_folder
 from rlsched.files import write_whole
+from rlsched.json_files import parse_json
 from rlsched.learn.folder import PACKAGES, RunFolder
 from rlsched.learn.policy import read_about
 from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
@@ -76,7 +76,7 @@ class TrialFolder:
         """
         file = self.path / POINT
         try:
-            values = json.loads(file.read_text("utf-8"))
+            values = parse_json(file.read_text("utf-8"))
             return float(values["began"]), dict(values["point"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInputError(
@@ -116,7 +116,7 @@ class TrialFolder:
         file = self.path / f"halt-{halt}.json"
         if not file.is_file():
             return None
-        return [Run(**values) for values in json.loads(file.read_text("utf-8"))["runs"]]
+        return [Run(**values) for values in parse_json(file.read_text("utf-8"))["runs"]]
 
     def save_halt(self, halt: int, runs: Sequence[Run]) -> None:
         """Keep what trials are compared by at a halt: those who come later are compared by the same."""
@@ -126,7 +126,7 @@ class TrialFolder:
         """What one seed came to so far; None before there is anything."""
         played = seed_folder(self.path, seed) / FIGURES
         if played.is_file():
-            values = json.loads(played.read_text("utf-8"))
+            values = parse_json(played.read_text("utf-8"))
             return Run(seed, 0, values["seconds"], values["excess"], values["figures"])
         training = self.training(seed)
         latest = training.latest()

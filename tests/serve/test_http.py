@@ -267,6 +267,12 @@ def test_a_batch_is_of_states_or_of_columns(service: Service, hpc: Path) -> None
             "waiting[0].qos: Number out of range",
         ),
         (b'{"now": 1, "a` - at `$.zzz": 1}', 422, "zzz: Object contains unknown field `a`"),
+        (b'{"now": 1, "now": 2}', 422, "body: key 'now' stands twice in an object; give it once"),
+        (
+            b'{"now": 9, "waiting": [{"id": 1, "submit": 1, "requested": 9, "demand": [1], "i\\u0064": 2}]}',
+            422,
+            "body: key 'id' stands twice in an object",
+        ),
         (b'{"now": 1, "policy": "other"}', 404, "policy: unknown policy 'other'; ask one of hpc, green"),
         (b'{"now": 1, "units": [0]}', 422, "units: value [0]"),
     ],

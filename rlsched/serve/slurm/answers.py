@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from rlsched.errors import BadInputError
 from rlsched.reading import as_text, read_data
+from rlsched.serve.repeats import check_repeats
 from rlsched.serve.slurm.values import Number, Place, plain, shown
 
 STDIN = "-"
@@ -92,6 +93,10 @@ def read_answer(option: str, source: str) -> Answer:
         raise BadInputError(f"{file}: {field or 'its top'}", problem, remedy) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(file, f"is no whole JSON ({_reason(error)})", f"{remedy}, to its end") from None
+    try:
+        check_repeats(data)
+    except ValueError as error:
+        raise BadInputError(file, str(error), remedy) from None
     _check_errors(file, found.errors, command)
     key = next((key for key in KEYS[option] if getattr(found, key) is not None), None)
     if key is None:

@@ -175,3 +175,13 @@ def test_a_huge_array_needs_no_room(tmp_path: Path) -> None:
     asked = Asked(("processors",), most=100, default_limit_s=60)
     found = mapped(written(tmp_path, "q", content), asked=asked)
     assert len(found.request.waiting) + len(found.request.running) == 100
+
+
+@pytest.mark.parametrize("key", ["jobs", "job_state"])
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, key: str) -> None:
+    path = written(tmp_path, "q", recorded("squeue"))
+    text = path.read_text("utf-8")
+    at = text.index(f'"{key}":')
+    path.write_text(f'{text[:at]}"{key}": [], {text[at:]}', "utf-8")
+    with pytest.raises(BadInputError, match=f"q.*: key '{key}' stands twice in an object; give what squeue"):
+        mapped(path, written(tmp_path, "n", recorded("sinfo")))
