@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shlex
@@ -9,7 +10,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO
@@ -114,6 +115,26 @@ def checksum(path: Path) -> str:
 def temporary_home() -> Path:
     """Where temporary files of this user may take the place of a home; the folder may have to be made."""
     return Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}"
+
+
+def ensure_home() -> None:
+    """Give this process a home folder where its user has none to write to, as in some containers.
+
+    Ray writes a token there, matplotlib a list of fonts, and this package its compiled code.
+
+    Raises:
+        OSError: no folder can take its place.
+    """
+    with suppress(RuntimeError):  # no home is known
+        home = Path.home()
+        if os.access(home, os.W_OK):
+            os.environ.setdefault("HOME", str(home))  # which Ray's C++ asks for
+            return
+    home = temporary_home()
+    home.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(home):
+        raise PermissionError(errno.EPERM, "belongs to others, too", str(home))
+    os.environ["HOME"] = str(home)
 
 
 def is_private(path: Path, shared: int = 0o022) -> bool:

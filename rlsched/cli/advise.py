@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Ask a policy about a cluster that another scheduler runs. Nothing is changed there.",
-    epilog="Begin with: rlsched advise slurm runs/policy --squeue q.json --sinfo n.json",
+    epilog="Begin with: rlsched advise slurm DIR --squeue q.json --sinfo n.json",
     no_args_is_help=True,
 )
 

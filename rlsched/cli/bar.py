@@ -5,9 +5,27 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from rlsched.cli.output import console
+
+BAR_COLUMNS, OTHER_COLUMNS = 30, 15
+"""Of the terminal: for the bar itself, and for percentage, time and blanks."""
+
+
+class _Fitting(TextColumn):
+    """A text that gives way where the terminal is narrow: rich would cut the percentage and the time, too."""
+
+    def __init__(self, text: str, columns: int) -> None:
+        super().__init__(text, markup=False)
+        self._columns = columns
+
+    def render(self, task: Task) -> Text:
+        """The text, cut to its columns."""
+        text = super().render(task)
+        text.truncate(self._columns, overflow="ellipsis")
+        return text
 
 
 class Bar:
@@ -15,10 +33,11 @@ class Bar:
 
     def __init__(self) -> None:
         self.console = console(stderr=True)
+        bar = min(BAR_COLUMNS, self.console.width // 8)
         self.progress = Progress(
-            BarColumn(30),
+            BarColumn(bar),
             TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[text]}", markup=False),
+            _Fitting("{task.fields[text]}", max(10, self.console.width - bar - OTHER_COLUMNS)),
             TimeElapsedColumn(),
             console=self.console,
         )

@@ -31,7 +31,7 @@ from rlsched.cli import (
 
 app = typer.Typer(
     help="Train batch job schedulers by reinforcement learning, and compare them with heuristics.",
-    epilog="Begin with: rlsched simulate --scenario lublin-256 --policy fcfs,sjf --backfill none,easy",
+    epilog="Begin with: rlsched simulate --scenario lublin-256 --policy fcfs,sjf",
     add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -175,8 +175,6 @@ def write(
             policies = [one.members.values() for one in racing if isinstance(one, Learned)]
             learning = learning_of([Path(each.policy) for several in policies for each in several])
             page = write_page(session, comparison, racing, timeline, learning, targets.report)
-        for curves in learning:
-            console.print(curves.caption, markup=False)
         console.print(f"report:  {page}", markup=False)
     if targets.report is None:
         console.print("next: --report DIR makes a page of it with pictures", style=tables.FAINT)

@@ -8,8 +8,10 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rlsched.errors import BadInputError, visible
+from rlsched.files import ensure_home
 from rlsched.learn.interrupts import ended_by_signals
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -34,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without our signs shows a question mark
+    with suppress(OSError):  # where it matters, it is said there
+        ensure_home()
     try:
         with ended_by_signals():
             code = execute(arguments)

@@ -169,9 +169,11 @@ class Targets:
 
 
 def announce_compiling() -> None:
-    """Say why a first run begins with a silence; what numba compiles then, it keeps beside the source."""
+    """Say why a first run begins with a silence; what numba compiles then, it keeps."""
+    from rlsched.sim.caching import cache_folder
+
     folder = Path(rlsched.__file__).parent / "sim"
-    if os.access(folder, os.W_OK) and not any(folder.glob("__pycache__/*.nbi")):
+    if not any(Path(cache_folder(folder) or folder / "__pycache__").rglob("*.nbi")):
         console(stderr=True).print("compiling the simulator, once: about a minute")
 
 

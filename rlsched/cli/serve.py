@@ -200,10 +200,10 @@ def _serve(
         console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
         bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "
         kind = "-H content-type:application/json"
-        console.print(f"ask it       curl -s {bearer}{url}/v1/decisions {kind} -d @{first}/example.json")
-        console.print(f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)")
-        if config.log is not None:
-            console.print(f"log          {config.log}")
+        lines = [f"ask it       curl -s {bearer}{url}/v1/decisions {kind} -d @{first}/example.json"]
+        lines += [f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)"]
+        lines += [] if config.log is None else [f"log          {config.log}"]
+        console.print("\n".join(lines), soft_wrap=True)  # a command that is wrapped cannot be pasted
         console.print("end it       Ctrl-C")
         if json is not None:
             policies = {name: str(path) for name, path in config.policies.items()}

@@ -190,19 +190,20 @@ def comparison(
             ]
             blank = [""] * len(extra)
             table.add_row(f"  {row.seeds} seeds", "", ranges[0], *blank, *ranges[1:], style=FAINT)
-    table.caption = _caption(rows, metrics)
-    if left := len(every) - len(metrics):
-        table.caption += f"; {left} more {'metrics' if left > 1 else 'metric'} from {WIDE} columns on"
+    table.caption = "; ".join(_notes(rows, metrics, len(every) - len(metrics)))
     return table
 
 
-def _caption(rows: Sequence[SummaryRow], metrics: Sequence[str]) -> str:
+def _notes(rows: Sequence[SummaryRow], metrics: Sequence[str], left: int) -> list[str]:
+    """What a reader of the table should know; so many metrics are left out."""
     notes = [f"{name.replace('_', ' ')}: {measure(name).doc}" for name in metrics if name == "schedule_span"]
     if max(row.episodes for row in rows) > 1:
         notes.insert(0, "[95 % interval of the mean], differences paired by episode")
     if max(row.seeds for row in rows) > 1:
         notes.insert(1, "of several seeds over these, too, and below the best to the worst")
-    return "; ".join(notes)
+    if left:
+        notes.append(f"{left} more {'metrics' if left > 1 else 'metric'} from {WIDE} columns on")
+    return notes
 
 
 def _scale(rows: Iterable[SummaryRow], metric: str) -> Scale:

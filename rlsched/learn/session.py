@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from ray._private import services
 from ray._private.node import Node
 
 from rlsched.errors import BadInputError
-from rlsched.files import is_private, temporary_home
+from rlsched.files import ensure_home
 from rlsched.learn.interrupts import held_signals, keep_sigterm
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ def open_session(address: str | None, **settings: Any) -> None:
     Raises:
         BadInputError: there is no such cluster, or no place for Ray's files.
     """
-    ensure_home()
+    try:
+        ensure_home()
+    except OSError:
+        raise BadInputError("HOME", "is no folder that can be written to", "set it to one of yours") from None
     if address is None:
         # Ray puts its workers last (15), behind a learner that may keep all cores busy: runners then play
         # at half the speed, and beside other work not at all, until they are taken for hung.
@@ -87,20 +90,6 @@ def open_session(address: str | None, **settings: Any) -> None:
         raise BadInputError(
             "--address", f"no Ray cluster answers at {address} ({error})", "start one, or leave it out"
         ) from None
-
-
-def ensure_home() -> None:
-    """Give Ray a home folder to write its token to where the user has none, as in some containers."""
-    with suppress(RuntimeError):  # no home is known
-        home = Path.home()
-        if os.access(home, os.W_OK):
-            os.environ.setdefault("HOME", str(home))  # which Ray's C++ asks for
-            return
-    home = temporary_home()
-    home.mkdir(mode=0o700, exist_ok=True)
-    if not is_private(home):
-        raise BadInputError("HOME", "is no folder that can be written to", "set it to one of yours")
-    os.environ["HOME"] = str(home)
 
 
 def check_address(address: str) -> None:

@@ -37,8 +37,8 @@ def cached(function: Callable[Parameters, Result], **options: Any) -> Callable[P
 def cache_folder(source: Path) -> str:
     """Where compiled code of a folder is kept; empty: in `__pycache__` beside it, as is usual.
 
-    Where that may not be written to, it is the cache folder of the user; without a HOME that is there, one
-    for temporary files. Nobody else may write to either, since what numba keeps is run.
+    Where that may not be written to, it is the cache folder of the user; without a HOME that is there, that
+    of `files.ensure_home`. Nobody else may write to either, since what numba keeps is run.
     """
     beside = source / "__pycache__"
     if os.access(beside if beside.exists() else source, os.W_OK):
@@ -48,9 +48,11 @@ def cache_folder(source: Path) -> str:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_private(own) and os.access(own, os.W_OK):
             return str(own)
-    shared = temporary_home()
+    home = temporary_home()
     with suppress(OSError):
-        shared.mkdir(mode=0o700, exist_ok=True)
-        if is_private(shared):
-            return str(shared)
+        home.mkdir(mode=0o700, exist_ok=True)
+        if is_private(home):
+            inner = home / ".cache" / "rlsched"
+            inner.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return str(inner)
     return tempfile.mkdtemp(prefix="rlsched-")

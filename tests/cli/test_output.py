@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import rlsched
 from rlsched.cli import output
+from rlsched.cli.bar import Bar
+from rlsched.cli.main import main
+from rlsched.cli.tables import plain_table
 
 
 def test_a_first_run_says_that_it_compiles(
@@ -21,3 +26,43 @@ def test_a_first_run_says_that_it_compiles(
     (cache / "step.nbi").touch()
     output.announce_compiling()
     assert capsys.readouterr().err == ""
+
+
+def test_commands_have_a_home_before_anything_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray Tune asks for it while it is imported, matplotlib and the compiled code soon after."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    assert main(["policies", "--json", str(tmp_path / "p.json")]) == 0
+    assert os.environ["HOME"] == str(tmp_path / f"rlsched-{os.getuid()}")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_bar_keeps_its_share_and_its_time_however_long_its_text(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    bar = Bar()
+    bar.progress.update(bar.task, completed=0.42, text="best so far " + "x" * 300)
+    with bar.console.capture() as shown:
+        bar.console.print(bar.progress.get_renderable())
+    (line,) = shown.get().splitlines()
+    assert "42%" in line
+    assert "best so far" in line
+    assert line.rstrip().endswith("0:00:00")
+
+
+def test_control_characters_of_files_do_not_reach_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    table = plain_table(None, ["name", "x\x1b[31m"])
+    table.add_row("a\x1b]0;owned\x07", "\udcff")
+    console = output.console()
+    console.print(table)
+    console.print("Computer \x1b[2J\u202e x")
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+    for text in ("\\x1b[31m", "a\\x1b]0;owned\\x07", "\\udcff", "Computer \\x1b[2J\\u202e x"):
+        assert text in shown

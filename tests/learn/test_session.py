@@ -19,6 +19,7 @@ from ray._private import node, services
 from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.errors import BadInputError
+from rlsched.files import ensure_home
 from rlsched.learn import session
 from rlsched.learn.config import make_config
 from rlsched.learn.interrupts import ended_by_signals
@@ -214,13 +215,13 @@ def test_without_a_home_there_is_one_for_temporary_files(
     """Ray writes a token there, and fails without."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "none"))
-    session.ensure_home()
+    ensure_home()
     home = tmp_path / f"rlsched-{os.getuid()}"
     assert (os.environ["HOME"], home.stat().st_mode & 0o777) == (str(home), 0o700)
     monkeypatch.setenv("HOME", str(tmp_path))
-    session.ensure_home()
+    ensure_home()
     assert os.environ["HOME"] == str(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "none"))
     home.chmod(0o777)
     with pytest.raises(BadInputError, match="HOME: is no folder that can be written to"):
-        session.ensure_home()
+        session.open_session(None)

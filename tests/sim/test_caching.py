@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,7 @@ def test_else_it_is_kept_where_the_user_keeps_such(places: Path, monkeypatch: py
     assert cache_folder(places) == str(places.parent / "caches" / "rlsched")
     (places.parent / "caches" / "rlsched").chmod(0o777)  # where others may plant what is run
     cache_folder.cache_clear()
-    assert cache_folder(places) == str(places.parent / f"rlsched-{os.getuid()}")
+    assert cache_folder(places) == str(places.parent / f"rlsched-{os.getuid()}" / ".cache" / "rlsched")
 
 
 def test_without_a_home_it_is_a_temporary_folder_that_is_private(
@@ -52,8 +53,8 @@ def test_without_a_home_it_is_a_temporary_folder_that_is_private(
 ) -> None:
     (places.parent / "file").touch()
     monkeypatch.setenv("HOME", str(places.parent / "file"))  # no folder can be made in it
-    folder = Path(cache_folder(places))
-    assert folder == places.parent / f"rlsched-{os.getuid()}"
+    folder = places.parent / f"rlsched-{os.getuid()}"
+    assert cache_folder(places) == str(folder / ".cache" / "rlsched")
     assert is_private(folder)
     # What others may write to, or have put there, is not used: compiled code is run.
     folder.chmod(0o777)
@@ -61,7 +62,7 @@ def test_without_a_home_it_is_a_temporary_folder_that_is_private(
     another = Path(cache_folder(places))
     assert another != folder
     assert is_private(another)
-    folder.rmdir()
+    shutil.rmtree(folder)
     folder.symlink_to(another)
     cache_folder.cache_clear()
     assert Path(cache_folder(places)) not in {folder, another}
@@ -94,5 +95,5 @@ def test_an_installation_that_may_not_be_written_to_runs_without_a_home(tmp_path
         pytest.skip("there is no unshare")
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("a folder cannot be made read-only here")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert any((tmp_path / f"rlsched-{os.getuid()}").iterdir())
+    assert (done.returncode, done.stderr) == (0, "compiling the simulator, once: about a minute\n")
+    assert any((tmp_path / f"rlsched-{os.getuid()}" / ".cache" / "rlsched").iterdir())
