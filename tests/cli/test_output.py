@@ -53,16 +53,15 @@ def test_a_bar_keeps_its_share_and_its_time_however_long_its_text(
     assert line.rstrip().endswith("0:00:00")
 
 
-def test_control_characters_of_files_do_not_reach_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    table = plain_table(None, ["name", "x\x1b[31m"])
-    table.add_row("a\x1b]0;owned\x07", "\udcff")
+def test_control_characters_of_files_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    table = plain_table(None, ["\x1b[3m"])
+    table.add_row("\x07")
+    table.add_row("\udcff")
     console = output.console()
     console.print(table)
-    console.print("Computer \x1b[2J\u202e x")
+    console.print("Computer \x1b]0;owned\x07 \u202e x")
     shown = capsys.readouterr().out
     assert not {"\x1b", "\x07", "\u202e"} & set(shown)
-    for text in ("\\x1b[31m", "a\\x1b]0;owned\\x07", "\\udcff", "Computer \\x1b[2J\\u202e x"):
+    shown = "".join(shown.split())
+    for text in ("\\x1b[3m", "\\x07", "\\udcff", "Computer\\x1b]0;owned\\x07\\u202ex"):
         assert text in shown
