@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import ray
 from ray._common.utils import get_default_ray_temp_dir
-from ray._private import services
+from ray._private import ray_constants, services
 from ray._private.node import Node
 
 from rlsched.errors import BadInputError
@@ -165,7 +165,9 @@ def lean_node() -> Iterator[None]:
     There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
     to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
     two of them, `ray.init` none. The node's agent learns that the packages of a dashboard are not installed.
-    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway.
+    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway. And its processes listen at
+    127.0.0.1 only, as they do by themselves on macOS and Windows: whoever reaches one of their ports may run
+    code.
     """
 
     def nothing(*given: Any, **settings: Any) -> None:
@@ -177,6 +179,7 @@ def lean_node() -> Iterator[None]:
 
     ordinary = services._build_python_executable_command_memory_profileable
     with (
+        patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
         patch.object(Node, "start_api_server", nothing),
         patch.object(Node, "start_monitor", nothing),
         patch.object(Node, "start_log_monitor", nothing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,21 @@ def test_ray_starts_nothing_that_nobody_asks() -> None:
             assert not control_processes(name)
         logs = Path(ray._private.worker.global_worker.node.get_logs_dir_path())
         assert "Loaded 0 modules" in (logs / "dashboard_agent.log").read_text()
+
+
+def test_ray_listens_at_this_machine_alone() -> None:
+    """Whoever reaches a port of Ray may run code."""
+    elsewhere = socket.gethostbyname(socket.gethostname())
+    if elsewhere.startswith("127."):
+        elsewhere = "127.0.0.9"  # another address that a service which listens at all of them has
+    with ray_session(None):
+        (node,) = ray.nodes()
+        assert node["NodeManagerAddress"] == "127.0.0.1"
+        host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+        for each in (int(port), node["NodeManagerPort"], node["ObjectManagerPort"]):
+            socket.create_connection((host, each), timeout=5).close()
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((elsewhere, each), timeout=5)
 
 
 def test_a_signal_waits_for_the_start_of_ray() -> None:
