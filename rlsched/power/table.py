@@ -44,7 +44,17 @@ LARGEST = 1e12
 
 _FIRST_ROW = 2
 _REMEDY = "give a CSV with a column of times and columns of wind, sun and carbon intensity"
-_GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+")
+_OTHER = {".": ",", ",": "."}
+"""Decimal mark -> the mark between thousands."""
+_WRITTEN = {
+    decimal: re.compile(
+        rf"[-+]?([0-9]*([{decimal}][0-9]*)?(e[-+]?[0-9]+)?"
+        rf"|[1-9][0-9]{{,2}}([{mark}][0-9]{{3}})+([{decimal}][0-9]*)?)",
+        re.IGNORECASE,
+    )
+    for decimal, mark in _OTHER.items()
+}
+"""Decimal mark -> numbers that are written with it; a group of thousands begins with no 0."""
 _UNITS_S = (("h", 3600), ("min", 60), ("s", 1))
 
 BoolArray = NDArray[np.bool_]
@@ -78,8 +88,8 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
 
     Args:
         path: a CSV with a header, separated by commas, semicolons or tabs, and times in one constant step:
-            ISO 8601, or seconds or milliseconds since 1970. Beside semicolons and tabs decimal commas are
-            read, too.
+            ISO 8601, or seconds or milliseconds since 1970. Decimal commas are read, too, and marks between
+            thousands where a column, or else the file, shows which of the two a mark is.
         time: name of the column of times.
         columns: role (the key of `power.columns`) -> name of a column to read; others are ignored.
         zone: of times that do not say it, as Europe/Stockholm; None: UTC.
@@ -90,16 +100,17 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     """
     name = str(path)
     roles = {"time": time, **columns}
-    cells, decimal_commas = _cells(Path(path), roles)
+    cells = _cells(Path(path), roles)
     times = cells["time"]
     if len(times) < 2:
         raise BadInputError(name, f"has {len(times)} rows below its header, too few for a step", _REMEDY)
     start, step_s = _steps(name, time, times, zone)
     filled = _lone(np.array([not any(row) for row in zip(*(cells[role] for role in columns), strict=True)]))
+    decimals = _decimal_marks(name, columns, cells)
     values, zeroed = {}, 0
     for role in columns:
         values[role], count = _numbers(
-            name, columns[role], cells[role], filled, decimal_commas=decimal_commas, supply=role in SUPPLY
+            name, columns[role], cells[role], filled, decimal=decimals[role], supply=role in SUPPLY
         )
         zeroed += count
     repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed}
@@ -112,8 +123,8 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     )
 
 
-def _cells(path: Path, roles: Mapping[str, str]) -> tuple[dict[str, list[str]], bool]:
-    """The columns that are asked for, without blanks around cells; and whether decimal commas are read.
+def _cells(path: Path, roles: Mapping[str, str]) -> dict[str, list[str]]:
+    """The columns that are asked for, without blanks around cells.
 
     Args:
         path: of the file.
@@ -146,7 +157,7 @@ def _cells(path: Path, roles: Mapping[str, str]) -> tuple[dict[str, list[str]], 
                 found[role].append(cells[place].strip())
     except csv.Error as error:
         raise BadInputError(str(path), f"is not CSV ({error})", _REMEDY) from None
-    return found, delimiter != ","
+    return found
 
 
 def _place(where: str, header: list[str], role: str, column: str) -> int:
@@ -251,23 +262,87 @@ def _lone(empty: BoolArray) -> BoolArray:
     return lone
 
 
+def _decimal_marks(where: str, columns: Mapping[str, str], cells: Mapping[str, list[str]]) -> dict[str, str]:
+    """Role -> the decimal mark of its column, by what the column shows, or else the whole file.
+
+    `1.234` is a number with either mark, `1.5`, `0.123` and `1.234.567` are so with one only.
+
+    Raises:
+        BadInputError: a column shows both, or neither the column nor the file shows which one it is.
+    """
+    shown = {
+        role: {mark: k for mark in _OTHER if (k := _first_showing(mark, cells[role])) is not None}
+        for role in columns
+    }
+    of_file = {mark for marks in shown.values() for mark in marks}
+    decimals = {}
+    for role, column in columns.items():
+        marks = shown[role] or of_file
+        if len(shown[role]) == 2:
+            point, k = shown[role]["."], shown[role][","]
+            problem = f"row {k + _FIRST_ROW}, column {column!r}: {cells[role][k]!r} has a decimal comma"
+            raise BadInputError(
+                where,
+                f"{problem}, row {point + _FIRST_ROW} a decimal point ({cells[role][point]!r})",
+                "write numbers with a decimal point, and without other marks",
+            )
+        if len(marks) != 1:
+            k = _unclear(cells[role], alone=not marks)
+            if k is not None:
+                cell = cells[role][k]
+                whole, part = re.sub("[.,]", "", cell), cell.replace(",", ".")
+                raise BadInputError(
+                    where,
+                    f"row {k + _FIRST_ROW}, column {column!r}: {cell!r} may be thousands or decimals",
+                    f"write it as {whole}, or as {part}0",
+                )
+        decimals[role] = next(iter(marks)) if len(marks) == 1 else "."
+    return decimals
+
+
+def _first_showing(mark: str, cells: list[str]) -> int | None:
+    """The first number that can be read with this decimal mark only; None: there is none."""
+    other = _OTHER[mark]
+    for k, cell in enumerate(cells):
+        if (
+            (mark in cell or cell.count(other) > 1)  # first, as it is fast
+            and _WRITTEN[mark].fullmatch(cell)
+            and not _WRITTEN[other].fullmatch(cell)
+        ):
+            return k
+    return None
+
+
+def _unclear(cells: list[str], *, alone: bool) -> int | None:
+    """The first cell whose mark may be either in a column that does not show it; None: points are decimal.
+
+    A point is no decimal mark only beside whole numbers below 1,000, which have none then, and without
+    longer ones, which would have one. Where all but 0 have three decimals, that is how they are written.
+
+    Args:
+        cells: of the column.
+        alone: the rest of the file shows no mark either; else it shows both.
+    """
+    bare = (cell.lstrip("+-") for cell in cells)
+    digits = {len(cell) for cell in bare if cell.isdecimal() and cell.strip("0")}
+    points = alone and (not digits or max(digits) > 3)
+    for k, cell in enumerate(cells):
+        if ("," in cell or (not points and "." in cell)) and _WRITTEN["."].fullmatch(cell):
+            return k
+    return None
+
+
 def _numbers(
-    where: str, column: str, cells: list[str], filled: BoolArray, *, decimal_commas: bool, supply: bool
+    where: str, column: str, cells: list[str], filled: BoolArray, *, decimal: str, supply: bool
 ) -> tuple[FloatArray, int]:
     """(steps,) values, and how many became 0; rows that are `filled` get the mean of their neighbours."""
     texts = cells
-    if decimal_commas and any("," in cell for cell in cells):
-        grouped = [k for k, cell in enumerate(cells) if "," in cell]
-        if all(_GROUPED.fullmatch(cells[k]) for k in grouped):
-            k = grouped[0]
-            problem = f"row {k + _FIRST_ROW}, column {column!r}: {cells[k]!r} may be thousands or decimals"
-            raise BadInputError(where, problem, "write numbers with a decimal point, and without other marks")
-        # A point may mark thousands then: such a cell is refused.
+    if decimal == "," or any("," in cell for cell in cells):
         texts = [
-            cell.replace(",", ".") if cell.count(",") == 1 and "." not in cell else cell for cell in cells
-        ]
-        texts = [
-            text if "," in cell or "." not in cell else "" for text, cell in zip(texts, cells, strict=True)
+            cell.replace(_OTHER[decimal], "").replace(decimal, ".")
+            if _WRITTEN[decimal].fullmatch(cell)
+            else ""
+            for cell in cells
         ]
     values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64, copy=True)
     zeroed = np.zeros(len(values), bool)

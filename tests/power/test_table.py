@@ -118,19 +118,82 @@ def test_what_plants_draw_at_night_is_nothing(tmp_path: Path) -> None:
     assert error.problem == "row 2, column 'avg_CI': '-0.01' is negative"
 
 
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_decimal_commas_go_with_other_separators(tmp_path: Path, mark: str) -> None:
-    def written(*wind: str) -> Path:
-        rows = ((time_at(k), cell, str(k), "300.5") for k, cell in enumerate(wind))
-        return power_file(tmp_path, *map(mark.join, [HEADER.split(","), *rows]))
+def columns_of(folder: Path, wind: str, sun: str, carbon: str = "300", mark: str = ";") -> Path:
+    """A file of three columns, each with its cells between blanks; the last cell goes on."""
+    columns = [cells.split() for cells in (wind, sun, carbon)]
+    rows = max(map(len, columns))
+    cells = [[f'"{cell}"' for cell in column + column[-1:] * (rows - len(column))] for column in columns]
+    lines = (mark.join([time_at(k), *row]) for k, row in enumerate(zip(*cells, strict=True)))
+    return power_file(folder, HEADER.replace(",", mark), *lines)
 
-    got = read(written("1,5", "2", "1,25e1"))
-    assert got.columns["wind"].tolist() == [1.5, 2, 12.5]
-    assert got.columns["carbon"].tolist() == [300.5] * 3
-    for cell in ("1.234", "1.234,5", "1,2,3"):  # a point may stand for thousands beside decimal commas
-        assert refused(written("1,5", cell, "2")).problem == f"row 3, column 'WND': {cell!r} is no number"
-    error = refused(written("987", "1,234", "12,345"))
-    assert error.problem == "row 3, column 'WND': '1,234' may be thousands or decimals"
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("wind", "sun", "values"),
+    [
+        ("1,5 2 1,25e1", "0", [1.5, 2, 12.5]),
+        ("987 1.002 12.345", "0,5 1,5", [987, 1002, 12345]),  # another column shows the decimal mark
+        ("987 1,002 12,345", "0.5 1.5", [987, 1002, 12345]),
+        ("987 1.002 12.345", "0,123", [987, 1002, 12345]),  # no group of thousands begins with 0
+        ("987 1.234,5 1.234", "0", [987, 1234.5, 1234]),
+        ("987 1.234.567 1.234", "0", [987, 1234567, 1234]),
+        ("0,123 1,234", "0", [0.123, 1.234]),
+        ("1.5 987 1.234", "0,5", [1.5, 987, 1.234]),  # a column is believed before the others
+        ("987 1.002 0.5", "0", [987, 1.002, 0.5]),
+        ("987 1.002 2.50", "0", [987, 1.002, 2.5]),
+        ("987 1.002 1.5e3", "0", [987, 1.002, 1500]),
+        ("1.002 0 -0.000 12.345 100.000", "0", [1.002, 0, 0, 12.345, 100]),  # decimals throughout
+        ("987 1.002 1234", "0", [987, 1.002, 1234]),  # no marks of thousands here
+        ("987 1.002 1234.567", "0", [987, 1.002, 1234.567]),
+    ],
+)
+def test_a_file_shows_its_decimal_mark(
+    tmp_path: Path, wind: str, sun: str, values: list[float], mark: str
+) -> None:
+    assert read(columns_of(tmp_path, wind, sun, mark=mark)).columns["wind"].tolist() == values
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("wind", "sun", "carbon", "problem"),
+    [
+        ("987 1.002 12.345", "0 5", "300", "row 3, column 'WND': '1.002' may be thousands or decimals"),
+        ("987 1,002 12,345", "0 5", "300", "row 3, column 'WND': '1,002' may be thousands or decimals"),
+        ("1,002 12,345", "0 5", "300", "row 2, column 'WND': '1,002' may be thousands or decimals"),
+        ("0 -12 1.234", "0 5", "300", "row 4, column 'WND': '1.234' may be thousands or decimals"),
+        ("1.5 2.5", "0,5", "1.234", "row 2, column 'avg_CI': '1.234' may be thousands or decimals"),
+        (
+            "1,5 2,5 1.5",
+            "0",
+            "300",
+            "row 2, column 'WND': '1,5' has a decimal comma, row 4 a decimal point ('1.5')",
+        ),
+        ("1,5 1,2,3", "0", "300", "row 3, column 'WND': '1,2,3' is no number"),
+        ("1,5 0.123.456", "0", "300", "row 3, column 'WND': '0.123.456' is no number"),
+        (
+            "1.5 1,23",
+            "0.5",
+            "300",
+            "row 3, column 'WND': '1,23' has a decimal comma, row 2 a decimal point ('1.5')",
+        ),
+        ("1.5 2", "0.5", "1,23,456", "row 2, column 'avg_CI': '1,23,456' is no number"),
+    ],
+)
+def test_numbers_that_may_be_two_are_refused(
+    tmp_path: Path, wind: str, sun: str, carbon: str, problem: str, mark: str
+) -> None:
+    error = refused(columns_of(tmp_path, wind, sun, carbon, mark))
+    assert error.problem == problem
+
+
+def test_one_cell_that_is_written_as_it_is_meant_settles_a_column(tmp_path: Path) -> None:
+    error = refused(columns_of(tmp_path, "987 1.002 12.345", "0"))
+    assert error.remedy == "write it as 1002, or as 1.0020"
+    assert read(columns_of(tmp_path, "987 1.0020 12.345", "0")).columns["wind"].tolist() == [
+        987,
+        1.002,
+        12.345,
+    ]
 
 
 @pytest.mark.parametrize("unit", [1, 1000])
@@ -181,7 +244,7 @@ CELLS = {
     "blank": ("", "is blank"),
     "spaces": ("  ", "is blank"),
     "text": ("n/a", "'n/a' is no number"),
-    "decimal comma": ('"1,5"', "'1,5' is no number"),
+    "two commas": ('"1,5,0"', "'1,5,0' is no number"),
     "underscore": ("1_000", "'1_000' is no number"),
     "infinite": ("inf", "'inf' is more than 1e+12"),
     "too large": ("1e13", "'1e13' is more than 1e+12"),
