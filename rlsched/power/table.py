@@ -88,8 +88,9 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
 
     Args:
         path: a CSV with a header, separated by commas, semicolons or tabs, and times in one constant step:
-            ISO 8601, or seconds or milliseconds since 1970. Decimal commas are read, too, and marks between
-            thousands where a column, or else the file, shows which of the two a mark is.
+            ISO 8601, digits from the year to the hour or on, or seconds or milliseconds since 1970. Decimal
+            commas are read, too, and marks between thousands where a column, or else the file, shows which
+            of the two a mark is.
         time: name of the column of times.
         columns: role (the key of `power.columns`) -> name of a column to read; others are ignored.
         zone: of times that do not say it, as Europe/Stockholm; None: UTC.
@@ -215,6 +216,8 @@ def _steps(where: str, column: str, cells: list[str], zone: str | None) -> tuple
 
 def _times(cells: list[str], zone: str | None) -> pd.Series[pd.Timestamp]:
     """Times in UTC; not a time where a cell is none."""
+    if all(map(_COMPACT.fullmatch, cells)):
+        cells = [f"{cell[:8]}T{cell[8:]}" for cell in cells]
     epoch = _epoch_unit(cells)
     if epoch is not None:
         return pd.to_datetime(pd.Series([int(cell) for cell in cells]), unit=epoch, utc=True, errors="coerce")
@@ -229,6 +232,12 @@ def _times(cells: list[str], zone: str | None) -> pd.Series[pd.Timestamp]:
         told = local.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     return told.dt.tz_convert("UTC")
 
+
+_COMPACT = re.compile(
+    r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-4])([0-5][0-9]){,2}"
+)
+"""Year to hour, minute or second, without marks. Seconds since 1970 have 10 digits, too, but steps of them
+are soon no hour of a day, and up to 2030 no year from 1900 on."""
 
 _EPOCHS: dict[int, Literal["s", "ms"]] = {10: "s", 13: "ms"}
 """Digits of times since 1970 -> their unit, from 2001 on."""

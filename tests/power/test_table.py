@@ -206,6 +206,30 @@ def test_times_may_be_seconds_or_milliseconds_since_1970(tmp_path: Path, unit: i
     assert (got.start, got.step_s) == (pd.Timestamp("2024-01-01", tz="UTC"), 86_400)
 
 
+@pytest.mark.parametrize(
+    ("times", "start", "step_s"),
+    [
+        ("2024030100 2024030200 2024030300", "2024-03-01T00:00", 86_400),
+        ("2024022923 2024030100 2024030101", "2024-02-29T23:00", 3600),
+        ("202403010000 202403010015", "2024-03-01T00:00", 900),
+        ("20240301000000 20240301000500", "2024-03-01T00:00", 300),
+        ("1901010100 1901010101", "1901-01-01T00:00", 3600),
+        ("1900000000 1900003600", "2030-03-17T17:46:40", 3600),  # seconds since 1970: no month 00
+        ("2024010100 2024013700", "2034-02-20T01:01:40", 3600),  # no day 37
+    ],
+)
+def test_times_may_be_the_digits_of_a_day_and_an_hour(
+    tmp_path: Path, times: str, start: str, step_s: int
+) -> None:
+    got = read(power_file(tmp_path, "timestamp,SUN", *(f"{at},1" for at in times.split())), solar="SUN")
+    assert (got.start, got.step_s) == (pd.Timestamp(start, tz="UTC"), step_s)
+
+
+def test_digits_of_an_hour_that_is_none_are_refused(tmp_path: Path) -> None:
+    path = power_file(tmp_path, "timestamp,SUN", *(f"202403{day:02}24,1" for day in range(1, 20)))
+    assert refused(path, solar="SUN").problem == "row 2, column 'timestamp': '2024030124' is no ISO 8601 time"
+
+
 def hours(zone: str, start: str, count: int) -> list[str]:
     """Local times of a clock, an hour after the other, without their zone."""
     return [str(at)[:19] for at in pd.date_range(start, periods=count, freq="h", tz="UTC").tz_convert(zone)]
