@@ -1,14 +1,16 @@
 """Power files: the CSV of a grid or a site, read as it is and checked row by row.
 
-Rows are counted as a spreadsheet shows them: the header is row 1.
+Rows are counted as a spreadsheet shows them, from 1, with those above the header.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.reading import as_text, encoding_of, read_data
+from rlsched.reading import encoding_of, read_data
 
 BLANK_ROWS_FILLED, NEGATIVES_ZEROED = "blank_rows_filled", "small_negatives_zeroed"
 """What is counted as put right."""
@@ -42,7 +44,10 @@ MOST_COLUMNS = 10_000
 LARGEST = 1e12
 """A larger value is no measurement, and sums of such lose digits."""
 
-_FIRST_ROW = 2
+_HEAD_ROWS = 64
+"""Among these the header is looked for."""
+_SAYS_DELIMITER = re.compile(rb"sep=([!#-/:-@[-`{-~\t])\r?\n", re.IGNORECASE)
+"""A first line for spreadsheets, which show no row of it."""
 _REMEDY = "give a CSV with a column of times and columns of wind, sun and carbon intensity"
 _OTHER = {".": ",", ",": "."}
 """Decimal mark -> the mark between thousands."""
@@ -79,6 +84,26 @@ class PowerTable:
     repairs: dict[str, int]
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """What errors call the rows of a file.
+
+    Attributes:
+        file: its name.
+        first: number of the first row below the header.
+    """
+
+    file: str
+    first: int
+
+    def refuse(self, k: int, column: str, problem: str, remedy: str) -> BadInputError:
+        """The error of a cell, k rows below the first one."""
+        return BadInputError(self.file, f"{self.at(k)}, column {column!r}: {problem}", remedy)
+
+    def at(self, k: int) -> str:
+        return f"row {k + self.first}"
+
+
 def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str | None = None) -> PowerTable:
     """Read a power file, plain or gzip.
 
@@ -87,10 +112,10 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     counted; nothing else is put right.
 
     Args:
-        path: a CSV with a header, separated by commas, semicolons or tabs, and times in one constant step:
-            ISO 8601, digits from the year to the hour or on, or seconds or milliseconds since 1970. Decimal
-            commas are read, too, and marks between thousands where a column, or else the file, shows which
-            of the two a mark is.
+        path: a CSV with a header, below any other lines, separated by commas, semicolons or tabs, and times
+            in one constant step: ISO 8601, digits from the year to the hour or on, or seconds or milliseconds
+            since 1970. Decimal commas are read, too, and marks between thousands where a column, or else the
+            file, shows which of the two a mark is.
         time: name of the column of times.
         columns: role (the key of `power.columns`) -> name of a column to read; others are ignored.
         zone: of times that do not say it, as Europe/Stockholm; None: UTC.
@@ -101,17 +126,17 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     """
     name = str(path)
     roles = {"time": time, **columns}
-    cells = _cells(Path(path), roles)
+    rows, cells = _cells(Path(path), roles)
     times = cells["time"]
     if len(times) < 2:
         raise BadInputError(name, f"has {len(times)} rows below its header, too few for a step", _REMEDY)
-    start, step_s = _steps(name, time, times, zone)
+    start, step_s = _steps(rows, time, times, zone)
     filled = _lone(np.array([not any(row) for row in zip(*(cells[role] for role in columns), strict=True)]))
-    decimals = _decimal_marks(name, columns, cells)
+    decimals = _decimal_marks(rows, columns, cells)
     values, zeroed = {}, 0
     for role in columns:
         values[role], count = _numbers(
-            name, columns[role], cells[role], filled, decimal=decimals[role], supply=role in SUPPLY
+            rows, columns[role], cells[role], filled, decimal=decimals[role], supply=role in SUPPLY
         )
         zeroed += count
     repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed}
@@ -124,7 +149,7 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     )
 
 
-def _cells(path: Path, roles: Mapping[str, str]) -> dict[str, list[str]]:
+def _cells(path: Path, roles: Mapping[str, str]) -> tuple[_Rows, dict[str, list[str]]]:
     """The columns that are asked for, without blanks around cells.
 
     Args:
@@ -132,11 +157,20 @@ def _cells(path: Path, roles: Mapping[str, str]) -> dict[str, list[str]]:
         roles: role -> name of its column; no others are kept.
     """
     data = read_data(path, _REMEDY, FILE_BYTES).rstrip()
-    first = as_text(data.partition(b"\n")[0])
-    delimiter = max(DELIMITERS, key=first.count)
-    lines = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding_of(data), newline=""), delimiter=delimiter)
+    encoding = encoding_of(data)
+    delimiters = DELIMITERS
+    if said := _SAYS_DELIMITER.match(data):
+        delimiters, data = said[1].decode(encoding), data[said.end() :]
+
+    def split(delimiter: str) -> Iterator[list[str]]:
+        text = io.TextIOWrapper(io.BytesIO(data), encoding, newline="")
+        return csv.reader(text, delimiter=delimiter)
+
+    heads = {delimiter: _head(split(delimiter)) for delimiter in delimiters}
+    delimiter, above = _header(heads, set(roles.values()))
+    lines = split(delimiter)
     try:
-        header = [cell.strip() for cell in next(lines)]
+        header = [cell.strip() for cell in next(itertools.islice(lines, above, None))]
         if len(header) < 2:
             begin = "".join(header)[:60]
             problem = f"is not CSV: its first row has no commas, semicolons or tabs ({begin!r})"
@@ -144,13 +178,14 @@ def _cells(path: Path, roles: Mapping[str, str]) -> dict[str, list[str]]:
         if len(header) > MOST_COLUMNS:
             problem = f"has {len(header):,} columns"
             raise BadInputError(str(path), problem, f"leave at most {MOST_COLUMNS:,}")
-        places = {role: _place(str(path), header, role, column) for role, column in roles.items()}
+        places = {role: _place(str(path), above, header, role, column) for role, column in roles.items()}
         found: dict[str, list[str]] = {role: [] for role in roles}
-        for row, cells in enumerate(lines, start=_FIRST_ROW):
+        first = above + 2
+        for row, cells in enumerate(lines, start=first):
             if len(cells) != len(header):
                 problem = f"row {row} has {len(cells)} cells where the header has {len(header)}"
                 raise BadInputError(str(path), problem, "mend the row")
-            if row - _FIRST_ROW >= MOST_ROWS:
+            if row - first >= MOST_ROWS:
                 raise BadInputError(
                     str(path), f"has more than {MOST_ROWS:,} rows", "give fewer, of longer steps"
                 )
@@ -158,15 +193,55 @@ def _cells(path: Path, roles: Mapping[str, str]) -> dict[str, list[str]]:
                 found[role].append(cells[place].strip())
     except csv.Error as error:
         raise BadInputError(str(path), f"is not CSV ({error})", _REMEDY) from None
-    return found
+    return _Rows(str(path), first), found
 
 
-def _place(where: str, header: list[str], role: str, column: str) -> int:
+def _head(lines: Iterator[list[str]]) -> list[list[str]]:
+    """The first rows, up to one that cannot be split in this way."""
+    head: list[list[str]] = []
+    try:
+        for cells in itertools.islice(lines, _HEAD_ROWS):
+            head.append([cell.strip() for cell in cells])
+    except csv.Error:
+        return head  # an error only where the file turns out to be split so
+    return head
+
+
+def _header(heads: Mapping[str, list[list[str]]], columns: set[str]) -> tuple[str, int]:
+    """Delimiter and number of rows above the header, which is the first row with all of these columns.
+
+    Where no row has them, it is the first of those with the most common number of cells.
+
+    Args:
+        heads: delimiter -> the first rows, split by it.
+        columns: that are asked for.
+    """
+    named = [
+        (row, delimiter)
+        for delimiter, head in heads.items()
+        for row, cells in enumerate(head)
+        if columns.issubset(cells)
+    ]
+    if named:
+        above, delimiter = min(named)
+        return delimiter, above
+
+    def common(delimiter: str) -> tuple[int, int]:
+        """How many rows have the most common number of cells from 2 on, and that number."""
+        widths = Counter(len(cells) for cells in heads[delimiter] if len(cells) > 1)
+        return max(((count, width) for width, count in widths.items()), default=(0, 0))
+
+    delimiter = max(heads, key=common)
+    width = common(delimiter)[1]
+    return delimiter, next((row for row, cells in enumerate(heads[delimiter]) if len(cells) == width), 0)
+
+
+def _place(where: str, above: int, header: list[str], role: str, column: str) -> int:
     count = header.count(column)
     if not count:
         raise BadInputError(
             where,
-            f"has no column {column!r}, but {', '.join(header)}",
+            f"has no column {column!r}{f' in row {above + 1}' if above else ''}, but {', '.join(header)}",
             f"set power.columns.{role} to the one that is meant",
         )
     if count > 1:
@@ -174,11 +249,11 @@ def _place(where: str, header: list[str], role: str, column: str) -> int:
     return header.index(column)
 
 
-def _steps(where: str, column: str, cells: list[str], zone: str | None) -> tuple[pd.Timestamp, int]:
+def _steps(rows: _Rows, column: str, cells: list[str], zone: str | None) -> tuple[pd.Timestamp, int]:
     """Start and seconds of the constant step of a column of times."""
 
     def refuse(k: int, problem: str, remedy: str) -> BadInputError:
-        return BadInputError(where, f"row {k + _FIRST_ROW}, column {column!r}: {problem}", remedy)
+        return rows.refuse(k, column, problem, remedy)
 
     times = _times(cells, zone)
     unknown = times.isna().to_numpy()
@@ -194,7 +269,7 @@ def _steps(where: str, column: str, cells: list[str], zone: str | None) -> tuple
     # Order before step: where rows are out of order, the step is wrong in places that are no fault.
     odd = gaps <= 0 if (gaps <= 0).any() else gaps != first
     k = int(odd.argmax()) + 1 if odd.any() else 1  # the first step is judged by itself
-    gap, above = int(gaps[k - 1]), f"row {k - 1 + _FIRST_ROW}"
+    gap, above = int(gaps[k - 1]), rows.at(k - 1)
     if gap == 0:
         raise refuse(
             k,
@@ -271,7 +346,7 @@ def _lone(empty: BoolArray) -> BoolArray:
     return lone
 
 
-def _decimal_marks(where: str, columns: Mapping[str, str], cells: Mapping[str, list[str]]) -> dict[str, str]:
+def _decimal_marks(rows: _Rows, columns: Mapping[str, str], cells: Mapping[str, list[str]]) -> dict[str, str]:
     """Role -> the decimal mark of its column, by what the column shows, or else the whole file.
 
     `1.234` is a number with either mark, `1.5`, `0.123` and `1.234.567` are so with one only.
@@ -289,22 +364,20 @@ def _decimal_marks(where: str, columns: Mapping[str, str], cells: Mapping[str, l
         marks = shown[role] or of_file
         if len(shown[role]) == 2:
             point, k = shown[role]["."], shown[role][","]
-            problem = f"row {k + _FIRST_ROW}, column {column!r}: {cells[role][k]!r} has a decimal comma"
-            raise BadInputError(
-                where,
-                f"{problem}, row {point + _FIRST_ROW} a decimal point ({cells[role][point]!r})",
+            problem = f"{cells[role][k]!r} has a decimal comma, {rows.at(point)} a decimal point"
+            raise rows.refuse(
+                k,
+                column,
+                f"{problem} ({cells[role][point]!r})",
                 "write numbers with a decimal point, and without other marks",
             )
         if len(marks) != 1:
-            k = _unclear(cells[role], alone=not marks)
-            if k is not None:
-                cell = cells[role][k]
+            unclear = _unclear(cells[role], alone=not marks)
+            if unclear is not None:
+                cell = cells[role][unclear]
                 whole, part = re.sub("[.,]", "", cell), cell.replace(",", ".")
-                raise BadInputError(
-                    where,
-                    f"row {k + _FIRST_ROW}, column {column!r}: {cell!r} may be thousands or decimals",
-                    f"write it as {whole}, or as {part}0",
-                )
+                remedy = f"write it as {whole}, or as {part}0"
+                raise rows.refuse(unclear, column, f"{cell!r} may be thousands or decimals", remedy)
         decimals[role] = next(iter(marks)) if len(marks) == 1 else "."
     return decimals
 
@@ -342,7 +415,7 @@ def _unclear(cells: list[str], *, alone: bool) -> int | None:
 
 
 def _numbers(
-    where: str, column: str, cells: list[str], filled: BoolArray, *, decimal: str, supply: bool
+    rows: _Rows, column: str, cells: list[str], filled: BoolArray, *, decimal: str, supply: bool
 ) -> tuple[FloatArray, int]:
     """(steps,) values, and how many became 0; rows that are `filled` get the mean of their neighbours."""
     texts = cells
@@ -370,9 +443,7 @@ def _numbers(
             problem = (
                 f"{cells[k]!r} is negative" if values[k] < 0 else f"{cells[k]!r} is more than {LARGEST:g}"
             )
-        raise BadInputError(
-            where, f"row {k + _FIRST_ROW}, column {column!r}: {problem}", "give a number from 0 on"
-        )
+        raise rows.refuse(k, column, problem, "give a number from 0 on")
     lone = np.flatnonzero(filled)
     values[lone] = (values[lone - 1] + values[lone + 1]) / 2
     values.setflags(write=False)  # shared by all who read the file

@@ -386,6 +386,33 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     assert refused(path, solar="SUN").problem == "has 2 columns 'SUN'"
 
 
+@pytest.mark.parametrize("above", [[], ["# Source: x, y; z"], ["Power", "", "MW,MW", 'of 2"', ""]])
+def test_lines_above_the_header_are_passed_over(tmp_path: Path, above: list[str]) -> None:
+    assert read(power_file(tmp_path, *above, *five_hours())).columns["wind"].tolist() == [1, 2, 3, 4, 5]
+    bad = rows_of([1, "n/a"], [0, 0], [400, 300])
+    error = refused(power_file(tmp_path, *above, *bad))
+    assert error.problem == f"row {3 + len(above)}, column 'WND': 'n/a' is no number"
+
+
+def test_a_header_may_hold_the_marks_between_columns(tmp_path: Path) -> None:
+    names = {"wind": "WND, MW", "solar": "SUN, MW", "carbon": "CI, g"}
+    lines = (";".join(line.split(",")) for line in five_hours()[1:])
+    path = power_file(tmp_path, ";".join(["timestamp", *names.values()]), *lines)
+    assert read(path, **names).columns["wind"].tolist() == [1, 2, 3, 4, 5]
+    # A name over two lines is one cell.
+    head, *rows = five_hours()
+    got = read(power_file(tmp_path, f'{head},"OIL,\n(MW)"', *(f"{row},7" for row in rows)))
+    assert got.columns["wind"].tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_a_first_line_for_spreadsheets_says_the_mark_between_columns(tmp_path: Path, mark: str) -> None:
+    lines = [line.replace(",", mark) for line in five_hours()]
+    assert read(power_file(tmp_path, f"sep={mark}", *lines)).columns["carbon"].tolist()[-1] == 200
+    error = refused(power_file(tmp_path, f"SEP={mark}", *lines[:2], lines[2].replace("Z", "?")))
+    assert error.problem.startswith("row 3, column 'timestamp'")
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -412,7 +439,14 @@ UNREADABLE = {
     "gzip with a hole": (CONTENT[:40] + bytes(40) + CONTENT[80:], "gzip data is damaged"),
     "a trace": (b"; MaxNodes: 4\n1 0 -1 10 1\n", "has no column 'timestamp', but , MaxNodes: 4"),
     "words": (b"timestamp WND SUN\n", "has no commas, semicolons or tabs ('timestamp WND SUN')"),
-    "a blank first line": (f"\n{HEADER}\n".encode(), "has no commas, semicolons or tabs ('')"),
+    "wrong columns below other lines": (
+        b"sep=,\n# MW\nt,WND\n1,2\n",
+        "has no column 'timestamp' in row 2, but t, WND",
+    ),
+    "marks in the header": (
+        b"t;a, b;c, d;e, f\n1;2;3;4\n1;2;3;4\n",
+        "has no column 'timestamp', but t, a, b, c, d, e, f",
+    ),
     "a cell of a megabyte": (f"{HEADER}\n{'1' * 1_000_000}".encode(), "is not CSV (field larger"),
     "header only": (HEADER.encode(), "has 0 rows below its header"),
     "one row": ("\n".join(five_hours()[:2]).encode(), "has 1 rows below its header"),
