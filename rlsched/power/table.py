@@ -71,8 +71,8 @@ class PowerTable:
 
     Attributes:
         start: of the first step, in UTC.
-        step_s: seconds from each row to the next.
-        steps: number of rows.
+        step_s: seconds of each step.
+        steps: number of steps; more than rows where those are divided, as clocks change.
         columns: role -> (steps,) values as written, all finite and >= 0; not to be written to.
         repairs: what was put right -> count; only counts above 0.
     """
@@ -109,7 +109,8 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
 
     Grids leave a row without any value where they did not report. One such row between two full ones
     becomes their mean. What a plant draws at night is a small negative value, and becomes 0. Both are
-    counted; nothing else is put right.
+    counted; nothing else is put right. Rows of a day, or of hours, by a clock that changes are divided into
+    steps of one length.
 
     Args:
         path: a CSV with a header, below any other lines, separated by commas, semicolons or tabs, and times
@@ -130,20 +131,22 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     times = cells["time"]
     if len(times) < 2:
         raise BadInputError(name, f"has {len(times)} rows below its header, too few for a step", _REMEDY)
-    start, step_s = _steps(rows, time, times, zone)
+    start, step_s, counts = _steps(rows, time, times, zone)
     filled = _lone(np.array([not any(row) for row in zip(*(cells[role] for role in columns), strict=True)]))
     decimals = _decimal_marks(rows, columns, cells)
     values, zeroed = {}, 0
     for role in columns:
-        values[role], count = _numbers(
+        numbers, count = _numbers(
             rows, columns[role], cells[role], filled, decimal=decimals[role], supply=role in SUPPLY
         )
+        values[role] = numbers.repeat(counts)
+        values[role].setflags(write=False)  # shared by all who read the file
         zeroed += count
     repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed}
     return PowerTable(
         start=start,
         step_s=step_s,
-        steps=len(times),
+        steps=int(counts.sum()),
         columns=values,
         repairs={name: count for name, count in repairs.items() if count},
     )
@@ -249,63 +252,94 @@ def _place(where: str, above: int, header: list[str], role: str, column: str) ->
     return header.index(column)
 
 
-def _steps(rows: _Rows, column: str, cells: list[str], zone: str | None) -> tuple[pd.Timestamp, int]:
-    """Start and seconds of the constant step of a column of times."""
+def _steps(
+    rows: _Rows, column: str, cells: list[str], zone: str | None
+) -> tuple[pd.Timestamp, int, IntArray]:
+    """Start and seconds of the constant step of a column of times, and (rows,) how many steps each row lasts.
+
+    The step is one of time, or else one of the clock in a zone: rows are then divided into equal steps.
+    """
 
     def refuse(k: int, problem: str, remedy: str) -> BadInputError:
         return rows.refuse(k, column, problem, remedy)
 
-    times = _times(cells, zone)
+    times, clock = _times(cells, zone)
     unknown = times.isna().to_numpy()
     if unknown.any():
         k = int(unknown.argmax())
         problem = f"{cells[k]!r} is no ISO 8601 time" if cells[k] else "is blank"
-        if cells[k] and zone is not None and not _times(cells[k : k + 1], None).isna().any():
+        if cells[k] and zone is not None and not _times(cells[k : k + 1], None)[0].isna().any():
             problem = f"{cells[k]!r} is there never, or twice, where clocks change in {zone}"
         raise refuse(k, problem, "write times like 2022-01-31 23:00:00+00:00")
-    micros: IntArray = times.dt.tz_localize(None).to_numpy("datetime64[us]").astype(np.int64)
-    gaps = np.diff(micros)
+    lengths = _gaps(times.dt.tz_localize(None))
+    by_clock = _gaps(clock)
+    # The one that is nearer to a constant step is meant, also where a row is missing.
+    odd_by_clock = int((by_clock != by_clock[0]).sum())
+    gaps = by_clock if odd_by_clock < (lengths != lengths[0]).sum() and (lengths >= 0).all() else lengths
     first = int(gaps[0])
     # Order before step: where rows are out of order, the step is wrong in places that are no fault.
     odd = gaps <= 0 if (gaps <= 0).any() else gaps != first
     k = int(odd.argmax()) + 1 if odd.any() else 1  # the first step is judged by itself
     gap, above = int(gaps[k - 1]), rows.at(k - 1)
     if gap == 0:
-        raise refuse(
-            k,
-            f"{cells[k]!r} is the time of {above} again",
-            "leave one row; where clocks change, write times with their zone, or set power.time_zone",
-        )
+        remedy = "leave one row"
+        if zone is None:
+            remedy += "; where clocks change, write times with their zone, or set power.time_zone"
+        raise refuse(k, f"{cells[k]!r} is the time of {above} again", remedy)
     if gap < 0:
         raise refuse(k, f"{cells[k]!r} is before {above}", "put the rows in order of time")
     if gap != first:
         problem = f"{cells[k]!r} comes {_span(gap)} after {above}, where the first step is {_span(first)}"
-        remedy = "fill in the rows that are missing; where clocks change, set power.time_zone"
-        raise refuse(k, problem, remedy if gap > first else "keep to one step")
+        remedy = "fill in the rows that are missing" if gap > first else "keep to one step"
+        if zone is None:
+            remedy += "; where clocks change, set power.time_zone"
+        raise refuse(k, problem, remedy)
     if not SHORTEST_STEP_S <= first / 1e6 <= LONGEST_STEP_S or first % 1_000_000:
         raise refuse(
             k, f"{cells[k]!r} comes {_span(first)} after {above}", "give whole seconds, from 1 min to 1 day"
         )
-    return times.iloc[0], first // 1_000_000
+    lengths = np.append(lengths, first)
+    step = int(np.gcd.reduce(lengths))
+    if step < SHORTEST_STEP_S * 1_000_000 or lengths.sum() // step > MOST_ROWS:
+        problem = f"has rows of {_span(first)} by the clock of {zone}, with more than {MOST_ROWS:,} steps"
+        raise BadInputError(rows.file, f"{problem} of {_span(step)}", "give fewer rows, or times in UTC")
+    return times.iloc[0], step // 1_000_000, lengths // step
 
 
-def _times(cells: list[str], zone: str | None) -> pd.Series[pd.Timestamp]:
-    """Times in UTC; not a time where a cell is none."""
+def _gaps(times: pd.Series[pd.Timestamp]) -> IntArray:
+    """(rows - 1,) microseconds from each time to the next."""
+    micros: IntArray = times.to_numpy("datetime64[us]").astype(np.int64)
+    return np.diff(micros)
+
+
+def _times(cells: list[str], zone: str | None) -> tuple[pd.Series[pd.Timestamp], pd.Series[pd.Timestamp]]:
+    """Times in UTC, and what a clock in the zone shows then; not a time where a cell is none."""
     if all(map(_COMPACT.fullmatch, cells)):
         cells = [f"{cell[:8]}T{cell[8:]}" for cell in cells]
     epoch = _epoch_unit(cells)
-    if epoch is not None:
-        return pd.to_datetime(pd.Series([int(cell) for cell in cells]), unit=epoch, utc=True, errors="coerce")
     # pandas also takes words like now
     texts = pd.Series([cell if cell[:1].isdecimal() else "" for cell in cells], dtype=object)
-    if zone is None or any(map(_says_its_zone, cells)):
-        return pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
-    local = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+    if epoch is not None:
+        times = pd.to_datetime(
+            pd.Series([int(cell) for cell in cells]), unit=epoch, utc=True, errors="coerce"
+        )
+    elif zone is None or any(map(_says_its_zone, cells)):
+        times = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    else:
+        clock = pd.to_datetime(texts, format="ISO8601", errors="coerce")
+        return _localized(clock, zone).dt.tz_convert("UTC"), clock
+    return times, times.dt.tz_convert(zone or "UTC").dt.tz_localize(None)
+
+
+def _localized(clock: pd.Series[pd.Timestamp], zone: str) -> pd.Series[pd.Timestamp]:
+    """What a clock shows, with its zone; not a time where it never shows it, or twice in no known order."""
+    if (clock.diff().iloc[1:] == pd.Timedelta(days=1)).all():
+        # A day begins with its first moment, also where clocks change at midnight.
+        return clock.dt.tz_localize(zone, ambiguous=np.ones(len(clock), bool), nonexistent="shift_forward")
     try:
-        told = local.dt.tz_localize(zone, ambiguous="infer", nonexistent="NaT")
+        return clock.dt.tz_localize(zone, ambiguous="infer", nonexistent="NaT")
     except ValueError:  # the hour that comes twice is there once, or is no whole hour
-        told = local.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
-    return told.dt.tz_convert("UTC")
+        return clock.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
 
 
 _COMPACT = re.compile(
@@ -446,5 +480,4 @@ def _numbers(
         raise rows.refuse(k, column, problem, "give a number from 0 on")
     lone = np.flatnonzero(filled)
     values[lone] = (values[lone - 1] + values[lone + 1]) / 2
-    values.setflags(write=False)  # shared by all who read the file
     return values, int(zeroed.sum())

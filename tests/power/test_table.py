@@ -248,6 +248,83 @@ def test_local_times_of_a_named_zone_go_over_changes_of_the_clock(tmp_path: Path
     assert got.start == pd.Timestamp("2022-01-01", tz="UTC")
 
 
+def local(folder: Path, times: list[str], zone: str | None) -> PowerTable:
+    """A file of these times, with values 1, 2, ..."""
+    path = power_file(folder, "timestamp,SUN", *(f"{at},{k}" for k, at in enumerate(times, start=1)))
+    return table.read(path, time="timestamp", columns={"solar": "SUN"}, zone=zone)
+
+
+def on_clock(start: str, count: int, freq: str) -> list[str]:
+    return [str(at) for at in pd.date_range(start, periods=count, freq=freq)]
+
+
+@pytest.mark.parametrize(
+    ("zone", "times", "start", "hours"),
+    [
+        ("Europe/Berlin", on_clock("2024-03-30", 3, "D"), "2024-03-29T23:00", [24, 23, 24]),
+        ("Europe/Berlin", on_clock("2024-10-26", 3, "D"), "2024-10-25T22:00", [24, 25, 24]),
+        ("Europe/Berlin", on_clock("2024-10-27", 3, "D"), "2024-10-26T22:00", [25, 24, 24]),
+        ("Europe/Berlin", ["2024033000", "2024033100", "2024040100"], "2024-03-29T23:00", [24, 23, 24]),
+        ("Europe/Berlin", on_clock("2024-10-26 18:00", 4, "6h"), "2024-10-26T16:00", [6, 7, 6, 6]),
+        ("Europe/Berlin", on_clock("2024-03-31 00:00", 3, "3h"), "2024-03-30T23:00", [2, 3, 3]),
+        ("America/Santiago", on_clock("2024-09-07", 3, "D"), "2024-09-07T04:00", [24, 23, 24]),  # at midnight
+        ("America/Havana", on_clock("2024-11-02", 3, "D"), "2024-11-02T04:00", [24, 25, 24]),
+        (
+            "Europe/Berlin",
+            ["2024-10-26T00:00+02:00", "2024-10-27T00:00+02:00", "2024-10-28T00:00+01:00"],
+            "2024-10-25T22:00",
+            [24, 25, 24],
+        ),
+        ("Europe/Berlin", ["1729893600", "1729980000", "1730070000"], "2024-10-25T22:00", [24, 25, 24]),
+    ],
+)
+def test_days_of_a_clock_that_changes_last_as_long_as_they_do(
+    tmp_path: Path, zone: str, times: list[str], start: str, hours: list[int]
+) -> None:
+    got = local(tmp_path, times, zone)
+    assert (got.start, got.step_s, got.steps) == (pd.Timestamp(start, tz="UTC"), 3600, sum(hours))
+    assert got.columns["solar"].tolist() == np.arange(1.0, len(times) + 1).repeat(hours).tolist()
+
+
+def test_days_without_a_change_of_the_clock_stay_days(tmp_path: Path) -> None:
+    got = local(tmp_path, on_clock("2024-05-01", 3, "D"), "Europe/Berlin")
+    assert (got.step_s, got.columns["solar"].tolist()) == (86_400, [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("zone", "times", "message"),
+    [
+        (
+            "Europe/Berlin",
+            on_clock("2024-03-29", 5, "D") + on_clock("2024-04-04", 2, "D"),
+            r"row 7, .* comes 48 h after row 6, where the first step is 24 h; fill in the rows .* missing$",
+        ),
+        ("Europe/Berlin", ["2024-03-01", "2024-03-02", "2024-03-02"], "row 4, .* again; leave one row$"),
+        (
+            None,
+            ["2024-03-30T00:00+01:00", "2024-03-31T00:00+01:00", "2024-04-01T00:00+02:00"],
+            "comes 23 h after .*; keep to one step; where clocks change, set power.time_zone$",
+        ),
+        (
+            "Europe/Berlin",
+            ["2024-10-27T01:40+02:00", "2024-10-27T02:10+01:00", "2024-10-27T02:40+02:00"],
+            "row 4, .* is before row 3",
+        ),
+        # Clocks of places changed by seconds once.
+        (
+            "Europe/Berlin",
+            on_clock("1893-03-30", 4, "D"),
+            "by the clock of Europe/Berlin, .* or times in UTC$",
+        ),
+    ],
+)
+def test_a_remedy_names_no_time_zone_that_is_set(
+    tmp_path: Path, zone: str | None, times: list[str], message: str
+) -> None:
+    with pytest.raises(BadInputError, match=message):
+        local(tmp_path, times, zone)
+
+
 @pytest.mark.parametrize("at", ["2024-03-31 02:30:00", "2024-10-27 02:00:00"])
 def test_local_times_that_are_never_or_twice_are_refused(tmp_path: Path, at: str) -> None:
     path = power_file(tmp_path, "timestamp,SUN", f"{at},1", "2024-12-01 00:00:00,1")
@@ -297,7 +374,7 @@ TIMES = {
     "missing second hour": (
         [0, 2, 3],
         f"row 4, column 'timestamp': {time_at(3)!r} comes 1 h after row 3, where the first step is 2 h",
-        "keep to one step",
+        "keep to one step; where clocks change, set power.time_zone",
     ),
     "missing days": (
         [0, 1, 49],
