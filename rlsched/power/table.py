@@ -242,9 +242,10 @@ def _header(heads: Mapping[str, list[list[str]]], columns: set[str]) -> tuple[st
 def _place(where: str, above: int, header: list[str], role: str, column: str) -> int:
     count = header.count(column)
     if not count:
+        names = ", ".join(repr(name) if "," in name else name for name in header)
         raise BadInputError(
             where,
-            f"has no column {column!r}{f' in row {above + 1}' if above else ''}, but {', '.join(header)}",
+            f"has no column {column!r}{f' in row {above + 1}' if above else ''}, but {names}",
             f"set power.columns.{role} to the one that is meant",
         )
     if count > 1:

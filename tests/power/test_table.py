@@ -522,7 +522,7 @@ UNREADABLE = {
     ),
     "marks in the header": (
         b"t;a, b;c, d;e, f\n1;2;3;4\n1;2;3;4\n",
-        "has no column 'timestamp', but t, a, b, c, d, e, f",
+        "has no column 'timestamp', but t, 'a, b', 'c, d', 'e, f'",
     ),
     "a cell of a megabyte": (f"{HEADER}\n{'1' * 1_000_000}".encode(), "is not CSV (field larger"),
     "header only": (HEADER.encode(), "has 0 rows below its header"),
