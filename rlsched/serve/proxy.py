@@ -11,9 +11,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import socket
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+
+from rlsched.serve import listener
+
+LISTENER = "RLSCHED_LISTENER"
+"""Environment variable: descriptor of the socket at which HAProxy takes connections."""
 
 ONE_ANSWER_S, MANY_ANSWERS_S = "RLSCHED_ONE_ANSWER_S", "RLSCHED_MANY_ANSWERS_S"
 """Environment variables: seconds that a replica may take over a request of one cluster, and of many."""
@@ -83,6 +91,11 @@ CHANGES = (
         '{{ route_info.routes_content_type }} string "{{ route_info.routes_message }}" if routes\n',
         f"    http-request return {_refusal(404, '/-/routes: not found; see /openapi.json')} if routes\n",
     ),
+    # A socket that is there before HAProxy, and after it: no client finds the port closed.
+    (
+        "    bind {{ config.frontend_host }}:{{ config.frontend_port }}\n",
+        f'    bind "fd@${{{LISTENER}}}"\n',
+    ),
     ("    bind :{{ config.metrics_port }}\n", "    bind 127.0.0.1:{{ config.metrics_port }}\n"),
     ("  bind *:{{ config.stats_port }}\n", "  bind 127.0.0.1:{{ config.stats_port }}\n"),
 )
@@ -119,20 +132,52 @@ async def end_with_node(process: int) -> None:
     await _by_itself("sh", "-c", END_WITH, "sh", str(os.getppid()), str(process))
 
 
+async def listening(cfg: Any) -> socket.socket:
+    """A new socket for a manager's HAProxy to listen at, with a process that holds it.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    found = listener.opened(cfg.frontend_host, cfg.frontend_port)
+    script = (sys.executable, "-I", "-S", listener.__file__)
+    node = str(os.getppid())
+    await _by_itself(*script, str(found.fileno()), holder(cfg), node, pass_fds=[found.fileno()])
+    return found
+
+
+def holder(cfg: Any) -> str:
+    """Where the holder of the socket answers."""
+    return f"{cfg.socket_path}.listener"
+
+
 def keep_running(module: Any) -> None:
     """Change the module whose `HAProxyApi` starts HAProxy.
 
     One that has died is started again where its manager is asked how it is; Serve would start another
-    manager first, half a minute later. Where the manager is killed, HAProxy goes on, and the next manager
-    takes over from it once it knows the replicas. It ends with its node of Ray, however that ends.
+    manager first, half a minute later. Connections wait for it in the socket that it is given. Where the
+    manager is killed, HAProxy goes on, and the next manager takes over from it once it knows the replicas.
+    It ends with its node of Ray, however that ends.
     """
     api = module.HAProxyApi
-    module.asyncio = SimpleNamespace(**vars(asyncio) | {"create_subprocess_exec": _by_itself})
+    sockets: list[socket.socket] = []
+
+    async def inheriting(*command: str, **settings: Any) -> asyncio.subprocess.Process:
+        return await _by_itself(*command, pass_fds=[one.fileno() for one in sockets], **settings)
+
+    module.asyncio = SimpleNamespace(**vars(asyncio) | {"create_subprocess_exec": inheriting})
     begin: Callable[..., Any] = api._start_and_wait_for_haproxy
     is_running: Callable[..., Any] = api.is_running
 
     async def launch(self: Any, *arguments: str, **settings: Any) -> Any:
         left = await self._get_running_pid()
+        if not sockets:
+            found = listener.held(holder(self.cfg))
+            if found is None and left is not None:  # HAProxy alone has the socket that was held
+                os.kill(left, signal.SIGTERM)
+                await asyncio.sleep(LOOK_S)
+                left = None
+            sockets.append(found or await listening(self.cfg))
+            os.environ[LISTENER] = str(sockets[0].fileno())
         if left is not None and "-sf" not in arguments:
             patience = asyncio.get_running_loop().time() + TAKEOVER_S
             while not self.backend_configs and asyncio.get_running_loop().time() < patience:

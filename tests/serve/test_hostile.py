@@ -139,7 +139,10 @@ def test_haproxy_is_started_again(service: Running, hpc: Path) -> None:
         return good
 
     good = asyncio.run(scene())
-    assert set(good.came) <= {"200", "", "ConnectionRefusedError", "ConnectionResetError"}
+    # What was in flight at HAProxy is lost; who comes meanwhile waits, and is not refused.
+    failed = [came for came in good.came if came != "200"]
+    assert set(failed) <= {"", "ConnectionResetError"}
+    assert len(failed) <= 1
     assert good.came[-1] == "200"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -16,7 +17,7 @@ from ray.serve._private import haproxy
 from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
 from ray.serve.config import HTTPOptions
 
-from rlsched.serve import proxy
+from rlsched.serve import listener, proxy
 from rlsched.serve.proxy import hardened, keep_running
 
 TEMPLATES = "ray.serve._private.haproxy_templates"
@@ -53,7 +54,7 @@ def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     lines = [line.strip() for line in (tmp_path / "c" / "haproxy.cfg").read_text().splitlines()]
     assert [line for line in lines if line.startswith("bind ")] == [
         "bind 127.0.0.1:8125",
-        "bind 127.0.0.1:8123",
+        'bind "fd@${RLSCHED_LISTENER}"',
         "bind 127.0.0.1:8124",
     ]
     assert "option http-buffer-request" in lines
@@ -62,14 +63,21 @@ def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     assert "http-request set-timeout server 18s if { path /v1/decisions:batch }" in lines
     assert not [line for line in lines if line.startswith("errorfile")]
     assert [line for line in lines if "retry-after 1" in line and "503" in line]
-    checked = asyncio.run(_checked(str(tmp_path / "c" / "haproxy.cfg")))
+    with listener.opened("127.0.0.1", 0) as given:
+        monkeypatch.setenv(proxy.LISTENER, str(given.fileno()))
+        checked = asyncio.run(_checked(str(tmp_path / "c" / "haproxy.cfg"), given.fileno()))
     assert checked[0] == 0, checked[1]
 
 
-async def _checked(file: str) -> tuple[int | None, str]:
+async def _checked(file: str, descriptor: int) -> tuple[int | None, str]:
     """What HAProxy says of a configuration."""
     process = await asyncio.create_subprocess_exec(
-        haproxy.get_haproxy_binary(), "-c", "-f", file, stderr=asyncio.subprocess.PIPE
+        haproxy.get_haproxy_binary(),
+        "-c",
+        "-f",
+        file,
+        stderr=asyncio.subprocess.PIPE,
+        pass_fds=[descriptor],
     )
     _, said = await process.communicate()
     return process.returncode, said.decode()
@@ -115,7 +123,13 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     async def noted(process: int) -> None:
         Kept.watched.append(process)
 
+    async def listening(cfg: Any) -> socket.socket:
+        return socket.socket()
+
     monkeypatch.setattr(proxy, "end_with_node", noted)
+    monkeypatch.setattr(proxy, "listening", listening)
+    monkeypatch.setattr(listener, "held", lambda path: socket.socket())
+    monkeypatch.setenv(proxy.LISTENER, "")
     keep_running(SimpleNamespace(HAProxyApi=Kept))
     return Kept
 
@@ -143,6 +157,19 @@ def test_a_new_manager_takes_over_once_it_knows_the_replicas(kept: type[Api]) ->
         assert (api.begun, api.generated) == ([("-sf", "17", "-x", "socket")], 1)
         await api._start_and_wait_for_haproxy("-sf", "17")  # as Serve reloads
         assert api.begun[1:] == [("-sf", "17", "-x", "socket")]
+
+    asyncio.run(scene())
+
+
+def test_haproxy_that_alone_has_the_port_gives_way(kept: type[Api], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that held the socket is gone, and so is the manager: the port must be opened anew."""
+    monkeypatch.setattr(listener, "held", lambda path: None)
+    left = subprocess.Popen(["sleep", "60"])
+
+    async def scene() -> None:
+        api = kept(left=left.pid)
+        await api._start_and_wait_for_haproxy()
+        assert (api.begun, left.wait(timeout=30)) == ([()], -signal.SIGTERM)
 
     asyncio.run(scene())
 

@@ -1,0 +1,89 @@
+"""The socket at which a service takes connections, open whatever becomes of HAProxy and its manager.
+
+A small process holds it as well, and hands it to the next manager. Where HAProxy dies, connections wait in
+the socket's queue for the next HAProxy instead of being refused.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+BACKLOG = 4096
+LOOK_S = 1.0
+"""Between two looks of the holder at whether its node is alive."""
+
+
+def opened(host: str, port: int) -> socket.socket:
+    """A socket that takes connections at an address; `*`: at all of this machine.
+
+    Raises:
+        OSError: the port is taken, or the address is none of this machine.
+    """
+    host = "0.0.0.0" if host == "*" else host
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def held(path: str) -> socket.socket | None:
+    """The socket that a holder has; None where there is no holder.
+
+    Args:
+        path: at which the holder answers.
+    """
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(5 * LOOK_S)
+        try:
+            asked.connect(path)
+            _, descriptors, _, _ = socket.recv_fds(asked, 1, 1)
+        except OSError:
+            return None
+    return socket.socket(fileno=descriptors[0]) if descriptors else None
+
+
+def hold(descriptor: int, path: str, node: int) -> None:
+    """Keep a socket open, and hand it to whoever of this user asks, until a process has ended.
+
+    Args:
+        descriptor: of the socket.
+        path: to answer at.
+        node: process to end with.
+    """
+    Path(path).unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as answering:
+        before = os.umask(0o177)
+        answering.bind(path)
+        os.umask(before)
+        answering.listen()
+        answering.settimeout(LOOK_S)
+        while _alive(node):
+            try:
+                asked, _ = answering.accept()
+            except TimeoutError:
+                continue
+            with asked, suppress(OSError):  # who asked may have gone
+                socket.send_fds(asked, [b"."], [descriptor])
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    hold(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
