@@ -238,11 +238,12 @@ def _tell(mapped: Mapped, answer: Answer, notes: list[str], as_scontrol: bool, j
 
 def _show_cluster(console: Console, mapped: Mapped) -> None:
     request = mapped.request
-    for kind, there, free, out in zip(
-        mapped.kinds, request.units or (), request.free or (), mapped.out, strict=True
+    for kind, there, free, unexplained, out in zip(
+        mapped.kinds, request.units or (), request.free or (), mapped.unexplained, mapped.out, strict=True
     ):
         name = kind if kind in ("cpus", "nodes") else f"gres/{kind}"
-        gone = f", {out:,} out of service" if out else ""
+        gone = f", {unexplained:,} in use by no job of squeue" if unexplained else ""
+        gone += f", {out:,} out of service" if out else ""
         console.print(f"{name:12} {free:,} free of {there:,}{gone}")
     console.print(f"{'jobs':12} {len(request.running):,} hold units, {len(request.waiting):,} may start")
     console.print()

@@ -11,7 +11,20 @@ import pytest
 from rlsched.errors import BadInputError
 from rlsched.serve.slurm.asked import Asked
 
-from .slurm.recorded import FILES, NEWEST, NOW, VERSIONS, job, mapped, recorded, running, waiting, written
+from .slurm.recorded import (
+    FILES,
+    NEWEST,
+    NOW,
+    VERSIONS,
+    cluster,
+    job,
+    mapped,
+    on,
+    recorded,
+    running,
+    waiting,
+    written,
+)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -279,35 +292,6 @@ def test_policies_that_slurm_cannot_serve(asked: Asked, message: str) -> None:
         mapped(asked=asked)
 
 
-def cluster(folder: Path, nodes: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> tuple[Path, Path]:
-    """Answers in the words of 24.05, where what is left out has its usual value."""
-
-    def number(value: int | None) -> dict[str, Any]:
-        return {"set": value is not None, "infinite": False, "number": value or 0}
-
-    told = {"last_update": number(NOW), "meta": {"slurm": {"release": "24.05.3", "cluster": "hpc"}}}
-    node = {"state": ["IDLE"], "cpus": 16, "alloc_cpus": 0, "partitions": ["batch"], "gres": ""}
-    records = []
-    for number_of, given in enumerate(jobs, 1):
-        times = {name: number(NOW - 600) for name in ("submit_time", "eligible_time")}
-        runs = {"job_state": ["RUNNING"], "start_time": number(NOW - 300), "end_time": number(NOW + 3300)}
-        waits = {"job_state": ["PENDING"], "state_reason": "Resources"}
-        usual = times | (runs if given.get("nodes") else waits)
-        usual |= {"partition": "batch", "time_limit": number(60), "priority": number(100)}
-        given = {name: number(value) if isinstance(value, int) else value for name, value in given.items()}
-        records.append({"job_id": number_of, **usual, **given})
-    squeue = written(folder, "q", told | {"jobs": records})
-    return squeue, written(folder, "n", told | {"nodes": [node | given for given in nodes]})
-
-
-def on(nodes: str, cpus: int, gpus: int = 0, **more: Any) -> dict[str, Any]:
-    """A running job; it waits where `nodes` is empty."""
-    gres = f",gres/gpu={gpus}" if gpus else ""
-    held = f"cpu={cpus},node=1{gres}"
-    told = {"nodes": nodes, "cpus": cpus, "node_count": 1, "tres_req_str": held}
-    return told | ({"tres_alloc_str": held} if nodes else {}) | more
-
-
 GPUS = "gpu:a100:4(S:0-1)"
 DRAINING = {"name": "n1", "state": ["MIXED", "DRAIN"], "alloc_cpus": 8, "gres": GPUS}
 
@@ -337,7 +321,7 @@ def test_one_node_that_came_free_does_not_make_up_for_one_that_was_taken(tmp_pat
     # sinfo is older: n1 has a job since, and that of n2 has ended.
     nodes = [{"name": "n1"}, {"name": "n2", "alloc_cpus": 16, "state": ["ALLOCATED"]}]
     found = mapped(*cluster(tmp_path, nodes, [on("n1", 16)]), Asked(("cpu",)))
-    assert (found.request.free, found.out) == ([0], [16])
+    assert (found.request.free, found.unexplained, found.out) == ([0], [16], [0])
 
 
 def test_jobs_that_spread_unevenly_leave_what_sinfo_calls_idle(tmp_path: Path) -> None:
@@ -362,7 +346,7 @@ def test_jobs_that_fill_several_nodes_hold_each_of_them(tmp_path: Path) -> None:
     busy = {"cpus": 4, "alloc_cpus": 4, "state": ["ALLOCATED"]}
     nodes = [{"name": "a", "cpus": 4}, {"name": "b", "cpus": 4}, busy | {"name": "c"}, busy | {"name": "d"}]
     found = mapped(*cluster(tmp_path, nodes, [on("a,b", 8, node_count=2)]), Asked(("cpu",)))
-    assert (found.request.free, found.out) == ([0], [8])
+    assert (found.request.free, found.unexplained, found.out) == ([0], [8], [0])
 
 
 def test_jobs_on_nodes_that_are_not_told_take_from_what_is_free(tmp_path: Path) -> None:

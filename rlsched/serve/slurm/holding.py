@@ -111,7 +111,7 @@ class Holding:
         kind, held = self.kinds[r], self.by_group
         for k, count in nodes.items():
             group = self.groups[k]
-            known = min(group.allocated_of(kind) - held[k][r], count * group.most_of(kind), units)
+            known = min((group.allocated_of(kind) or 0) - held[k][r], count * group.most_of(kind), units)
             if known > 0:
                 held[k][r] += known
                 units -= known

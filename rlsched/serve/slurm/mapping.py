@@ -2,7 +2,7 @@
 
 A policy counts units: CPUs or nodes, and generic resources (gres/gpu), by the names of its resources. Free
 are those on usable nodes that are idle as sinfo tells and held by no job as squeue tells, node by node. What
-is neither free nor held is out of service.
+sinfo has as allocated and no job holds is unexplained; all else is out of service.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ STALE_S = 600
 """Age from which on answers are called old."""
 
 AT_ONE_TIME = "take squeue and sinfo at one time, both with --all"
+WHO_SEES_ALL = "as a user who sees the jobs of all (PrivateData)"
 
 
 class Row(NamedTuple):
@@ -46,6 +47,7 @@ class Mapped:
         rows: jobs that may start, by label.
         kinds: (resource,) what is counted.
         out: (resource,) units out of service.
+        unexplained: (resource,) units that sinfo has as allocated, but that no job of squeue holds.
         left_out: jobs that are not decided about, by reason.
         notes: what to know before anything is done, in lines.
         age_s: seconds since squeue's answer, or since something happened.
@@ -55,6 +57,7 @@ class Mapped:
     rows: dict[int | str, Row]
     kinds: tuple[str, ...]
     out: list[int]
+    unexplained: list[int]
     left_out: dict[str, LeftOut]
     notes: list[str]
     age_s: int = 0
@@ -94,8 +97,10 @@ class _Mapping:
         holding = Holding(self.site.groups, self.asked.partition, self.kinds, list(units))
         running = self._running(holding)
         held = [sum(job.demand[r] for job in running) for r in range(len(units))]
-        free = [self._free(r, holding) for r in range(len(units))]
-        out = [there - taken - idle for there, taken, idle in zip(units, held, free, strict=True)]
+        left = [there - taken for there, taken in zip(units, held, strict=True)]
+        found = [self._free_and_unexplained(r, holding, left[r]) for r in range(len(units))]
+        free, unexplained = [pair[0] for pair in found], [pair[1] for pair in found]
+        out = [rest - sum(pair) for rest, pair in zip(left, found, strict=True)]
         rows = self._rows(self.asked.most - len(running))
         self._say_what_differs(units)
         self._say_what_is_unknown(rows)
@@ -114,7 +119,9 @@ class _Mapping:
             explain=True,
         )
         by_label = {row.job.label: row for row in rows}
-        return Mapped(request, by_label, self.kinds, out, self.queue.left_out, self.notes, self._age)
+        return Mapped(
+            request, by_label, self.kinds, out, unexplained, self.queue.left_out, self.notes, self._age
+        )
 
     def _cluster(self) -> str:
         name = self.squeue.cluster or "slurm"
@@ -136,28 +143,42 @@ class _Mapping:
             raise BadInputError("--sinfo", problem, f"choose a policy that counts what there is, not {kind}")
         return total
 
-    def _free(self, r: int, holding: Holding) -> int:
-        """Units on usable nodes that are idle and that no job holds.
+    def _free_and_unexplained(self, r: int, holding: Holding, left: int) -> tuple[int, int]:
+        """Units on usable nodes that are idle and that no job holds; and those that sinfo alone has in use.
 
         squeue and sinfo are asked one after the other, so a node may be idle for one and held for the other:
         it counts as held.
+
+        Args:
+            r: resource.
+            holding: what jobs hold, and where.
+            left: units that they do not hold, in all.
         """
-        kind = self.kinds[r]
-        free, idle, held = -holding.elsewhere[r], 0, holding.elsewhere[r]
+        kind, elsewhere = self.kinds[r], holding.elsewhere[r]
+        free, idle, held, unexplained = 0, 0, elsewhere, 0
         for group, taken in zip(self.site.groups, holding.by_group, strict=True):
             if not group.usable:
                 continue
-            unheld, reported_idle = group.units_of(kind) - taken[r], group.idle_of(kind)
-            free += unheld if reported_idle is None else min(unheld, reported_idle)
-            idle += reported_idle or 0
+            there, allocated = group.in_service_of(kind), group.allocated_of(kind)
+            free += max(0, there - max(taken[r], allocated or 0))
+            if allocated is not None:
+                idle += max(0, there - allocated)
+                unexplained += max(0, min(allocated, there) - taken[r])
             held += taken[r]
-        free = max(0, free)
+        # Jobs whose nodes are not told hold what no other job explains, and only then what is idle.
+        free = min(max(0, free - max(0, elsewhere - unexplained)), left)
+        unexplained = min(max(0, unexplained - elsewhere), left - free)
         if idle > free:
             self.notes.append(
                 f"{kind}: {idle} are idle beside {held} that jobs hold of nodes in service: {AT_ONE_TIME}; "
                 f"{free} are taken to be free"
             )
-        return free
+        if unexplained:
+            self.notes.append(
+                f"{kind}: {unexplained} are in use for sinfo, but held by no job of squeue: {AT_ONE_TIME}, "
+                f"{WHO_SEES_ALL}; {free} are taken to be free"
+            )
+        return free, unexplained
 
     def _running(self, holding: Holding) -> list[RunningJob]:
         found = holding.count(self.queue.held)

@@ -61,6 +61,7 @@ class _Partition(Struct, frozen=True, gc=False):
 
 class _Gres(Struct, frozen=True, gc=False):
     total: str | None = None
+    used: str | None = None
 
 
 class _Group(Struct, frozen=True, gc=False):
@@ -84,6 +85,8 @@ class _Node(Struct, frozen=True, gc=False):
     state_flags: list[str] | None = None
     partitions: str | list[str] | None = None
     gres: str | None = None
+    gres_used: str | None = None
+    gres_drained: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ class Nodes:
         smallest, largest: CPUs of one.
         idle: nodes on which nothing runs.
         gres: of one, by name.
+        used: of these, where sinfo tells of it: it does for one node, and not for each of several.
+        drained: of these, jobs get none.
     """
 
     place: Place
@@ -111,6 +116,8 @@ class Nodes:
     largest: int
     idle: int
     gres: dict[str, int]
+    used: dict[str, int]
+    drained: dict[str, int]
 
     def units_of(self, kind: str) -> int:
         """Units of all of these nodes; of gres each is taken to have as many."""
@@ -124,15 +131,17 @@ class Nodes:
             return 1
         return self.largest if kind == CPUS else self.gres.get(kind, 0)
 
-    def allocated_of(self, kind: str) -> int:
-        """Units that sinfo has as allocated; 0 of gres, of which it does not tell."""
-        return self.allocated if kind == CPUS else 0
+    def in_service_of(self, kind: str) -> int:
+        """Units that jobs may get."""
+        if not self.usable:
+            return 0
+        return max(0, self.units_of(kind) - self.drained.get(kind, 0) * len(self.names))
 
-    def idle_of(self, kind: str) -> int | None:
-        """Units that sinfo has as idle; None: it does not tell."""
+    def allocated_of(self, kind: str) -> int | None:
+        """Units that sinfo has as allocated; None: it does not tell."""
         if kind == NODES:
-            return self.idle
-        return self.cpus - self.allocated if kind == CPUS else None
+            return len(self.names) - self.idle
+        return self.allocated if kind == CPUS else self.used.get(kind)
 
     @property
     def even(self) -> bool:
@@ -153,6 +162,8 @@ class Nodes:
             self.largest,
             share if self.idle else 0,
             self.gres,
+            self.used,
+            self.drained,
         )
 
 
@@ -242,6 +253,8 @@ def _groups(answer: Answer, site: Site) -> Iterator[Nodes]:
             largest=cpus.maximum or -(-cpus.total // len(names)),
             idle=0 if busy or cpus.allocated else len(names),
             gres=listed(place, "gres.total", record.gres.total),
+            used=listed(place, "gres.used", record.gres.used) if len(names) == 1 else {},
+            drained={},
         )
 
 
@@ -278,6 +291,8 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
             largest=total,
             idle=0 if busy or record.alloc_cpus else 1,
             gres=listed(place, "gres", record.gres),
+            used=listed(place, "gres_used", record.gres_used),
+            drained=listed(place, "gres_drained", record.gres_drained),
         )
 
 

@@ -68,6 +68,7 @@ def as_json(mapped: Mapped, answer: Answer, notes: list[str], release: str | Non
         "units": mapped.request.units,
         "free": mapped.request.free,
         "out_of_service": mapped.out,
+        "unexplained": mapped.unexplained,
         "running": len(mapped.request.running),
         "decided_by": answer.decided_by,
         "agrees": answer.agrees,
