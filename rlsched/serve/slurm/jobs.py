@@ -13,7 +13,16 @@ from rlsched.serve.slurm.answers import Answer, Records
 from rlsched.serve.slurm.queue import Held, LeftOut, Pending, Queue
 from rlsched.serve.slurm.records import Record, label_of, tasks_of, unknown_of, whole_nodes
 from rlsched.serve.slurm.tres import counted, demanded
-from rlsched.serve.slurm.values import ID_MOST, LONGEST_MINUTES, Number, Place, infinite, plain, words
+from rlsched.serve.slurm.values import (
+    ID_MOST,
+    LONGEST_MINUTES,
+    Number,
+    OneCluster,
+    Place,
+    infinite,
+    plain,
+    words,
+)
 
 SKEW_S = 3600
 """That a job may have begun after now: the clocks of two machines differ."""
@@ -43,7 +52,7 @@ def read_queue(answer: Answer, now: int, partition: str | None, most: int) -> Qu
         most: jobs that may start which are kept.
 
     Raises:
-        BadInputError: a job means nothing, or is there twice.
+        BadInputError: a job means nothing, is there twice, or is of another cluster than others.
     """
     return _Sorting(answer, now, partition, most).queue()
 
@@ -86,11 +95,13 @@ class _Sorting:
         self._running_tasks: Counter[int] = Counter()
         self._left_out: dict[str, LeftOut] = {}
         self._too_many = 0
+        self._cluster = OneCluster()
 
     def queue(self) -> Queue:
         seen: set[int] = set()
         for k in range(len(self._answer.records)):
             record, place = self._records[k], self._answer.place(k)
+            self._cluster.add(place, "cluster", record.cluster)
             if record.job_id in seen:
                 place.refuse("job_id", f"value {record.job_id} stands there twice", "take the file again")
             seen.add(record.job_id)
@@ -99,7 +110,7 @@ class _Sorting:
         self._keep_oldest()
         pending = [self._pending(waits) for waits in self._waits]
         self._check_labels(pending)
-        return Queue(self._held, pending, self._left_out, self._too_many, self._now)
+        return Queue(self._held, pending, self._left_out, self._too_many, self._now, self._cluster.name)
 
     def _sort(self, record: Record, k: int, place: Place) -> None:
         states = set(words(record.job_state))

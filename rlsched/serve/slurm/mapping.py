@@ -21,7 +21,7 @@ from rlsched.serve.slurm.holding import Holding
 from rlsched.serve.slurm.jobs import read_queue
 from rlsched.serve.slurm.nodes import Partition, Site, read_site
 from rlsched.serve.slurm.queue import LeftOut, Pending, Queue
-from rlsched.serve.slurm.values import many, plain
+from rlsched.serve.slurm.values import ONE_CLUSTER, many, plain
 
 STALE_S = 600
 """Age from which on answers are called old."""
@@ -76,9 +76,18 @@ def map_cluster(squeue: Answer, sinfo: Answer, asked: Asked, now: int) -> Mapped
         BadInputError: a record means nothing, or there is nothing to decide about.
     """
     kinds = asked.kinds()
+    _check_cluster(squeue, sinfo, squeue.cluster, sinfo.cluster)
     site = read_site(sinfo, asked.partition)
     queue = read_queue(squeue, now, asked.partition, asked.most)
-    return _Mapping(squeue, site, queue, asked, kinds, now).mapped()
+    _check_cluster(squeue, sinfo, queue.cluster, site.cluster.name)
+    return _Mapping(squeue, site, queue, asked, kinds, now, sinfo.cluster).mapped()
+
+
+def _check_cluster(squeue: Answer, sinfo: Answer, jobs: str | None, nodes: str | None) -> None:
+    """Raises BadInputError where both answers say in the same place that they are of two clusters."""
+    if jobs and nodes and jobs.lower() != nodes.lower():
+        problem = f"clusters {jobs!r} and {nodes!r} cannot be counted together"
+        raise BadInputError(f"{squeue.file}, {sinfo.file}", problem, ONE_CLUSTER)
 
 
 @dataclass(eq=False)
@@ -89,10 +98,12 @@ class _Mapping:
     asked: Asked
     kinds: tuple[str, ...]
     clock: int
+    answered: str | None
     notes: list[str] = field(default_factory=list)
 
     def mapped(self) -> Mapped:
         units = [self._total(kind) for kind in self.kinds]
+        self._say_whose_jobs()
         self._say_what_is_shared()
         holding = Holding(self.site.groups, self.asked.partition, self.kinds, list(units))
         running = self._running(holding)
@@ -124,7 +135,7 @@ class _Mapping:
         )
 
     def _cluster(self) -> str:
-        name = self.squeue.cluster or "slurm"
+        name = self.queue.cluster or self.squeue.cluster or "slurm"
         return name if self.asked.partition is None else f"{name}/{plain(self.asked.partition)}"[:200]
 
     def _total(self, kind: str) -> int:
@@ -255,6 +266,15 @@ class _Mapping:
             for name in group.partitions:
                 found[name] = min(group.smallest, found.get(name, MANY))
         return found
+
+    def _say_whose_jobs(self) -> None:
+        """With --clusters, jobs and nodes are another cluster's than the one where the command was run."""
+        jobs, nodes = self.queue.cluster, self.site.cluster.name or self.answered
+        if jobs and nodes and jobs.lower() != nodes.lower():
+            self.notes.append(
+                f"the jobs are of cluster {jobs}, and sinfo's answer names {nodes}: ask both with the same "
+                "--clusters"
+            )
 
     def _say_what_is_shared(self) -> None:
         if self.asked.partition is not None:

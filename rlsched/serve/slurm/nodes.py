@@ -20,7 +20,7 @@ from rlsched.serve.slurm.asked import CPUS, NODES
 from rlsched.serve.slurm.hostlist import expand
 from rlsched.serve.slurm.node_states import usable_and_busy
 from rlsched.serve.slurm.tres import listed
-from rlsched.serve.slurm.values import LONGEST_MINUTES, Number, Place, Words, plain, words
+from rlsched.serve.slurm.values import LONGEST_MINUTES, Number, OneCluster, Place, Words, plain, words
 
 Count = Annotated[int, Meta(ge=0, le=MANY)]
 
@@ -71,6 +71,7 @@ class _Group(Struct, frozen=True, gc=False):
     node: _State
     cpus: _Cpus
     partition: _Partition
+    cluster: str | None = None
     gres: _Gres = _Gres()
 
 
@@ -80,6 +81,7 @@ class _Node(Struct, frozen=True, gc=False):
     name: str
     state: str | list[str]
     cpus: Count
+    cluster_name: str | None = None
     alloc_cpus: Count = 0
     effective_cpus: Count | None = None
     state_flags: list[str] | None = None
@@ -190,11 +192,13 @@ class Site:
         groups: of nodes.
         partitions: by name.
         shared: nodes that more than one partition has.
+        cluster: of the nodes.
     """
 
     groups: list[Nodes] = field(default_factory=list)
     partitions: dict[str, Partition] = field(default_factory=dict)
     shared: int = 0
+    cluster: OneCluster = field(default_factory=OneCluster)
 
 
 def read_site(answer: Answer, partition: str | None) -> Site:
@@ -205,7 +209,8 @@ def read_site(answer: Answer, partition: str | None) -> Site:
         partition: whose nodes; None: all.
 
     Raises:
-        BadInputError: a record means nothing, there is no such partition, or no node.
+        BadInputError: a record means nothing, there is no such partition, or no node, or nodes of several
+            clusters.
     """
     site = Site()
     told = list(_groups(answer, site) if answer.key == "sinfo" else _single(answer, site))
@@ -232,6 +237,7 @@ def _groups(answer: Answer, site: Site) -> Iterator[Nodes]:
     records = Records(answer, _Group)
     for k in range(len(answer.records)):
         record, place = records[k], answer.place(k)
+        site.cluster.add(place, "cluster", record.cluster)
         name = plain(record.partition.name.removesuffix("*"))
         site.partitions[name] = _partition(place, record.partition)
         names = _names(place, record.nodes)
@@ -272,6 +278,7 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
     records = Records(answer, _Node)
     for k in range(len(answer.records)):
         record, place = records[k], answer.place(k)
+        site.cluster.add(place, "cluster_name", record.cluster_name)
         total = record.cpus if record.effective_cpus is None else min(record.cpus, record.effective_cpus)
         if record.alloc_cpus > total:
             place.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {total} in all")

@@ -94,6 +94,7 @@ class Queue:
         left_out: of those that wait, by reason.
         too_many: newest ones beyond that many.
         now: the time, not before anything that has happened.
+        cluster: of the jobs; None: they do not name it.
     """
 
     held: list[Held]
@@ -101,3 +102,4 @@ class Queue:
     left_out: dict[str, LeftOut]
     too_many: int
     now: int
+    cluster: str | None = None

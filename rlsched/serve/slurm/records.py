@@ -20,6 +20,7 @@ class Record(Struct, frozen=True, gc=False):
     job_id: Annotated[int, Meta(ge=1, lt=1 << 32)]
     job_state: str | list[str]
     submit_time: Number
+    cluster: Text = None
     partition: Text = None
     user_name: Text = None
     array_job_id: Number = None

@@ -22,6 +22,8 @@ ID_MOST = NO_VALUE - 1
 LONGEST_MINUTES = NO_VALUE - 1
 """That a limit of Slurm may be."""
 
+ONE_CLUSTER = "take squeue and sinfo of one cluster, in a federation with --local"
+
 _SHOWN = 60
 
 
@@ -81,6 +83,32 @@ class Place:
         if isinstance(number, int | float) and -MANY <= number < 0:
             return -(self.whole(field, -number) or 0)
         return self.whole(field, value)
+
+
+@dataclass
+class OneCluster:
+    """The cluster that records name: the same one in all that name any.
+
+    Attributes:
+        name: None: no record names one.
+    """
+
+    name: str | None = None
+    _where: str = ""
+
+    def add(self, place: Place, field: str, value: str | None) -> None:
+        """Look at a record.
+
+        Raises:
+            BadInputError: it is of another cluster than records before it.
+        """
+        name = plain(value or "")
+        if not name:
+            return
+        if self.name is None:
+            self.name, self._where = name, place.path
+        elif name.lower() != self.name.lower():
+            place.refuse(field, f"value {name!r}, and that of {self._where} is {self.name!r}", ONE_CLUSTER)
 
 
 def infinite(value: Number) -> bool:
