@@ -113,10 +113,11 @@ def test_any_change_gives_an_answer_or_one_line(
     if found is None:
         return
     request = found.request
-    for r, (free, there, gone) in enumerate(zip(request.free, request.units, found.out, strict=True)):
+    counts = zip(request.free, found.unexplained, found.out, request.units, strict=True)
+    for r, (*rest, there) in enumerate(counts):
         held = sum(job.demand[r] for job in request.running)
-        assert min(free, gone) >= 0
-        assert free + gone + held == there
+        assert min(rest) >= 0
+        assert sum(rest) + held == there
     for job in request.waiting:
         assert job.submit <= request.now
         assert job.requested > 0
