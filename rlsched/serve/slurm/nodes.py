@@ -83,7 +83,7 @@ class _Node(Struct, frozen=True, gc=False):
     cpus: Count
     cluster_name: str | None = None
     alloc_cpus: Count = 0
-    effective_cpus: Count | None = None
+    effective_cpus: Number = None
     state_flags: list[str] | None = None
     partitions: str | list[str] | None = None
     gres: str | None = None
@@ -270,7 +270,7 @@ def _partition(place: Place, record: _Partition) -> Partition:
     return Partition(
         default_s=60 * default if default else None,
         longest_s=60 * most if most else None,
-        whole_nodes=place.whole("partition.maximums.shares", record.maximums.shares) == 0,
+        whole_nodes=place.whole("partition.maximums.shares", record.maximums.shares, bits=16) == 0,
     )
 
 
@@ -279,7 +279,8 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
     for k in range(len(answer.records)):
         record, place = records[k], answer.place(k)
         site.cluster.add(place, "cluster_name", record.cluster_name)
-        total = record.cpus if record.effective_cpus is None else min(record.cpus, record.effective_cpus)
+        effective = place.whole("effective_cpus", record.effective_cpus, bits=16)
+        total = record.cpus if effective is None else min(record.cpus, effective)
         if record.alloc_cpus > total:
             place.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {total} in all")
         told = record.partitions or []

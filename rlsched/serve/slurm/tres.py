@@ -84,7 +84,7 @@ def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]
     }
     nodes = place.whole("node_count", record.node_count) or 1
     tasks = place.whole("tasks", record.tasks) or 1
-    sockets = nodes * (place.whole("sockets_per_node", record.sockets_per_node) or 1)
+    sockets = nodes * (place.whole("sockets_per_node", record.sockets_per_node, bits=16) or 1)
     for name, asked, times in (
         ("tres_per_job", record.tres_per_job, 1),
         ("tres_per_node", record.tres_per_node, nodes),

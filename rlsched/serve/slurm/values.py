@@ -15,12 +15,15 @@ from msgspec import Struct
 from rlsched.errors import BadInputError
 from rlsched.serve.schema import MANY
 
-INFINITE, NO_VALUE = (1 << 32) - 1, (1 << 32) - 2
-"""Plain numbers of v0.0.38 that are none."""
+WIDTHS = (16, 32, 64)
+"""Bits of Slurm's numbers. The largest of a width means that it is infinite, the next one that it is not set."""
 
-ID_MOST = NO_VALUE - 1
-LONGEST_MINUTES = NO_VALUE - 1
+ID_MOST = (1 << 32) - 3
+LONGEST_MINUTES = ID_MOST
 """That a limit of Slurm may be."""
+
+_ALL_ONES = {bits: {-1, *((1 << width) - 1 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
+_NOT_SET = {bits: {-2, *((1 << width) - 2 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
 
 ONE_CLUSTER = "take squeue and sinfo of one cluster, in a federation with --local"
 
@@ -56,8 +59,14 @@ class Place:
         told = remedy or f"give what {self.command} printed"
         raise BadInputError(f"{self.file}: {self.path}.{field}", problem, told)
 
-    def whole(self, field: str, value: Number, most: int = MANY) -> int | None:
+    def whole(self, field: str, value: Number, most: int = MANY, bits: int = 32) -> int | None:
         """A number of things or seconds; None where it is not set, or infinite.
+
+        Args:
+            field: its name, for messages.
+            value: of it.
+            most: that it may be.
+            bits: of the field in Slurm: a narrow one may also be told as none in those of wider ones.
 
         Raises:
             BadInputError: it is negative, no whole number, or more than `most`.
@@ -67,7 +76,7 @@ class Place:
             if not number.set or number.infinite:
                 return None
             number = number.number
-        if number is None or number in (INFINITE, NO_VALUE):
+        if number is None or number in _ALL_ONES[bits] or number in _NOT_SET[bits]:
             return None
         if not 0 <= number <= most or number != int(number):  # which no infinity gets to
             self.refuse(field, f"value {shown(number)} is no number from 0 to {most}")
@@ -113,7 +122,9 @@ class OneCluster:
 
 def infinite(value: Number) -> bool:
     """Whether a number says that there is no limit."""
-    return value.infinite if isinstance(value, Numbered) else value is None or value == INFINITE
+    if isinstance(value, Numbered):
+        return value.infinite or (value.set and value.number in _ALL_ONES[32])
+    return value is None or value in _ALL_ONES[32]
 
 
 def words(value: Words) -> list[str]:
