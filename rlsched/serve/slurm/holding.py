@@ -32,7 +32,7 @@ class Holding:
             spread over its nodes: see `_spread`.
         elsewhere: (resource,) units of jobs whose nodes are not told.
         outside: jobs of which some nodes, or all, are not asked about.
-        cut: times that a job holds more than the others leave.
+        cut: times that a job holds more than the others leave, or than its nodes have.
         unread: jobs whose nodes are told in a way that is not read here.
     """
 
@@ -79,20 +79,23 @@ class Holding:
         inside = job.node_count if here is None else len(here)
         many = job.node_count if hosts is None else len(hosts)
         found = []
+        on = Counter(self._group_of[name] for name in here or ())
         for r, kind in enumerate(self.kinds):
             if kind == NODES and here is not None:
                 wanted = len(here - self._taken) if job.cpus else 0
             else:
                 wanted = -(-self._whole(job, kind) * inside // many)
-            self.cut += wanted > self.left[r]
-            found.append(min(wanted, self.left[r]))
+            most = sum(count * self.groups[k].most_of(kind) for k, count in on.items()) if on else wanted
+            kept = sum(count * self.groups[k].specialized for k, count in on.items()) if kind == CPUS else 0
+            self.cut += wanted > min(self.left[r], most + kept)
+            found.append(min(wanted, self.left[r], most))
             self.left[r] -= found[-1]
         for name in (here or set()) - self._taken if job.cpus else ():
             for r in (r for r, kind in enumerate(self.kinds) if kind == NODES):
                 self.by_group[self._group_of[name]][r] += 1
         if here and job.cpus:
             self._taken |= here
-        self._jobs.append((found, Counter(self._group_of[name] for name in here or ())))
+        self._jobs.append((found, on))
         return found
 
     def _spread(self, r: int, units: int, nodes: Counter[int]) -> None:

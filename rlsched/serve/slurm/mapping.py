@@ -105,6 +105,11 @@ class _Mapping:
         units = [self._total(kind) for kind in self.kinds]
         self._say_whose_jobs()
         self._say_what_is_shared()
+        if self.site.specialized:
+            self.notes.append(
+                f"{many(self.site.specialized, 'node')} with jobs on CPUs kept for the system "
+                "(CoreSpecCount), which are not counted"
+            )
         holding = Holding(self.site.groups, self.asked.partition, self.kinds, list(units))
         running = self._running(holding)
         held = [sum(job.demand[r] for job in running) for r in range(len(units))]

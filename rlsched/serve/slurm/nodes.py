@@ -106,6 +106,7 @@ class Nodes:
         gres: of one, by name.
         used: of these, where sinfo tells of it: it does for one node, and not for each of several.
         drained: of these, jobs get none.
+        specialized: CPUs of one beyond `largest`, kept for the system (CoreSpecCount): few jobs get them.
     """
 
     place: Place
@@ -120,6 +121,7 @@ class Nodes:
     gres: dict[str, int]
     used: dict[str, int]
     drained: dict[str, int]
+    specialized: int = 0
 
     def units_of(self, kind: str) -> int:
         """Units of all of these nodes; of gres each is taken to have as many."""
@@ -193,12 +195,14 @@ class Site:
         partitions: by name.
         shared: nodes that more than one partition has.
         cluster: of the nodes.
+        specialized: nodes on which jobs have CPUs that are kept for the system.
     """
 
     groups: list[Nodes] = field(default_factory=list)
     partitions: dict[str, Partition] = field(default_factory=dict)
     shared: int = 0
     cluster: OneCluster = field(default_factory=OneCluster)
+    specialized: int = 0
 
 
 def read_site(answer: Answer, partition: str | None) -> Site:
@@ -281,8 +285,9 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
         site.cluster.add(place, "cluster_name", record.cluster_name)
         effective = place.whole("effective_cpus", record.effective_cpus, bits=16)
         total = record.cpus if effective is None else min(record.cpus, effective)
-        if record.alloc_cpus > total:
-            place.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {total} in all")
+        if record.alloc_cpus > record.cpus:
+            place.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {record.cpus} in all")
+        site.specialized += record.alloc_cpus > total  # AllowSpecResourcesUsage
         told = record.partitions or []
         partitions = tuple(plain(name) for name in (told.split(",") if isinstance(told, str) else told))
         for name in partitions:
@@ -294,9 +299,10 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
             partitions=partitions,
             usable=usable,
             cpus=total,
-            allocated=record.alloc_cpus,
+            allocated=min(record.alloc_cpus, total),
             smallest=total,
             largest=total,
+            specialized=record.cpus - total,
             idle=0 if busy or record.alloc_cpus else 1,
             gres=listed(place, "gres", record.gres),
             used=listed(place, "gres_used", record.gres_used),

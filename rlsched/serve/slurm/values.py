@@ -16,7 +16,7 @@ from rlsched.errors import BadInputError
 from rlsched.serve.schema import MANY
 
 WIDTHS = (16, 32, 64)
-"""Bits of Slurm's numbers. The largest of a width means that it is infinite, the next one that it is not set."""
+"""Bits of Slurm's numbers. The largest of a width stands for infinite, the next one for not set."""
 
 ID_MOST = (1 << 32) - 3
 LONGEST_MINUTES = ID_MOST

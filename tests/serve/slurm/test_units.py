@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rlsched.errors import BadInputError
 from rlsched.serve.slurm.asked import Asked
 
 from .recorded import cluster, mapped, on, recorded, written
@@ -61,3 +62,28 @@ def test_allocated_cpus_of_nodes_in_service_are_not_out_of_service(tmp_path: Pat
     nodes = [BUSY, {"name": "n2", "state": ["DOWN"]}]
     found = mapped(*cluster(tmp_path, nodes, []), Asked(("cpu",)))
     assert (found.request.free, found.unexplained, found.out) == ([8], [8], [16])
+
+
+def test_cpus_kept_for_the_system_are_not_counted_though_a_job_has_them(tmp_path: Path) -> None:
+    nodes = [
+        {"name": "n1", "state": ["ALLOCATED"], "alloc_cpus": 16, "effective_cpus": 14},
+        {"name": "n2", "effective_cpus": 14},
+    ]
+    found = mapped(*cluster(tmp_path, nodes, [on("n1", 16), on("", 14)]), Asked(("cpu",)))
+    assert (found.request.units, found.request.free, found.out) == ([28], [14], [0])
+    assert [job.demand for job in found.request.running] == [[14]]
+    notes = "\n".join(found.notes)
+    assert "1 node with jobs on CPUs kept for the system" in notes
+    assert "at one time" not in notes
+
+
+def test_more_cpus_in_use_than_a_node_has_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=r"nodes\[0\]\.alloc_cpus: value 17 is more than the 16 in all"):
+        mapped(*cluster(tmp_path, [BUSY | {"alloc_cpus": 17, "effective_cpus": 14}], []))
+
+
+def test_a_job_holds_no_more_than_its_nodes_have(tmp_path: Path) -> None:
+    nodes = [{"name": "n1", "state": ["ALLOCATED"], "alloc_cpus": 16}, {"name": "n2"}]
+    found = mapped(*cluster(tmp_path, nodes, [on("n1", 20), on("", 16)]), Asked(("cpu",)))
+    assert (found.request.free, found.out) == ([16], [0])
+    assert any("1 time a job holds more" in note for note in found.notes)
