@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from rlsched.serve.schema import RunningJob
 from rlsched.serve.slurm.asked import CPUS, NODES, UNITS
 from rlsched.serve.slurm.hostlist import expand
-from rlsched.serve.slurm.nodes import Nodes
+from rlsched.serve.slurm.nodes import Site
 from rlsched.serve.slurm.queue import Held
+from rlsched.serve.slurm.tres import POOL, rates, taken_away
 
 
 @dataclass(eq=False)
@@ -22,7 +22,7 @@ class Holding:
     last of them ends, and counts as its own; so jobs are counted from the last end to the first.
 
     Args:
-        groups: nodes that are asked about.
+        site: nodes that are asked about.
         partition: that is; None: all.
         kinds: (resource,) what is counted.
         left: (resource,) units of the cluster; none of them are held yet.
@@ -36,7 +36,7 @@ class Holding:
         unread: jobs whose nodes are told in a way that is not read here.
     """
 
-    groups: Sequence[Nodes]
+    site: Site
     partition: str | None
     kinds: tuple[str, ...]
     left: list[int]
@@ -46,6 +46,9 @@ class Holding:
     _taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.groups = self.site.groups
+        self._others: dict[tuple[str, str], Counter[str]] = {}
+        self._away: Counter[tuple[str, str]] = Counter()
         self.by_group = [[0] * len(self.kinds) for _ in self.groups]
         self.elsewhere = [0] * len(self.kinds)
         self._jobs: list[tuple[list[int], Counter[int]]] = []
@@ -84,7 +87,7 @@ class Holding:
             if kind == NODES and here is not None:
                 wanted = len(here - self._taken) if job.cpus else 0
             else:
-                wanted = -(-self._whole(job, kind) * inside // many)
+                wanted = -(-self._whole(job, kind) * inside // many) + self._taken_away(job, kind, here, many)
             most = sum(count * self.groups[k].most_of(kind) for k, count in on.items()) if on else wanted
             kept = sum(count * self.groups[k].specialized for k, count in on.items()) if kind == CPUS else 0
             self.cut += wanted > min(self.left[r], most + kept)
@@ -97,6 +100,31 @@ class Holding:
             self._taken |= here
         self._jobs.append((found, on))
         return found
+
+    def _taken_away(self, job: Held, kind: str, here: set[str] | None, many: int) -> int:
+        """Units that a job takes away by others of the same devices, as shards do with GPUs.
+
+        Jobs with parts of one GPU hold it together. They are taken to have as few GPUs together as they need,
+        or as many as sinfo says.
+        """
+        others = {name: count for name, count in job.gres.items() if name in POOL and name != kind}
+        if kind not in POOL or not others:
+            return 0
+        if here is None:
+            return taken_away(others, self.site.rates(kind))
+        alone = Counter({name: -(-count // many) for name, count in others.items()})
+        more = 0
+        for name in here:
+            group, at = self.groups[self._group_of[name]], (kind, name)
+            rate = rates(kind, group.gres)
+            all_ = self._others.setdefault(at, Counter())
+            all_.update(alone)
+            told = group.shared_gpus if kind == "gpu" else 0
+            away = max(taken_away(all_, rate), min(told, self._away[at] + taken_away(alone, rate)))
+            away = min(away, group.gres.get(kind, 0))
+            more += away - self._away[at]
+            self._away[at] = away
+        return more
 
     def _spread(self, r: int, units: int, nodes: Counter[int]) -> None:
         """Note on which nodes a job's units are: first what sinfo has as allocated, then as many on each.

@@ -21,6 +21,7 @@ from rlsched.serve.slurm.holding import Holding
 from rlsched.serve.slurm.jobs import read_queue
 from rlsched.serve.slurm.nodes import Partition, Site, read_site
 from rlsched.serve.slurm.queue import LeftOut, Pending, Queue
+from rlsched.serve.slurm.tres import taken_away
 from rlsched.serve.slurm.values import ONE_CLUSTER, many, plain
 
 STALE_S = 600
@@ -110,7 +111,7 @@ class _Mapping:
                 f"{many(self.site.specialized, 'node')} with jobs on CPUs kept for the system "
                 "(CoreSpecCount), which are not counted"
             )
-        holding = Holding(self.site.groups, self.asked.partition, self.kinds, list(units))
+        holding = Holding(self.site, self.asked.partition, self.kinds, list(units))
         running = self._running(holding)
         held = [sum(job.demand[r] for job in running) for r in range(len(units))]
         left = [there - taken for there, taken in zip(units, held, strict=True)]
@@ -257,7 +258,9 @@ class _Mapping:
                 node = min((self._smallest[name] for name in names if name in self._smallest), default=1)
                 wanted = max(job.cpus, job.node_count * node if whole else 0)
             else:
-                wanted = job.gres.get(kind, 0)
+                alone = {name: -(-count // job.node_count) for name, count in job.gres.items()}
+                away = job.node_count * taken_away(alone, self.site.rates(kind))
+                wanted = job.gres.get(kind, 0) + away
             if wanted > MANY:
                 job.place.refuse("tres_req_str", f"{wanted} {kind} are more than can be")
             found.append(wanted)
@@ -280,6 +283,11 @@ class _Mapping:
                 f"the jobs are of cluster {jobs}, and sinfo's answer names {nodes}: ask both with the same "
                 "--clusters"
             )
+
+    @cached_property
+    def _counted(self) -> set[str]:
+        """Generic resources of which the policy sees what jobs ask for, by themselves or as others."""
+        return {*self.kinds, *(name for kind in self.kinds for name in self.site.rates(kind))}
 
     def _say_what_is_shared(self) -> None:
         if self.asked.partition is not None:
@@ -315,7 +323,7 @@ class _Mapping:
         counts: Counter[str] = Counter()
         first: dict[str, list[str]] = {}
         for row in rows:
-            others = (f"gres/{name}" for name in row.job.gres if name not in self.kinds)
+            others = (f"gres/{name}" for name in row.job.gres if name not in self._counted)
             for what in (*row.job.unknown, *map(plain, others)):
                 counts[what] += 1
                 if len(some := first.setdefault(what, [])) < 5:

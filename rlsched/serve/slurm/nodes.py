@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -19,7 +20,7 @@ from rlsched.serve.slurm.answers import Answer, Records
 from rlsched.serve.slurm.asked import CPUS, NODES
 from rlsched.serve.slurm.hostlist import expand
 from rlsched.serve.slurm.node_states import usable_and_busy
-from rlsched.serve.slurm.tres import listed
+from rlsched.serve.slurm.tres import POOL, in_pool, listed, rates, shared_gpus
 from rlsched.serve.slurm.values import LONGEST_MINUTES, Number, OneCluster, Place, Words, plain, words
 
 Count = Annotated[int, Meta(ge=0, le=MANY)]
@@ -106,6 +107,7 @@ class Nodes:
         gres: of one, by name.
         used: of these, where sinfo tells of it: it does for one node, and not for each of several.
         drained: of these, jobs get none.
+        shared_gpus: GPUs of one of which parts are in use, where sinfo tells of it.
         specialized: CPUs of one beyond `largest`, kept for the system (CoreSpecCount): few jobs get them.
     """
 
@@ -121,6 +123,7 @@ class Nodes:
     gres: dict[str, int]
     used: dict[str, int]
     drained: dict[str, int]
+    shared_gpus: int = 0
     specialized: int = 0
 
     def units_of(self, kind: str) -> int:
@@ -203,6 +206,19 @@ class Site:
     shared: int = 0
     cluster: OneCluster = field(default_factory=OneCluster)
     specialized: int = 0
+    _rates: dict[str, dict[str, Fraction]] = field(default_factory=dict)
+
+    def rates(self, kind: str) -> dict[str, Fraction]:
+        """Units of a generic resource that one of another takes away, where all nodes with that have both."""
+        if kind not in self._rates:
+            found: dict[str, Fraction] = {}
+            for name in POOL - {kind} if kind in POOL else ():
+                having = [group for group in self.groups if group.gres.get(name)]
+                if all(group.gres.get(kind) for group in having):
+                    there = {one: sum(group.units_of(one) for group in having) for one in (kind, name)}
+                    found |= rates(kind, there)
+            self._rates[kind] = found
+        return self._rates[kind]
 
 
 def read_site(answer: Answer, partition: str | None) -> Site:
@@ -251,6 +267,8 @@ def _groups(answer: Answer, site: Site) -> Iterator[Nodes]:
         if cpus.allocated > cpus.total:
             place.refuse("cpus.allocated", f"value {cpus.allocated} is more than the {cpus.total} in all")
         usable, busy = usable_and_busy(place, "node.state", [record.node.state])
+        gres = listed(place, "gres.total", record.gres.total)
+        used = record.gres.used if len(names) == 1 else None
         up = not set(words(record.partition.partition.state)) & PARTITION_OUT
         yield Nodes(
             place=place,
@@ -262,9 +280,10 @@ def _groups(answer: Answer, site: Site) -> Iterator[Nodes]:
             smallest=cpus.minimum or cpus.total // len(names),
             largest=cpus.maximum or -(-cpus.total // len(names)),
             idle=0 if busy or cpus.allocated else len(names),
-            gres=listed(place, "gres.total", record.gres.total),
-            used=listed(place, "gres.used", record.gres.used) if len(names) == 1 else {},
+            gres=gres,
+            used=_in_use(place, "gres.used", used, gres),
             drained={},
+            shared_gpus=shared_gpus(used),
         )
 
 
@@ -288,6 +307,7 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
         if record.alloc_cpus > record.cpus:
             place.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {record.cpus} in all")
         site.specialized += record.alloc_cpus > total  # AllowSpecResourcesUsage
+        gres = listed(place, "gres", record.gres)
         told = record.partitions or []
         partitions = tuple(plain(name) for name in (told.split(",") if isinstance(told, str) else told))
         for name in partitions:
@@ -304,10 +324,20 @@ def _single(answer: Answer, site: Site) -> Iterator[Nodes]:
             largest=total,
             specialized=record.cpus - total,
             idle=0 if busy or record.alloc_cpus else 1,
-            gres=listed(place, "gres", record.gres),
-            used=listed(place, "gres_used", record.gres_used),
-            drained=listed(place, "gres_drained", record.gres_drained),
+            gres=gres,
+            used=_in_use(place, "gres_used", record.gres_used, gres),
+            drained=in_pool(listed(place, "gres_drained", record.gres_drained), gres),
+            shared_gpus=shared_gpus(record.gres_used),
         )
+
+
+def _in_use(place: Place, name: str, text: str | None, there: dict[str, int]) -> dict[str, int]:
+    """Generic resources in use of a node, each with what others of the same devices take away."""
+    used = listed(place, name, text)
+    found = {kind: count for kind, count in in_pool(used, there).items() if kind in used}
+    if shared := shared_gpus(text) * ("gpu" in used):
+        found["gpu"] = min(used["gpu"] + shared, there.get("gpu", 0))
+    return found
 
 
 def _name(place: Place, name: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING
 
 from rlsched.serve.schema import MANY
@@ -14,8 +17,12 @@ if TYPE_CHECKING:
 GRES = "gres/"
 SCALES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 
+POOL = frozenset(("gpu", "shard", "mps"))
+"""Generic resources that are the same devices: a GPU is given whole, or by parts, and not both."""
+
 _COUNT = re.compile(r"(\d{1,18})([KMGTP]?)")
 _BRACKETS = re.compile(r"\([^()]*\)")
+_BY_GPU = re.compile(r"\b(?:shard|mps)[^,()]*\((\d+/\d+(?:,\d+/\d+)*)\)")
 _NO_GRES = frozenset(("billing", "cpu", "energy", "mem", "node", "pages", "vmem"))
 """Trackable resources that are no generic ones; others have a name behind a kind, as license/matlab."""
 _NOTHING = frozenset(("", "(null)", "N/A", "none"))
@@ -64,6 +71,37 @@ def listed(place: Place, field: str, text: str | None) -> dict[str, int]:
         value = rest[-1] if rest and (len(rest) > 1 or _COUNT.fullmatch(rest[0])) else "1"
         found[name] = found.get(name, 0) + _count(place, field, part, value)
     return found
+
+
+def rates(kind: str, there: Mapping[str, int]) -> dict[str, Fraction]:
+    """Units of a generic resource that one of another takes away, as both are the same devices.
+
+    Args:
+        kind: of the resource.
+        there: what a node has, or several have, of each.
+    """
+    if kind not in POOL or not there.get(kind):
+        return {}
+    return {name: Fraction(there[kind], there[name]) for name in POOL - {kind} if there.get(name)}
+
+
+def taken_away(gres: Mapping[str, int], rate: Mapping[str, Fraction]) -> int:
+    """Units that others take away at these rates, whole ones: a GPU of which one shard is in use."""
+    return sum(ceil(count * rate[name]) for name, count in gres.items() if name in rate)
+
+
+def shared_gpus(text: str | None) -> int:
+    """GPUs of which parts are in use, where a list tells of each, as in shard:a100:3(3/4,0/4)."""
+    parts = (part for match in _BY_GPU.finditer(text or "") for part in match[1].split(","))
+    return sum(not part.startswith("0/") for part in parts)
+
+
+def in_pool(gres: Mapping[str, int], there: Mapping[str, int]) -> dict[str, int]:
+    """Units with those that others of the same devices take away, and no more than there are."""
+    return {
+        kind: min(gres.get(kind, 0) + taken_away(gres, rates(kind, there)), most)
+        for kind, most in there.items()
+    }
 
 
 def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]:
