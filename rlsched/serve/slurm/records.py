@@ -39,6 +39,7 @@ class Record(Struct, frozen=True, gc=False):
     nodes: Text = None
     tres_req_str: Text = None
     tres_alloc_str: Text = None
+    gres_detail: str | list[str] | None = None
     tres_per_job: Text = None
     tres_per_node: Text = None
     tres_per_socket: Text = None

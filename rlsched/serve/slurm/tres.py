@@ -107,8 +107,8 @@ def in_pool(gres: Mapping[str, int], there: Mapping[str, int]) -> dict[str, int]
 def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]:
     """Generic resources of a job in all, by name, wherever it tells of them.
 
-    Slurm counts them in its TRES strings only where AccountingStorageTRES names them; what a job asked for
-    per node, socket or task is in every record.
+    Slurm counts them in its TRES strings only where AccountingStorageTRES names them. What a job has on each
+    node, and what it asked for per node, socket or task, is in every record; with whole nodes it has more.
 
     Raises:
         BadInputError: a count means nothing.
@@ -120,6 +120,12 @@ def demanded(place: Place, record: Record, *, allocated: bool) -> dict[str, int]
         for name, count in counted(place, field, text).items()
         if name.startswith(GRES)
     }
+    on_nodes: dict[str, int] = {}
+    told = record.gres_detail or []
+    for one in ([told] if isinstance(told, str) else told) if allocated else ():
+        for gres, count in listed(place, "gres_detail", one).items():
+            on_nodes[gres] = on_nodes.get(gres, 0) + count
+    found = on_nodes | found
     nodes = place.whole("node_count", record.node_count) or 1
     tasks = place.whole("tasks", record.tasks) or 1
     sockets = nodes * (place.whole("sockets_per_node", record.sockets_per_node, bits=16) or 1)

@@ -87,3 +87,18 @@ def test_a_job_holds_no_more_than_its_nodes_have(tmp_path: Path) -> None:
     found = mapped(*cluster(tmp_path, nodes, [on("n1", 20), on("", 16)]), Asked(("cpu",)))
     assert (found.request.free, found.out) == ([16], [0])
     assert any("1 time a job holds more" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("told", "gpus"),
+    [
+        ({"gres_detail": ["gpu:a100:4(IDX:0-3)", "gpu:a100:2(IDX:0,2)"]}, 6),
+        ({"gres_detail": ["gpu:a100:4(IDX:0-3)"], "tres_per_node": "gres/gpu:1"}, 4),  # whole nodes
+        ({"gres_detail": [], "tres_per_node": "gres/gpu:1"}, 2),
+        ({"gres_detail": ["gpu:2(IDX:0-1)"], "tres_alloc_str": "cpu=16,node=2,gres/gpu=3"}, 3),
+    ],
+)
+def test_gpus_that_jobs_have_on_each_node(tmp_path: Path, told: dict[str, Any], gpus: int) -> None:
+    nodes = [BUSY, BUSY | {"name": "n2"}]
+    found = mapped(*cluster(tmp_path, nodes, [on("n[1-2]", 16, node_count=2) | told]), BOTH)
+    assert (found.request.running[0].demand, found.request.free[1]) == ([16, gpus], 8 - gpus)
