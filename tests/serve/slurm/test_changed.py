@@ -56,6 +56,7 @@ LOOKED_AT = frozenset(
         *("exclusive", "hold", "dependency", "number", "set", "infinite", "state", "total"),
         *("allocated", "minimum", "maximum", "gres", "name", "node", "defaults", "maximums"),
         *("time", "shares", "jobs", "sinfo", "errors", "meta", "last_update"),
+        *("gres_used", "gres_drained", "used", "gres_detail", "cluster", "sockets_per_node"),
     )
 )
 VALUES = st.one_of(
@@ -66,6 +67,9 @@ VALUES = st.one_of(
     st.text(max_size=12),
     st.sampled_from(
         ["", "1-5%2", "cpu=4,gres/gpu:a=2", "gpu:2", "cn[1-3]", "PENDING", "RUNNING", "DOWN", "x,y"]
+    ),
+    st.sampled_from(
+        ["gpu:4(IDX:0-3),shard:8(3/4,0/4)", "gpu:a100:2,shard:9,mps:300", "cpu=4,gres/shard=3,gres/mps=40"]
     ),
     st.lists(st.sampled_from(["PENDING", "RUNNING", "COMPLETING", "IDLE", "DRAIN", "cn001", ""]), max_size=3),
     st.just({}),

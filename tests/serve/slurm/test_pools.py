@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlsched.serve.slurm.asked import Asked
 
@@ -89,3 +91,35 @@ def test_drained_gpus_take_their_shards(tmp_path: Path) -> None:
     nodes = [NODE | {"gres_drained": "gpu:a100:1(IDX:0)", "alloc_cpus": 0, "state": ["IDLE"]}]
     found = mapped(*cluster(tmp_path, nodes, []), Asked(("gpu", "shard")))
     assert (found.request.free, found.out) == ([3, 12], [1, 4])
+
+
+THERE = st.builds("gpu:{},shard:{}".format, st.integers(1, 8), st.integers(1, 20))
+WHERE = st.sampled_from(["", "n0", "n1", "n[0-1]", "n["])
+LISTS = st.builds(
+    "gpu:{}(IDX:0),shard:{}({}/4,1/4,0/4)".format, st.integers(0, 9), st.integers(0, 20), st.integers(0, 4)
+)
+
+
+@given(
+    nodes=st.lists(st.tuples(THERE, LISTS, LISTS), min_size=2, max_size=3),
+    jobs=st.lists(st.tuples(WHERE, st.integers(0, 20), st.integers(0, 9), st.booleans()), max_size=6),
+    resources=st.sampled_from([("cpu", "gpu"), ("shard",), ("gpu", "shard")]),
+)
+@settings(max_examples=150)
+def test_units_add_up(
+    tmp_path_factory: pytest.TempPathFactory,
+    nodes: list[tuple[str, str, str]],
+    jobs: list[tuple[str, int, int, bool]],
+    resources: tuple[str, ...],
+) -> None:
+    names = ("gres", "gres_used", "gres_drained")
+    told = [NODE | {"name": f"n{k}"} | dict(zip(names, lists, strict=True)) for k, lists in enumerate(nodes)]
+    asking = []
+    for where, count, gpus, wide in jobs:
+        text = f"cpu=8,node=1,gres/shard={count},gres/gpu={gpus}"
+        asking.append(on(where, 8) | {"tres_req_str": text, "tres_alloc_str": text, "node_count": 1 + wide})
+    found = mapped(*cluster(tmp_path_factory.getbasetemp(), told, asking), Asked(resources))
+    request = found.request
+    for r, counts in enumerate(zip(request.free, found.unexplained, found.out, strict=True)):
+        assert min(counts) >= 0
+        assert sum(counts) + sum(job.demand[r] for job in request.running) == request.units[r]
