@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, cast
@@ -23,7 +24,7 @@ from zoneinfo import ZoneInfo
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
 from rlsched.workloads.sacct_forms import BLANK, is_another_header, rows
-from rlsched.workloads.slurm_times import Clock, span_s
+from rlsched.workloads.slurm_times import Clock, NoSuchTimeError, span_s
 from rlsched.workloads.spill import FAR, Run, Runs, Sorted, Sorter, Use
 
 COMMAND = (
@@ -56,11 +57,15 @@ DROPPED = {
     "zero_runtime_dropped": "jobs that ran for less than a second",
     "processors_missing_dropped": "jobs without processors",
     "not_numeric_dropped": "jobs with text where a number or a time belongs",
+    "no_such_time_dropped": "jobs with a time that clocks were set forward over: "
+    "see whether --time-zone is that of the site",
 }
 """Why lines become no job."""
 REPAIRED = {
     "limit_missing": "jobs without a time limit: what they request is -1, and read as their runtime",
     "start_before_submit": "jobs whose start is before their submit, which is then taken to be that",
+    "time_undecided": "jobs with a time that came twice, as clocks were set back, and nothing says which it "
+    "is: the first is taken; SLURM_TIME_FORMAT=%s prints what is clear",
 }
 
 STATUS = {"COMPLETED": 1, "CANCELLED": 5, "PREEMPTED": 5, "REVOKED": 5}
@@ -247,6 +252,9 @@ class _Reader:
             values.append("")
             try:
                 run = self._run(values)
+            except NoSuchTimeError:
+                counts["no_such_time_dropped"] += 1
+                continue
             except ValueError:
                 counts["not_numeric_dropped"] += 1
                 continue
@@ -289,6 +297,7 @@ class _Reader:
         state = state.partition(" ")[0]
         if state in GONE_ON:
             return GONE_ON[state]
+        clock.twice = False
         submit, start = clock(came), clock(began)
         if submit is None:
             return "submit_missing_dropped"
@@ -299,7 +308,11 @@ class _Reader:
         end = clock(ended)
         if end is None or state in UNDER_WAY:
             return Run(submit, start, number, job, 0, 0, False, "still_running_dropped", queued, start)
-        runtime = end - start if fields.has_end and not elapsed else span_s(elapsed)
+        span = None if fields.has_end and not elapsed else span_s(elapsed)
+        undecided = False
+        if clock.twice:
+            (queued, submit, start, end), undecided = self._settled(values, span)
+        runtime = end - start if span is None else span
         end = max(end, start + runtime)
         if runtime <= 0:
             return Run(submit, start, number, job, 0, 0, False, "zero_runtime_dropped", queued, end)
@@ -321,7 +334,40 @@ class _Reader:
             or max(processors, limit_s) > LARGEST
         ):
             raise ValueError("a number is too small or too large")
+        if undecided:
+            self._found.counts["time_undecided"] += 1
         return Run(submit, start, number, job, runtime, processors, limit_s != UNKNOWN, text, queued, end)
+
+    def _settled(self, values: Sequence[str], span: int | None) -> tuple[tuple[int, ...], bool]:
+        """When a job was queued, submitted, started and ended, where clocks were set back meanwhile.
+
+        Args:
+            values: of its line.
+            span: seconds that it ran; None: from its start to its end.
+
+        Returns:
+            The times that agree best, the earliest of several, and whether there are several.
+        """
+        fields, times = self._fields, self._clock.times
+        _, _, came, began, ended, *_ = fields.pick(values)
+        queued = came if fields.queued is None else values[fields.queued]
+        queued = came if self._clock(queued) is None else queued
+
+        def misfit(run: tuple[int, int, int]) -> tuple[bool, bool, bool]:
+            submit, start, end = run
+            length = end - start
+            return span is not None and length != span, length < (span or 0), start < submit
+
+        runs = [
+            (submit, start, end)
+            for submit, start in product(times(came), times(began))
+            for end in (times(ended) if fields.has_end else (start,))
+        ]
+        least = min(map(misfit, runs))
+        best = [run for run in runs if misfit(run) == least]
+        submit = best[0][0]
+        put = min(times(queued), key=lambda time: (time > submit, abs(submit - time)))
+        return (put, *best[0]), len(best) > 1
 
     def _limit(self, text: str) -> int:
         """Seconds; UNKNOWN where there is none of the job's own: UNLIMITED, Partition_Limit."""

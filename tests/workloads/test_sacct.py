@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rlsched.errors import BadInputError
 from rlsched.workloads import sacct, spill, swf
 from rlsched.workloads.sacct import Imported, import_sacct
-from rlsched.workloads.slurm_times import span_s
+from rlsched.workloads.slurm_times import Clock, span_s
 
 COLUMNS = (
     "JobID|JobIDRaw|User|Account|Partition|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|"
@@ -393,6 +393,83 @@ def test_times_that_are_printed_with_their_offset_have_that_one(tmp_path: Path) 
         assert found.zone_known == (zone is not None)
     # From 10 January, 9:00, to 30 March, 0:50, both of UTC.
     assert int(rows[1].split()[1]) == 79 * 86_400 - (8 * 3600 + 600)
+
+
+STOCKHOLM = ZoneInfo("Europe/Stockholm")
+
+
+def at(submit: str, start: str, end: str, ran: int | str, day: str = "2025-10-26", **changes: str) -> str:
+    """A line of hours and minutes of a day on which clocks in Stockholm are changed."""
+    texts = {"Submit": submit, "Eligible": submit, "Start": start, "End": end}
+    return line("1", ElapsedRaw=str(ran), **({k: f"{day}T{text}:00" for k, text in texts.items()} | changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "wait", "undecided"),
+    [
+        (
+            at("01:50", "02:10", "03:10", 3600),
+            4800,
+            0,
+        ),  # 02:10 came twice: an hour before 03:10 is the second
+        (at("01:50", "02:10", "03:10", 7200), 1200, 0),
+        (at("02:50", "02:10", "04:00", 6600), 1200, 0),
+        (at("02:10", "02:20", "02:30", 4200), 600, 0),
+        (at("02:20", "04:00", "04:10", 600), 6000 + 3600, 1),
+        (at("01:50", "02:10", "02:20", 600), 1200, 1),
+        (at("01:50", "02:10", "02:20", ""), 1200, 1),
+        (at("02:20", "02:10", "03:10", 3600), 3000, 0),
+        (at("01:00", "01:10", "02:10", 7200), 600, 0),
+        (at("01:00", "01:10", "01:20", 600), 600, 0),
+        (at("03:00", "03:10", "03:20", 600), 600, 0),
+        (at("01:50", "02:10", "03:20", 3600), 1200, 1),  # suspended for ten minutes, or for seventy
+    ],
+)
+@pytest.mark.parametrize("eligible", [False, True])
+def test_hours_that_come_twice_are_settled_by_what_agrees(
+    tmp_path: Path, text: str, wait: int, undecided: int, eligible: bool
+) -> None:
+    found, rows = imported(tmp_path, [text], zone=STOCKHOLM, eligible=eligible)
+    assert int(rows[0].split()[2]) == wait
+    assert found.counts == ({"time_undecided": 1} if undecided else {})
+    assert set(found.counts) <= set(sacct.REPAIRED)
+
+
+def test_an_hour_that_does_not_exist_is_no_time(tmp_path: Path) -> None:
+    skipped = at("01:50", "02:10", "03:10", 3600, "2025-03-30")
+    found, rows = imported(
+        tmp_path, [skipped, at("01:50", "03:10", "04:10", 3600, "2025-03-30")], zone=STOCKHOLM
+    )
+    assert found.counts == {"no_such_time_dropped": 1}
+    assert [int(row.split()[2]) for row in rows] == [1200]
+    assert imported(tmp_path, [skipped])[0].counts == {}
+    # Clocks of this island are changed by half an hour, in the middle of one.
+    lord_howe = ZoneInfo("Australia/Lord_Howe")
+    texts = [
+        at("01:10", "01:29", "04:10", 60, "2025-04-06"),
+        at("01:29", "01:40", "02:10", 3600, "2025-04-06"),
+    ]
+    assert [row.split()[2] for row in imported(tmp_path, texts[:1], zone=lord_howe)[1]] == ["1140"]
+    found, rows = imported(tmp_path, texts[1:], zone=lord_howe)
+    assert (rows[0].split()[2], found.counts) == ("660", {})
+
+
+def test_hours_that_are_remembered_take_only_minutes_and_seconds() -> None:
+    clock = Clock(None)
+    assert clock("2025-01-10T10:00:00") == clock("2025-01-10T10:05:00") - 300 == 1736503200  # type: ignore[operator]
+    assert clock("2025-01-10T10:05") == clock("2025-01-10 10:05:00") == 1736503500
+    for text in (
+        "10:99:77",
+        "10:-5:00",
+        "10: 5:00",
+        "10:05:60",
+        "10:05:0",
+        "10.05.00",
+        "10:05:00x",
+        "10:1e:00",
+    ):
+        with pytest.raises(ValueError, match=r"2025-01-10T|minute|second"):
+            clock(f"2025-01-10T{text}")
 
 
 def test_numbers_that_are_used_again_are_other_jobs(tmp_path: Path) -> None:
