@@ -135,17 +135,24 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
     )
 
 
-_WHOLE = re.compile(r"(\d{1,3}(?:[,'_]\d{3}){1,5}|\d{1,18})(?:\.0*)?(?=$|\s+(?!\d)|[;,(/](?!\d))")
+_WHOLE = re.compile(
+    r"(\d{1,3}(?:[,'_]\d{3}){1,5}|\d{1,18})(?:\.0*)?"
+    r"(?=\s*$|\s*[;,](?!\d)|\s+\(|\((?!\d)|\s+[^\W\d_]{2,}\D*$)"
+)
+"""A number and what may stand behind it: a remark, or words without another number, which may count in it."""
+
+_UNKNOWN = re.compile(r"-1(?:\.0*)?(?=\D*$)|\D*$")
+"""A value without a number."""
 
 
 def _header_number(header: Mapping[str, str], key: str, path: Path | None) -> int | None:
     """The number that a header value starts with, as in `338 (batch partition; 512 total)` and `1,024`.
 
     Raises:
-        BadInputError: it starts with a digit, and where its number ends is not clear; not without a path.
+        BadInputError: it holds digits, and what number they are is not clear; not without a path.
     """
-    values = [value for name, value in header.items() if name.lower() == key.lower()]
-    if not values or not values[0][:1].isdigit():
+    values = [value for name, value in header.items() if re.sub(r"[\s_-]", "", name).lower() == key.lower()]
+    if not values or _UNKNOWN.match(values[0]):
         return None
     match = _WHOLE.match(values[0])
     if match is None and path is None:
@@ -295,7 +302,9 @@ def rewrite(
     header, lines = raw_lines(Path(source))
     counts = {"maxjobs": len(jobs), "maxrecords": len(jobs)}
     told = [_recounted(line, counts) for line in header]
-    if processors is not None and not any(re.match(r"[;\s]*MaxProcs\s*:", line, re.I) for line in told):
+    if processors is not None and not any(
+        re.match(r"[;\s]*Max[\s_-]*Procs\s*[:=]", line, re.I) for line in told
+    ):
         told.append(f"; MaxProcs: {processors}")
     told.append(f"; Note: {note}")
     for k, number in enumerate(jobs.id.tolist()):
@@ -314,7 +323,7 @@ def rewrite(
 
 def _recounted(line: str, counts: Mapping[str, int]) -> str:
     """A line of a header, with the number that belongs there now."""
-    match = re.match(r"([;\s]*(\w+)\s*:\s*)\d+", line)
+    match = re.match(r"([;\s]*(\w+)\s*[:=]\s*)\d+", line)
     if match is None or match[2].lower() not in counts:
         return line
     return f"{match[1]}{counts[match[2].lower()]}"

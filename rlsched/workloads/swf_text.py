@@ -44,7 +44,8 @@ NEEDED = [k for k, name in enumerate(USED) if name not in OPTIONAL]
 """Where the others stand among the used ones."""
 
 _JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
-_HEADER_KEY = re.compile(r"[A-Za-z][\w -]*")
+_COMMENT = re.compile(r"[ \t]*;+[ \t]*([A-Za-z][\w \t-]*:(?!//)|[Mm]ax[\w \t-]*=)(.*)")
+"""A key and its value; `=` stands for a colon behind MaxProcs and its like: formulas are no keys."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +90,9 @@ def _header(comments: str) -> dict[str, str]:
     """The `; Key: value` lines; a key that comes again adds a line to its value."""
     found: dict[str, list[str]] = {}
     for line in comments.split("\n"):
-        comment = line.removesuffix("\r").strip(" \t")
-        key, colon, value = comment.lstrip(";").partition(":")
-        key = key.strip(" \t")
-        if comment.startswith(";") and colon and _HEADER_KEY.fullmatch(key) and not value.startswith("//"):
-            found.setdefault(key, []).append(value.strip(" \t"))
+        match = _COMMENT.match(line.removesuffix("\r"))
+        if match is not None:
+            found.setdefault(match[1].rstrip(": =\t"), []).append(match[2].strip(" \t"))
     return {key: "\n".join(values) for key, values in found.items()}
 
 

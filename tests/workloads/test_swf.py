@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Literal
@@ -48,6 +49,12 @@ def test_fields_of_a_line(tmp_path: Path) -> None:
         (["; MaxProcs: 128, of which 8 serve"], 128, None),
         (["; MaxProcs: 128.0"], 128, None),
         (["; MaxProcs: 1024", "; MaxNodes: 64-way SMP"], 1024, None),
+        (["; MaxProcs = 1024"], 1024, None),
+        (["; Max Procs: 1024", "; max_nodes : 64"], 1024, 64),
+        (["; MaxProcs: 128 processors, all alike"], 128, None),
+        (["; MaxProcs: 128 (8 racks)", "; MaxNodes: 32; 16 of them large"], 128, 32),
+        (["; MaxProcs: -1 (nobody knows)", "; MaxNodes: 4"], 4, 4),
+        (["; MaxProcs:", "; MaxNodes: 4"], 4, 4),
         ([], None, None),
     ],
 )
@@ -57,11 +64,26 @@ def test_size_of_the_machine(tmp_path: Path, header: list[str], processors: int,
 
 
 @pytest.mark.parametrize(
-    "value", ["1.024", "1,02", "4x16", "2e3", "12,3456", "128.5", "64/65", "1 024", "9" * 50]
+    "value",
+    [
+        "1.024",
+        "1,02",
+        "4x16",
+        "2e3",
+        "12,3456",
+        "128.5",
+        "64/65",
+        "1 024",
+        "9" * 50,
+        "128 x 8",
+        "1024 + 64",
+        "approx. 1024",
+        *("~1024", "-5", "128 nodes x 8", "128*8", "=1024", "0x400", "128 k", "-1 or 2"),
+    ],
 )
 def test_numbers_of_a_header_that_go_on_are_refused(tmp_path: Path, value: str) -> None:
-    with pytest.raises(BadInputError, match=f"MaxProcs: value '{value}' is no whole number"):
-        swf.read(trace_file(tmp_path, f"; MaxProcs: {value}", job_line()))
+    with pytest.raises(BadInputError, match=re.escape(f"MaxProcs: value '{value}' is no whole number")):
+        swf.read(trace_file(tmp_path, f"; MaxProcs: {value}", "; MaxNodes: 128", job_line()))
 
 
 def test_jobs_that_name_a_job_before_them_are_counted(tmp_path: Path) -> None:
