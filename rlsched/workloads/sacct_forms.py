@@ -10,6 +10,7 @@ from typing import Any
 from rlsched.errors import BadInputError
 from rlsched.json_files import parse_json
 from rlsched.reading import most_bytes, too_large
+from rlsched.workloads.slurm_errors import check_errors
 
 SEPARATOR = "|"
 OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -47,7 +48,7 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
     if first is None:
         raise BadInputError(where, "is empty", f"run: {command}")
     if first.lstrip()[0] in "{[":
-        yield from json_rows(_joined(chain([first], rest), where), where)
+        yield from json_rows(_joined(chain([first], rest), where), where, command)
         return
     separator = delimiter or SEPARATOR
     names = _fields(first, separator)
@@ -111,11 +112,11 @@ def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> 
         raise BadInputError(where, problem, "print it without --noheader")
 
 
-def json_rows(text: str, where: str) -> Iterator[list[str]]:
+def json_rows(text: str, where: str, command: str) -> Iterator[list[str]]:
     """The same of what `sacct --json` printed.
 
     Raises:
-        BadInputError: it is no such JSON.
+        BadInputError: it is no such JSON, or holds errors of Slurm.
     """
     remedy = "give what sacct --json printed, or use --parsable2"
     try:
@@ -125,7 +126,9 @@ def json_rows(text: str, where: str) -> Iterator[list[str]]:
         raise BadInputError(where, problem, remedy) from None
     except ValueError as error:
         raise BadInputError(where, f"is JSON that cannot be read ({error})", remedy) from None
-    jobs = content.get("jobs") if isinstance(content, dict) else None
+    content = content if isinstance(content, dict) else {}
+    check_errors(where, content.get("errors"), command)
+    jobs = content.get("jobs")
     if not isinstance(jobs, list):
         raise BadInputError(where, "is JSON without a list of jobs", remedy)
     yield list(JSON_COLUMNS)

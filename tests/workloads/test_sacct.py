@@ -254,6 +254,18 @@ def test_what_is_no_span(text: str) -> None:
         ('{"jobs": ' + "[" * 100_000, [], "test: is JSON that cannot be read (nested too deeply)"),
         ('{"jobs": [], "jobs": []}', [], "test: is JSON that cannot be read (key 'jobs' stands twice"),
         ('{"jobs": [{}, 7, {"job_id": true}]}', [], "test: holds no job that ran (submit_missing_dropped 3)"),
+        (
+            '{"jobs": [{}], "errors": [{"description": "Query failed", "error": "Lost\\u001b"}]}',
+            [],
+            "test: errors[0]: Slurm answered with 1 errors, first: Query failed: Lost?; ask again: SLURM",
+        ),
+        ('{"errors": ["gone", 7]}', [], "test: errors[0]: Slurm answered with 2 errors, first: gone; ask"),
+        (
+            '{"jobs": [], "errors": {"error": "no"}}',
+            [],
+            "test: errors[0]: Slurm answered with 1 errors, first: no",
+        ),
+        ('{"jobs": [], "errors": []}', [], "test: holds no job that ran (no line)"),
         (COLUMNS, [], "test: holds no job that ran (no line)"),
         (COLUMNS, [line("1.batch")], "test: holds no job that ran (steps_dropped 1)"),
     ],

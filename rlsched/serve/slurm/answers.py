@@ -19,6 +19,7 @@ from rlsched.errors import BadInputError
 from rlsched.reading import as_text, read_data
 from rlsched.serve.repeats import check_repeats
 from rlsched.serve.slurm.values import Number, Place, plain, shown
+from rlsched.workloads.slurm_errors import check_errors
 
 STDIN = "-"
 
@@ -97,7 +98,7 @@ def read_answer(option: str, source: str) -> Answer:
         check_repeats(data)
     except ValueError as error:
         raise BadInputError(file, str(error), remedy) from None
-    _check_errors(file, found.errors, command)
+    check_errors(file, found.errors, command)
     key = next((key for key in KEYS[option] if getattr(found, key) is not None), None)
     if key is None:
         _refuse_other(file, option, found, remedy)
@@ -133,15 +134,6 @@ def _check_kind(file: str, data: bytes, remedy: str) -> None:
         raise BadInputError(file, "is YAML, not JSON", remedy)
     if first and first[0] in {"JOBID", "PARTITION", "NODELIST", "CLUSTER:"}:
         raise BadInputError(file, "is a table for people, not JSON", remedy)
-
-
-def _check_errors(file: str, errors: list[Any] | None, command: str) -> None:
-    if errors:
-        first = errors[0] if isinstance(errors[0], Mapping) else {"error": errors[0]}
-        told = [str(first[name]) for name in ("description", "error", "error_number") if first.get(name)]
-        said = plain(": ".join(told[:2]) or "no reason given")
-        problem = f"Slurm answered with {len(errors)} errors, first: {said}"
-        raise BadInputError(f"{file}: errors[0]", problem, f"ask again: {command}")
 
 
 def _refuse_other(file: str, option: str, found: _Answer, remedy: str) -> NoReturn:
