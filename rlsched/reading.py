@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, TextIO, cast
 
@@ -22,6 +23,12 @@ DATA_BYTES = 2**29
 
 MOST_LINE_BYTES = 2**20
 """Longer lines are no rows of a table."""
+
+MOST_IDLE_LINES = 1_000_000
+"""Lines without anything of use that a file may hold: each takes time, and gzip hides millions of them."""
+
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""First bytes of UTF-16."""
 
 _CHUNK_BYTES = 2**20
 
@@ -56,8 +63,14 @@ def too_long(where: str, line: int) -> BadInputError:
     )
 
 
+def too_idle(where: str) -> BadInputError:
+    """The error of a file with more than `MOST_IDLE_LINES`."""
+    problem = f"holds more than {MOST_IDLE_LINES:,} lines that are blank or no jobs"
+    return BadInputError(where, problem, "leave them out")
+
+
 def read_data(path: Path, remedy: str, usual: int = DATA_BYTES) -> bytes:
-    """A data file in text form, plain or gzip, whole.
+    """A data file in text form, whole; see `read_stream`.
 
     Args:
         path: of the file.
@@ -65,45 +78,89 @@ def read_data(path: Path, remedy: str, usual: int = DATA_BYTES) -> bytes:
         usual: most bytes of it, unpacked, where `LIMIT_VARIABLE` does not say it.
 
     Raises:
-        BadInputError: it is missing, cannot be read, is damaged, empty, binary or too large, or has a line
-            that is too long.
+        BadInputError: it is missing, or cannot be read as text.
     """
     try:
-        with path.open("rb") as file:
-            data = _read_text_bytes(file, str(path), remedy, most_bytes(usual))
+        file = path.open("rb")
     except FileNotFoundError:
         raise BadInputError(str(path), "no such file", remedy) from None
-    except EOFError:
-        raise BadInputError(str(path), "gzip data ends early", "fetch the whole file again") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        problem = f"gzip data is damaged ({error})"
-        raise BadInputError(str(path), problem, "fetch the file again") from None
+    except (OSError, ValueError) as error:  # a name with a null byte is the latter
+        raise _unreadable(str(path), error, remedy) from None
+    with file:
+        return read_stream(file, str(path), remedy, usual)
+
+
+def read_stream(stream: IO[bytes], where: str, remedy: str, usual: int = DATA_BYTES) -> bytes:
+    """All text of a stream, plain or gzip, without a byte order mark; of UTF-16 as UTF-8.
+
+    Args:
+        stream: to read.
+        where: what messages call it.
+        remedy: what to give instead, for messages.
+        usual: most bytes of it, unpacked, where `LIMIT_VARIABLE` does not say it.
+
+    Raises:
+        BadInputError: it cannot be read, is damaged, empty, binary or too large, or has a line that is too
+            long.
+    """
+    try:
+        data = _read_text_bytes(stream, where, remedy, most_bytes(usual))
     except BadInputError:
         raise
-    except (OSError, ValueError) as error:  # a name with a null byte is the latter
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInputError(str(path), f"cannot be read ({reason})", remedy) from None
+    except EOFError:
+        raise BadInputError(where, "gzip data ends early", "fetch the whole file again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise BadInputError(where, f"gzip data is damaged ({error})", "fetch the file again") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(where, error, remedy) from None
     if not data or data.isspace():
-        raise BadInputError(str(path), "is empty", remedy)
+        raise BadInputError(where, "is empty", remedy)
     if data[:64].lstrip()[:1] not in (b"{", b"["):  # JSON stands on one line, or on many
-        _check_lines(data, str(path))
+        _check_lines(data, where)
     return data
 
 
-def _read_text_bytes(file: IO[bytes], where: str, remedy: str, most: int) -> bytes:
-    """What a file holds, unpacked, without a byte order mark; a device without an end fails early."""
-    if cast("io.BufferedReader", file).peek(2)[:2] == GZIP_MAGIC:
-        file = cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+def _unreadable(where: str, error: OSError | ValueError, remedy: str) -> BadInputError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return BadInputError(where, f"cannot be read ({reason})", remedy)
+
+
+def _unpacked(stream: IO[bytes]) -> gzip.GzipFile | io.BufferedReader:
+    """What a stream holds, behind gzip if it is that."""
+    file = cast("io.BufferedReader", stream)
+    if not hasattr(stream, "peek"):
+        file = io.BufferedReader(cast("io.RawIOBase", stream))
+    return gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == GZIP_MAGIC else file
+
+
+def _read_text_bytes(stream: IO[bytes], where: str, remedy: str, most: int) -> bytes:
+    """What a stream holds as UTF-8, or as it is; a device without an end fails early."""
+    file = _unpacked(stream)
+    is_wide = file.peek(2)[:2] in WIDE_MARKS
     data = bytearray()
     while chunk := file.read(_CHUNK_BYTES):
-        if b"\0" in chunk:
+        if not is_wide and b"\0" in chunk:
             raise BadInputError(where, "is binary, not text", remedy)
         data += chunk
         if len(data) > most:
             raise too_large(where, most)
-    if data.startswith(b"\xef\xbb\xbf"):
+    if is_wide:
+        return _narrowed(data, where, remedy)
+    if data.startswith(codecs.BOM_UTF8):
         del data[:3]
     return bytes(data)
+
+
+def _narrowed(data: bytearray, where: str, remedy: str) -> bytes:
+    """UTF-16 as UTF-8: Excel's "Unicode text", and what `>` of PowerShell 5 writes."""
+    try:
+        text = data.decode("utf-16")
+    except UnicodeDecodeError as error:
+        problem = f"is UTF-16 that cannot be read from byte {error.start} on"
+        raise BadInputError(where, problem, "save it as UTF-8") from None
+    if "\0" in text:
+        raise BadInputError(where, "is binary, not text", remedy)
+    return text.encode()
 
 
 def _check_lines(data: bytes, where: str) -> None:
@@ -118,18 +175,31 @@ def _check_lines(data: bytes, where: str) -> None:
         begin = last + 1
 
 
-def lines_of(text: TextIO, where: str, most: int) -> Iterator[str]:
-    """The lines of a text that is too large to be held as a whole; JSON comes in parts of any length.
+def lines_of(stream: IO[bytes], where: str, most: int) -> Generator[str]:
+    """The lines of a text, plain or gzip, that is too large to be held; JSON comes in parts of any length.
 
     Args:
-        text: to read.
+        stream: to read; it is left open.
         where: what errors call it.
         most: characters of it.
 
     Raises:
-        BadInputError: it is too large, binary, or has a line that is too long.
+        BadInputError: it is too large, binary, has a line that is too long, or too many without anything.
+        OSError, EOFError, zlib.error: it cannot be read.
     """
-    count, number, first = 0, 0, ""
+    file = _unpacked(stream)
+    is_wide = file.peek(2)[:2] in WIDE_MARKS
+    # What is no UTF-16 cannot be kept as it is: surrogates, which stand for bytes elsewhere, are part of it.
+    encoding, errors = ("utf-16", "replace") if is_wide else ("utf-8", "surrogateescape")
+    text = io.TextIOWrapper(cast("IO[bytes]", file), encoding, errors)
+    try:
+        yield from _lines(text, where, most)
+    finally:
+        text.detach()
+
+
+def _lines(text: TextIO, where: str, most: int) -> Iterator[str]:
+    count, number, idle, first = 0, 0, 0, ""
     while line := text.readline(MOST_LINE_BYTES + 1):
         number += 1
         count += len(line)
@@ -140,6 +210,9 @@ def lines_of(text: TextIO, where: str, most: int) -> Iterator[str]:
             raise too_long(where, number)
         if count > most:
             raise too_large(where, most)
+        idle = idle + 1 if line.isspace() else 0
+        if idle > MOST_IDLE_LINES:
+            raise too_idle(where)
         yield line
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_a_line_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end
 
 def test_lines_of_a_stream_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(text: str, most: int = 100) -> list[str]:
-        return list(reading.lines_of(io.StringIO(text), "stdin", most))
+        return list(reading.lines_of(io.BytesIO(text.encode()), "stdin", most))
 
     monkeypatch.setattr(reading, "MOST_LINE_BYTES", 10)
     assert read("a|b\n1|2\n") == ["a|b\n", "1|2\n"]
@@ -73,3 +74,40 @@ def test_lines_of_a_stream_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     ]:
         with pytest.raises(BadInputError, match=problem):
             read(text)
+    monkeypatch.setattr(reading, "MOST_IDLE_LINES", 3)
+    assert len(read("a\n\n\n \nb\n\n\n\n")) == 8
+    with pytest.raises(BadInputError, match="stdin: holds more than 3 lines that are blank"):
+        read("a\n\n\r\n \n\t\n")
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_by_its_mark(tmp_path: Path, encoding: str, packed: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(packed("\ufeffKöln\r\n1 2\r\n".encode(encoding)))
+    assert reading.read_data(path, "") == "Köln\r\n1 2\r\n".encode()
+    with path.open("rb") as file:
+        assert list(reading.lines_of(file, "data", 100)) == ["Köln\n", "1 2\n"]
+    path.write_bytes(packed("\ufeff1 2".encode(encoding) + b"\0"))
+    assert "is UTF-16 that cannot be read from byte 8 on; save it as UTF-8" in refused(path)
+    path.write_bytes(packed("\ufeff1\0".encode(encoding)))
+    assert "is binary, not text" in refused(path)
+    path.write_bytes(packed("\ufeff \n".encode(encoding)))
+    assert "is empty" in refused(path)
+
+
+def test_streams_have_the_limits_of_files() -> None:
+    def read(data: bytes, most: int = 100) -> bytes:
+        return reading.read_stream(io.BytesIO(data), "stdin", "give a table", most)
+
+    assert read(gzip.compress(b"\xef\xbb\xbfab")) == b"ab"
+    for data, problem in [
+        (b"a" * 101, "stdin: holds more than 100 bytes, unpacked"),
+        (gzip.compress(b"a" * 101), "stdin: holds more than 100 bytes, unpacked"),
+        (b"a\0", "stdin: is binary, not text; give a table"),
+        (b" \n", "stdin: is empty; give a table"),
+        (gzip.compress(b"abc")[:-3], "stdin: gzip data ends early"),
+        (gzip.compress(b"abc")[:12] + b"xxxxxxxxxxxx", "stdin: gzip data is damaged"),
+    ]:
+        with pytest.raises(BadInputError, match=problem):
+            read(data)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, cast
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
-from rlsched.reading import GZIP_MAGIC, lines_of, most_bytes
+from rlsched.reading import lines_of, most_bytes
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -302,6 +300,7 @@ def _lines(file: str) -> Iterator[Iterator[str]]:
     """
     from rlsched.workloads.sacct_forms import LINES_BYTES
 
+    where = "stdin" if file == output.STDOUT else file
     with ExitStack() as stack:
         stream: IO[bytes] = sys.stdin.buffer
         if file != output.STDOUT:
@@ -310,13 +309,7 @@ def _lines(file: str) -> Iterator[Iterator[str]]:
             except OSError as error:
                 remedy = "give a file that sacct --parsable2 printed, or '-'"
                 raise BadInputError(file, f"cannot be read ({error.strerror})", remedy) from None
-        peeked = cast("io.BufferedReader", stream)
-        if peeked.peek(2)[:2] == GZIP_MAGIC:
-            stream = cast("IO[bytes]", stack.enter_context(gzip.open(stream)))
-        text = io.TextIOWrapper(stream, "utf-8", errors="surrogateescape")
-        stack.callback(text.detach)
-        where = "stdin" if file == output.STDOUT else file
-        yield lines_of(text, where, most_bytes(LINES_BYTES))
+        yield stack.enter_context(closing(lines_of(stream, where, most_bytes(LINES_BYTES))))
 
 
 def _opened(file: Path, out: Path, json: str | None) -> Trace:

@@ -23,6 +23,7 @@ from zoneinfo import ZoneInfo
 
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
+from rlsched.reading import MOST_IDLE_LINES, too_idle
 from rlsched.workloads.sacct_forms import BLANK, is_another_header, rows
 from rlsched.workloads.slurm_times import Clock, NoSuchTimeError, span_s
 from rlsched.workloads.spill import FAR, Run, Runs, Sorted, Sorter, Use
@@ -230,12 +231,17 @@ class _Reader:
             lines: fields of each; the first names the columns, and others may, where files were joined.
 
         Raises:
-            BadInputError: a column is missing, or there are jobs of several clusters.
+            BadInputError: a column is missing, there are jobs of several clusters, or too many lines in a row
+                are none.
         """
         found, counts = self._found, self._found.counts
         self._take_names(next(lines))
+        idle = 0
         for values in lines:
             fields = self._fields
+            if idle > MOST_IDLE_LINES:
+                raise too_idle(self._where)
+            idle += 1
             if values == BLANK:
                 continue
             whole = len(values) == fields.count
@@ -247,6 +253,7 @@ class _Reader:
                 counts["short_lines_dropped" if len(values) < fields.count else "long_lines_dropped"] += 1
                 continue
             if "." in values[fields.id]:
+                idle = 0
                 counts["steps_dropped"] += 1
                 continue
             values.append("")
@@ -258,6 +265,7 @@ class _Reader:
             except ValueError:
                 counts["not_numeric_dropped"] += 1
                 continue
+            idle = 0
             if isinstance(run, str):
                 counts[run] += 1
             else:

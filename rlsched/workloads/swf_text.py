@@ -20,10 +20,12 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
 from rlsched.jobs import FloatArray
-from rlsched.reading import as_text, read_data
+from rlsched.reading import MOST_IDLE_LINES, as_text, read_data, too_idle
 
 FIELDS = 18
 """Fields of a job line."""
+SHORTEST = 2 * FIELDS
+"""Bytes of a job line, with its end."""
 USED = {
     "id": 0,
     "submit": 1,
@@ -69,7 +71,7 @@ def load(path: Path) -> SwfText:
     Raises:
         BadInputError: the file cannot be read, is empty, binary or damaged, or has no job line.
     """
-    data = read_data(path, "give a trace in the Standard Workload Format, plain or gzip")
+    data = _read(path)
     first_job = _JOB_LINE.search(data)
     if first_job is None:
         raise BadInputError(str(path), "has no job line", "give a trace in the Standard Workload Format")
@@ -84,6 +86,20 @@ def load(path: Path) -> SwfText:
         if not len(columns["id"]):
             _refuse_other_form(path, body)
     return SwfText(header, columns, dict(+dropped))
+
+
+def _read(path: Path) -> bytes:
+    """The text of a trace file, with lines that end as elsewhere.
+
+    Raises:
+        BadInputError: it cannot be read, or nearly all of its lines are too short for a job.
+    """
+    data = read_data(path, "give a trace in the Standard Workload Format, plain or gzip")
+    if b"\n" not in data:
+        data = data.replace(b"\r", b"\n")
+    if data.count(b"\n") - len(data) // SHORTEST > MOST_IDLE_LINES:
+        raise too_idle(str(path))
+    return data
 
 
 def _header(comments: str) -> dict[str, str]:
@@ -124,7 +140,7 @@ def raw_lines(path: Path) -> tuple[list[str], dict[int, str]]:
     Raises:
         BadInputError: see `load`.
     """
-    data = read_data(path, "give a trace in the Standard Workload Format, plain or gzip")
+    data = _read(path)
     first_job = _JOB_LINE.search(data)
     begin = len(data) if first_job is None else first_job.start()
     header = data[:begin].decode("utf-8", "surrogateescape").splitlines()

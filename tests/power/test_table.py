@@ -510,7 +510,7 @@ UNREADABLE = {
     "empty gzip": (gzip.compress(b""), "is empty"),
     "byte order mark only": (b"\xef\xbb\xbf", "is empty"),
     "binary": (b"PK\3\4\0\0\1\2" * 100, "is binary, not text"),
-    "utf-16": (HEADER.encode("utf-16"), "is binary, not text"),
+    "utf-16": (HEADER.encode("utf-16-le"), "is binary, not text"),
     "binary in gzip": (gzip.compress(b"\0\1\2" * 9), "is binary, not text"),
     "gzip cut off": (CONTENT[: len(CONTENT) // 2], "gzip data ends early"),
     "gzip with a hole": (CONTENT[:40] + bytes(40) + CONTENT[80:], "gzip data is damaged"),

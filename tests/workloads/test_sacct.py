@@ -484,6 +484,21 @@ def test_hours_that_are_remembered_take_only_minutes_and_seconds() -> None:
             clock(f"2025-01-10T{text}")
 
 
+def test_lines_in_a_row_that_are_no_jobs_have_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sacct, "MOST_IDLE_LINES", 3)
+    broken = ["", "1|", line("2") + "|", line("3", Submit="x")]
+    steps = [line("1.0"), line("1.1"), line("1.2"), line("1.3"), line("4", State="REQUEUED")]
+    for bad in broken:
+        found, _ = imported(tmp_path, [line("1"), *[bad] * 3, *steps, line("5"), *[bad] * 3])
+        assert found.jobs == 2
+        with pytest.raises(
+            BadInputError, match="test: holds more than 1,000,000 lines that are blank or no jobs"
+        ):
+            imported(tmp_path, [line("1"), *[bad] * 4, line("5")])
+
+
 def test_numbers_that_are_used_again_are_other_jobs(tmp_path: Path) -> None:
     def at(day: str, state: str = "COMPLETED", user: str = "u1") -> str:
         times = {"Submit": f"{day}T12:00:00", "Start": f"{day}T12:10:00", "End": f"{day}T12:11:00"}

@@ -20,7 +20,7 @@ UNREADABLE = {
     "blank": (b" \n\n", "is empty"),
     "empty gzip": (gzip.compress(b""), "is empty"),
     "binary": (b"\x7fELF\0\0\1\2" * 100, "is binary"),
-    "utf-16": ("1 2 3".encode("utf-16"), "is binary"),
+    "utf-16 without a mark": ("1 2 3".encode("utf-16-le"), "is binary"),
     "binary in gzip": (gzip.compress(b"\0\1\2" * 9), "is binary"),
     "gzip cut off": (JOBS[: len(JOBS) // 2], "ends early"),
     "gzip head only": (b"\x1f\x8b", "ends early"),
@@ -88,10 +88,11 @@ def test_header(tmp_path: Path) -> None:
     [
         "\n".join([job_line(1), "", ";", job_line(2)]),
         "\r\n".join(["; MaxNodes: 4", job_line(1), job_line(2), ""]),
+        "\r".join(["; MaxNodes: 4", job_line(1), job_line(2), ""]),
         "\ufeff" + "\n".join([job_line(1), job_line(2)]),
         "\n".join([f"\t {job_line(1)}  ", job_line(2) + " ; a comment"]),
     ],
-    ids=["blank and comment lines", "CRLF", "byte order mark", "space and comments around"],
+    ids=["blank and comment lines", "CRLF", "CR", "byte order mark", "space and comments around"],
 )
 def test_line_ends_blanks_and_comments(tmp_path: Path, content: str) -> None:
     path = tmp_path / "trace.swf"
@@ -99,6 +100,25 @@ def test_line_ends_blanks_and_comments(tmp_path: Path, content: str) -> None:
     text = swf_text.load(path)
     assert text.columns["id"].tolist() == [1, 2]
     assert text.dropped == {}
+
+
+@pytest.mark.parametrize("short", ["", "1 1", ";"])
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_lines_without_a_job_have_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: str, end: str
+) -> None:
+    monkeypatch.setattr(swf_text, "MOST_IDLE_LINES", 50)
+    path = tmp_path / "trace.swf"
+    job = "1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7 8 9"
+    path.write_bytes(end.join([job] * 200 + [short] * 50 + [job]).encode())
+    assert len(swf_text.load(path).columns["id"]) == 201
+    for lines in ([short] * 80, [*["; a header"] * 20, *[short] * 80, job]):
+        path.write_bytes(end.join([*lines, "x"]).encode())
+        for read in (swf_text.load, swf_text.raw_lines):
+            with pytest.raises(
+                BadInputError, match="holds more than 1,000,000 lines that are blank or no jobs"
+            ):
+                read(path)
 
 
 def test_lines_that_are_no_jobs_are_counted(tmp_path: Path) -> None:

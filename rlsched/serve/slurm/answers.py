@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rlsched.errors import BadInputError
-from rlsched.reading import as_text, read_data
+from rlsched.reading import as_text, read_data, read_stream
 from rlsched.serve.repeats import check_repeats
 from rlsched.serve.slurm.values import Number, Place, plain, shown
 from rlsched.workloads.slurm_errors import check_errors
@@ -118,10 +118,7 @@ def read_answer(option: str, source: str) -> Answer:
 def _read(file: str, source: str, remedy: str) -> bytes:
     if source != STDIN:
         return read_data(Path(source), remedy)
-    data = sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf")
-    if not data.strip():
-        raise BadInputError(file, "is empty", remedy)
-    return data
+    return read_stream(sys.stdin.buffer, file, remedy)
 
 
 def _check_kind(file: str, data: bytes, remedy: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from rlsched.errors import BadInputError
+from rlsched.serve.slurm.answers import read_answer
 from rlsched.serve.slurm.asked import Asked
 
 from .recorded import NOW, job, mapped, recorded, written
@@ -141,6 +144,23 @@ def test_files_that_are_something_else(tmp_path: Path, content: str, message: st
         mapped(path)
     assert str(caught.value).startswith(str(path))
     assert "squeue --all --json printed" in str(caught.value)
+
+
+def test_stdin_has_the_limits_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b'{"jobs": []}'
+    for data, message in [
+        (content + b" " * 20, "stdin: holds more than 20 bytes, unpacked"),
+        (gzip.compress(b" " * 2**20), "stdin: holds more than 20 bytes, unpacked"),
+        (content + b"\0", "stdin: is binary, not text"),
+        (b" \n", "stdin: is empty"),
+    ]:
+        monkeypatch.setenv("RLSCHED_MAX_INPUT_BYTES", "20")
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        with pytest.raises(BadInputError, match=message):
+            read_answer("--squeue", "-")
+    for data in (content, gzip.compress(content), b"\xef\xbb\xbf" + content):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert read_answer("--squeue", "-").records == []
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
