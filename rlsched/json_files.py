@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -15,12 +16,17 @@ def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text, in which every object has each key once.
 
     Raises:
-        ValueError: it is not JSON, nested too deeply, or a key stands twice in an object.
+        ValueError: it is not JSON, nested too deeply, has a key twice in an object, or too long a number.
     """
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except ValueError as error:
+        if "set_int_max_str_digits" not in str(error):
+            raise
+        # Python's own words are for programmers.
+        raise ValueError(f"a number has more than {sys.get_int_max_str_digits():,} digits") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -418,9 +418,10 @@ def import_sacct(
     """
     found, clock = Imported(), Clock(zone)
     reader = _Reader(where, clock, found, eligible=eligible, cluster=cluster)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    # The folder of the trace is made once there is something to write.
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
     with ExitStack() as stack:
-        room = stack.enter_context(tempfile.TemporaryDirectory(prefix=".sacct.", dir=out.parent))
+        room = stack.enter_context(tempfile.TemporaryDirectory(prefix=".sacct.", dir=folder))
         runs = stack.enter_context(closing(Runs(Path(room))))
         runs.take(reader.runs(rows(lines, where, delimiter, COMMAND)))
         sorter, use = Sorter(Path(room)), Use()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -15,6 +16,7 @@ from rlsched.workloads.slurm_errors import check_errors
 SEPARATOR = "|"
 OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 IDS = frozenset(("jobid", "jobidraw"))
+QUOTE = '"'
 BLANK = [""]
 """Fields of a line without any."""
 
@@ -51,11 +53,14 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
         yield from json_rows(_joined(chain([first], rest), where), where, command)
         return
     separator = delimiter or SEPARATOR
-    names = _fields(first, separator)
+    names = _quoted_fields(first, separator)
     if not is_header(names):
         _refuse_form(first, names, where, command)
+    # Elsewhere a quote is a sign as others: names of jobs may begin with one.
+    quotes = len(separator) == 1 and (first.lstrip().startswith(QUOTE) or separator == ",")
+    fields = _quoted_fields if quotes else _fields
     yield names
-    yield from (_fields(line, separator) for line in rest)
+    yield from (fields(line, separator) for line in rest)
 
 
 def _joined(lines: Iterable[str], where: str) -> str:
@@ -91,6 +96,16 @@ def _fields(line: str, separator: str) -> list[str]:
     return line.rstrip("\r\n").split(separator)
 
 
+def _quoted_fields(line: str, separator: str) -> list[str]:
+    """Fields some of which may stand in quotes, as spreadsheets write them."""
+    if QUOTE not in line or len(separator) > 1:
+        return _fields(line, separator)
+    try:
+        return next(csv.reader([line.rstrip("\r\n")], delimiter=separator))
+    except csv.Error:  # a field of more than 131,072 characters
+        return [line]
+
+
 def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> None:
     """Say which form it is instead.
 
@@ -98,7 +113,7 @@ def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> 
         BadInputError: always, but where it is no form that is known here.
     """
     for separator, name in OTHERS.items():
-        if is_header(_fields(first, separator)):
+        if is_header(_quoted_fields(first, separator)):
             remedy = f"add --delimiter {json.dumps(separator)}, or print it with --parsable2"
             raise BadInputError(where, f"has columns separated by {name}, not by '|'", remedy)
     if is_header(first.split()):

@@ -252,6 +252,12 @@ def test_what_is_no_span(text: str) -> None:
         ('{"jobs": [', [], "test: is no JSON from line 2, column 1 on (Expecting value); give what sacct"),
         ('{"job": []}', [], "test: is JSON without a list of jobs; give what sacct --json printed"),
         ('{"jobs": ' + "[" * 100_000, [], "test: is JSON that cannot be read (nested too deeply)"),
+        (
+            '{"jobs": ' + "1" * 5000,
+            [],
+            "test: is JSON that cannot be read (a number has more than 4,300 digits)",
+        ),
+        ('"JobID","Submit"', [], "test: has columns separated by commas, not by '|'; add --delimiter \",\""),
         ('{"jobs": [], "jobs": []}', [], "test: is JSON that cannot be read (key 'jobs' stands twice"),
         ('{"jobs": [{}, 7, {"job_id": true}]}', [], "test: holds no job that ran (submit_missing_dropped 3)"),
         (
@@ -275,6 +281,17 @@ def test_what_cannot_be_imported(tmp_path: Path, columns: str, lines: list[str],
         imported(tmp_path, lines, columns)
     assert str(caught.value).startswith(told)
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(BadInputError):
+        import_sacct([columns, *lines], "test", tmp_path / "a" / "b" / "site.swf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_trace_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for out in (Path("a/b/site.swf"), Path("site.swf")):
+        import_sacct([COLUMNS, line("1")], "test", out)
+        assert swf.read(out).jobs.id.tolist() == [1]
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "site.swf"}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.integers(1, 7))
@@ -567,6 +584,29 @@ def test_jobs_of_several_clusters_are_of_one_that_is_named(tmp_path: Path) -> No
 def test_other_separators_are_read_where_they_are_named(tmp_path: Path) -> None:
     _, rows = imported(tmp_path, [line("7").replace("|", ";;")], COLUMNS.replace("|", ";;"), delimiter=";;")
     assert rows == ["1 0 600 60 4 -1 -1 2 1800 -1 1 1 1 -1 1 1 -1 -1"]
+
+
+def test_fields_may_stand_in_quotes(tmp_path: Path) -> None:
+    def quoted(text: str, separator: str) -> str:
+        return separator.join(f'"{value}"' for value in text.split("|"))
+
+    _, plain = imported(tmp_path, [line("7"), line("8")])
+    for separator in (",", ";", "\t", "|"):
+        lines = [quoted(line("7"), separator), line("8").replace("|", separator)]
+        _, rows = imported(tmp_path, lines, quoted(COLUMNS, separator), delimiter=separator)
+        assert rows == plain
+    # As pandas and Excel write it: what holds the separator is in quotes.
+    columns = "JobID,JobName,Submit,Start,End,AllocTRES"
+    text = '1,"a ""big"" one, or two",1738324800,1738325400,1738325460,"billing=9,cpu=64"'
+    found, rows = imported(tmp_path, [text], columns, delimiter=",")
+    assert (rows[0].split()[1:5], found.counts) == (["0", "600", "60", "64"], {"limit_missing": 1})
+    broken = [text.replace("a ", "a" * 200_000), text.replace('two"', "two"), text]
+    found, rows = imported(tmp_path, broken, columns, delimiter=",")
+    assert (len(rows), sum(found.counts.values()), found.lines) == (1, 3, 3)
+    # What sacct prints has quotes of its own.
+    columns = columns.replace(",", "|")
+    found, rows = imported(tmp_path, ['1|"a|1738324800|1738325400|1738325460|cpu=64'], columns)
+    assert len(rows) == 1
 
 
 def test_json_says_the_same(tmp_path: Path) -> None:
