@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlsched.cli import options, output
+from rlsched.cli.main import FAILED, say
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
 from rlsched.learn.interrupts import leave_terminal
+
+LOOK_S = 1.0
+"""Between two looks at whether Ray is alive."""
 
 if TYPE_CHECKING:
     from rlsched.serve.settings import ServeConfig
@@ -184,6 +188,7 @@ def _serve(
     config: ServeConfig, host: str, port: int, address: str | None, json: str | None, gate: dict[str, Any]
 ) -> None:
     """Serve until somebody says that it is enough."""
+    from rlsched.learn.session import dead_process, end_at_once
     from rlsched.serve.launch import serving
 
     console, clock = output.people(json), output.Clock()
@@ -209,7 +214,10 @@ def _serve(
             policies = {name: str(path) for name, path in config.policies.items()}
             told = {"schema": 1, "url": url, "policies": policies, "started_s": clock.seconds}
             output.write_json(json, {**told, "gate": gate} if gate else told)
-        enough.wait()
+        while not enough.wait(LOOK_S):
+            if died := dead_process():
+                say(f"failed: Ray's {died} has died, and the service ends with it; start it again")
+                end_at_once(FAILED)
         console.print("ending, once what was asked is answered")
     finally:
         started.__exit__(None, None, None)

@@ -6,12 +6,13 @@ import ctypes
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from unittest.mock import patch
 
 import ray
@@ -200,6 +201,20 @@ def precede_sigterm() -> None:
     if install is not None and threading.current_thread() is threading.main_thread():
         install(None, False)
         keep_sigterm()
+
+
+def dead_process() -> str | None:
+    """A process that has died of the node of Ray that was started here."""
+    node = ray._private.worker._global_node
+    return None if node is None else next((name for name, _ in node.dead_processes()), None)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End this process and the node of Ray that it has started: without all of that node, Ray would hang."""
+    ray._private.worker._global_node.kill_all_processes(check_alive=False, allow_graceful=False)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def end_processes(error: Exception) -> None:

@@ -170,3 +170,23 @@ def test_strangers_are_told_nothing(service: Running) -> None:
     assert asyncio.run(told("GET /-/routes HTTP/1.1\r\nHost: localhost")) == "404"
     assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: evil.example")) == "403"
     assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: localhost")) == "200"
+
+
+@pytest.mark.parametrize("name", ["gcs/gcs_server", "raylet/raylet"])
+def test_without_its_node_a_service_ends_at_once(hpc: Path, tmp_path: Path, name: str) -> None:
+    """So that systemd, for one, starts it again. It would go on for a while, and hang."""
+    running = Running(tmp_path, hpc)
+    try:
+        running.ready()
+        (process,) = running.processes(name)
+        os.kill(process, signal.SIGKILL)
+        assert running.process.wait(timeout=10) == 1
+        said = (
+            f"failed: Ray's {name.rpartition('/')[2]} has died, and the service ends with it; start it again"
+        )
+        assert running.said().splitlines()[-1] == said
+        until(lambda: not running.processes(""), "the end of all of its processes")
+    finally:
+        if running.process.poll() is None:
+            running.end()
+    check_port("127.0.0.1", running.port)
