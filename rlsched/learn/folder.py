@@ -30,7 +30,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
-from rlsched.learn.checkpoints import Checkpoints, Standing
+from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
 from rlsched.learn.config import TrainConfig, make_config, parse_config
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.beside import yaml_with_scenario
@@ -227,7 +227,8 @@ class RunFolder:
         """
         path = self.path / TRAIN
         content, line, rest = path.read_bytes().partition(CHECKSUM.encode())
-        if line and sha256(content).hexdigest() != rest.decode(errors="replace").strip():
+        older = not line and not any(self.checkpoints.path.glob(f"*/{MANIFEST}"))
+        if not older and sha256(content).hexdigest() != rest.decode(errors="replace").strip():
             raise BadInputError(
                 str(path),
                 "was edited since the run wrote it",

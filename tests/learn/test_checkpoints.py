@@ -297,8 +297,12 @@ def test_settings_that_were_edited_are_refused(
     file.write_text(text.replace("\nseed: 0\n", "\nseed: 1\n"))
     assert main(resume(tmp_path / "run")) == 2
     assert f"{file}: was edited since the run wrote it; undo that" in capsys.readouterr().err
-    file.write_text(text[: text.index("# to go on")])  # as older versions wrote it
-    assert main(resume(tmp_path / "run")) == 0
+    file.write_text(text[: text.index("# to go on")])
+    assert main(resume(tmp_path / "run")) == 2
+    # Older versions wrote neither this line nor manifests.
+    for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):
+        manifest.unlink()
+    RunFolder(tmp_path / "run").check_settings()
 
 
 def test_a_search_without_a_key_goes_on(run: Path, home: Path, tmp_path: Path) -> None:
