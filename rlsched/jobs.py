@@ -166,8 +166,8 @@ class JobTable:
         """The same jobs with the submit times that their predecessors' ends gave them.
 
         Args:
-            start: (jobs,) ticks, -1 not started. Who waits for a job that never ended is not submitted by
-                the last of all ends.
+            start: (jobs,) ticks, -1 not started. A job whose predecessor never ended is not submitted before
+                all that is known has happened: it does not count as waiting.
         """
         before = self.predecessors()
         rows = np.flatnonzero(before >= 0)
@@ -177,8 +177,9 @@ class JobTable:
         think = self.think[rows]
         submit = self.submit.copy()
         submit[rows] = np.where(think >= 0, ended + think, np.maximum(self.submit[rows], ended))
-        never = rows[start[before[rows]] < 0]
-        last = int((start + self.runtime)[start >= 0].max(initial=0))
+        waits = start[before[rows]] < 0
+        never = rows[waits]
+        last = max(np.delete(submit, never).max(), (start + self.runtime)[start >= 0].max(initial=0))
         submit[never] = np.maximum(self.submit[never], last)
         return replace(self, submit=submit)
 

@@ -24,6 +24,7 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.reading import encoding_of, read_data
 
 BLANK_ROWS_FILLED, NEGATIVES_ZEROED = "blank_rows_filled", "small_negatives_zeroed"
+THOUSANDS_REMOVED = "thousands_marks_removed"
 """What is counted as put right."""
 
 SUPPLY = ("wind", "solar")
@@ -91,10 +92,12 @@ class _Rows:
     Attributes:
         file: its name.
         first: number of the first row below the header.
+        delimiter: between its cells.
     """
 
     file: str
     first: int
+    delimiter: str
 
     def refuse(self, k: int, column: str, problem: str, remedy: str) -> BadInputError:
         """The error of a cell, k rows below the first one."""
@@ -134,7 +137,7 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
     start, step_s, counts = _steps(rows, time, times, zone)
     filled = _lone(np.array([not any(row) for row in zip(*(cells[role] for role in columns), strict=True)]))
     decimals = _decimal_marks(rows, columns, cells)
-    values, zeroed = {}, 0
+    values, zeroed, thousands = {}, 0, 0
     for role in columns:
         numbers, count = _numbers(
             rows, columns[role], cells[role], filled, decimal=decimals[role], supply=role in SUPPLY
@@ -142,7 +145,8 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
         values[role] = numbers.repeat(counts)
         values[role].setflags(write=False)  # shared by all who read the file
         zeroed += count
-    repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed}
+        thousands += sum(_OTHER[decimals[role]] in cell for cell in cells[role])
+    repairs = {BLANK_ROWS_FILLED: int(filled.sum()), NEGATIVES_ZEROED: zeroed, THOUSANDS_REMOVED: thousands}
     return PowerTable(
         start=start,
         step_s=step_s,
@@ -196,7 +200,7 @@ def _cells(path: Path, roles: Mapping[str, str]) -> tuple[_Rows, dict[str, list[
                 found[role].append(cells[place].strip())
     except csv.Error as error:
         raise BadInputError(str(path), f"is not CSV ({error})", _REMEDY) from None
-    return _Rows(str(path), first), found
+    return _Rows(str(path), first, delimiter), found
 
 
 def _head(lines: Iterator[list[str]]) -> list[list[str]]:
@@ -407,7 +411,7 @@ def _decimal_marks(rows: _Rows, columns: Mapping[str, str], cells: Mapping[str, 
                 "write numbers with a decimal point, and without other marks",
             )
         if len(marks) != 1:
-            unclear = _unclear(cells[role], alone=not marks)
+            unclear = _unclear(cells[role], points=rows.delimiter == ",", alone=not marks)
             if unclear is not None:
                 cell = cells[role][unclear]
                 whole, part = re.sub("[.,]", "", cell), cell.replace(",", ".")
@@ -430,7 +434,7 @@ def _first_showing(mark: str, cells: list[str]) -> int | None:
     return None
 
 
-def _unclear(cells: list[str], *, alone: bool) -> int | None:
+def _unclear(cells: list[str], *, points: bool, alone: bool) -> int | None:
     """The first cell whose mark may be either in a column that does not show it; None: points are decimal.
 
     A point is no decimal mark only beside whole numbers below 1,000, which have none then, and without
@@ -438,11 +442,12 @@ def _unclear(cells: list[str], *, alone: bool) -> int | None:
 
     Args:
         cells: of the column.
+        points: are decimal, as where commas stand between cells.
         alone: the rest of the file shows no mark either; else it shows both.
     """
     bare = (cell.lstrip("+-") for cell in cells)
     digits = {len(cell) for cell in bare if cell.isdecimal() and cell.strip("0")}
-    points = alone and (not digits or max(digits) > 3)
+    points = points or (alone and (not digits or max(digits) > 3))
     for k, cell in enumerate(cells):
         if ("," in cell or (not points and "." in cell)) and _WRITTEN["."].fullmatch(cell):
             return k

@@ -343,7 +343,7 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
 def _refused(config: ServeConfig, host: str, port: int, error: Exception) -> Exception:
     """Why a service does not start, in one line where that is known."""
-    if f"cannot bind socket (Address already in use) for [{host}:{port}]" in str(error):  # HAProxy's words
+    if f"Address already in use for [{host}:{port}]" in str(error):  # the listener's words
         return taken(host, port)
     from rlsched.serve.engine import load_served
 

@@ -24,16 +24,18 @@ def opened(host: str, port: int) -> socket.socket:
         OSError: the port is taken, or the address is none of this machine.
     """
     host = "0.0.0.0" if host == "*" else host
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # Of a name with several, as localhost may have, the one that HAProxy would take.
+    family, kind, protocol, _, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
     made = socket.socket(family, kind, protocol)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
         made.listen(BACKLOG)
         made.setblocking(False)
-    except OSError:
+    except OSError as error:
         made.close()
-        raise
+        raise OSError(error.errno, f"{error.strerror} for [{host}:{port}]") from None
     return made
 
 
@@ -80,7 +82,7 @@ def hold(descriptor: int, path: str, node: int) -> None:
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except OSError:  # gone, or its number is another user's
         return False
     return True
 

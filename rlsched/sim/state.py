@@ -266,7 +266,7 @@ def load(
         raise BadInputError(
             "episode", "has jobs that wait for the end of others", "set workload.dependencies=ignore"
         )
-    if np.maximum(jobs.think, 0)[waiting].sum() > NEVER // 4:
+    if np.maximum(jobs.think, 0)[waiting].sum(dtype=np.float64) > NEVER // 4:
         raise BadInputError("episode", f"has think times of more than {NEVER // 4} ticks", "shorten them")
     _link(state, env, before, jobs.think)
 

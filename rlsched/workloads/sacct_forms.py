@@ -58,9 +58,12 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
         _refuse_form(first, names, where, command)
     # Elsewhere a quote is a sign as others: names of jobs may begin with one.
     quotes = len(separator) == 1 and (first.lstrip().startswith(QUOTE) or separator == ",")
-    fields = _quoted_fields if quotes else _fields
     yield names
-    yield from (fields(line, separator) for line in rest)
+    for line in rest:
+        fields = _fields(line, separator)
+        # sacct itself writes no quotes: a line with as many fields as the header has is as it is.
+        certain = separator == "," and not first.lstrip().startswith(QUOTE) and len(fields) == len(names)
+        yield _quoted_fields(line, separator) if quotes and not certain else fields
 
 
 def _joined(lines: Iterable[str], where: str) -> str:

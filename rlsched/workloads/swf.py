@@ -56,6 +56,7 @@ REPAIRS = {
     "ended_at_requested": "jobs that run longer than they request, ended by cluster.kill_at_requested",
     "small_negatives_zeroed": "values of the power file a little below 0, which plants draw when they yield "
     "nothing: taken to be 0",
+    "thousands_marks_removed": "values of the power file with marks between thousands, as in 1.234,5",
     "blank_rows_filled": "rows of the power file without values, filled with the mean of their neighbours",
 }
 """Every name that counts of dropped and repaired input go by, and what it means; of power files, too."""
@@ -137,7 +138,7 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
 
 _WHOLE = re.compile(
     r"(\d{1,3}(?:[,'_]\d{3}){1,5}|\d{1,18})(?:\.0*)?"
-    r"(?=\s*$|\s*[;,](?!\d)|\s+\(|\((?!\d)|\s+[^\W\d_]{2,}\D*$)"
+    r"(?=\s*$|\s*[;,](?!\d)|\s+[^\W\d_]{2,}(?!.*(?<!\w)\d))"
 )
 """A number and what may stand behind it: a remark, or words without another number, which may count in it."""
 
@@ -152,9 +153,10 @@ def _header_number(header: Mapping[str, str], key: str, path: Path | None) -> in
         BadInputError: it holds digits, and what number they are is not clear; not without a path.
     """
     values = [value for name, value in header.items() if re.sub(r"[\s_-]", "", name).lower() == key.lower()]
-    if not values or _UNKNOWN.match(values[0]):
+    value = re.sub(r"[(\[][^)\]]*[)\]]?", " ", values[0]).rstrip() if values else ""  # remarks in brackets
+    if _UNKNOWN.match(value):
         return None
-    match = _WHOLE.match(values[0])
+    match = _WHOLE.match(value)
     if match is None and path is None:
         return None
     if match is None:

@@ -157,11 +157,8 @@ def test_a_file_shows_its_decimal_mark(
 @pytest.mark.parametrize(
     ("wind", "sun", "carbon", "problem"),
     [
-        ("987 1.002 12.345", "0 5", "300", "row 3, column 'WND': '1.002' may be thousands or decimals"),
         ("987 1,002 12,345", "0 5", "300", "row 3, column 'WND': '1,002' may be thousands or decimals"),
         ("1,002 12,345", "0 5", "300", "row 2, column 'WND': '1,002' may be thousands or decimals"),
-        ("0 -12 1.234", "0 5", "300", "row 4, column 'WND': '1.234' may be thousands or decimals"),
-        ("1.5 2.5", "0,5", "1.234", "row 2, column 'avg_CI': '1.234' may be thousands or decimals"),
         (
             "1,5 2,5 1.5",
             "0",
@@ -186,8 +183,34 @@ def test_numbers_that_may_be_two_are_refused(
     assert error.problem == problem
 
 
+@pytest.mark.parametrize(
+    ("wind", "sun", "carbon", "problem"),
+    [
+        ("987 1.002 12.345", "0 5", "300", "row 3, column 'WND': '1.002' may be thousands or decimals"),
+        ("0 -12 1.234", "0 5", "300", "row 4, column 'WND': '1.234' may be thousands or decimals"),
+        ("1.5 2.5", "0,5", "1.234", "row 2, column 'avg_CI': '1.234' may be thousands or decimals"),
+    ],
+)
+def test_points_that_may_be_two_are_refused_where_no_commas_stand_between_cells(
+    tmp_path: Path, wind: str, sun: str, carbon: str, problem: str
+) -> None:
+    for mark in (";", "\t"):
+        assert refused(columns_of(tmp_path, wind, sun, carbon, mark)).problem == problem
+
+
+def test_points_are_decimal_where_commas_stand_between_cells(tmp_path: Path) -> None:
+    got = read(columns_of(tmp_path, "1.234 12 3.456", "0", mark=","))
+    assert (got.columns["wind"].tolist(), got.repairs) == ([1.234, 12, 3.456], {})
+
+
+def test_marks_between_thousands_are_counted(tmp_path: Path) -> None:
+    got = read(columns_of(tmp_path, "987 1.002 12.345", "0,5 1,5 2,5", mark=";"))
+    assert got.columns["wind"].tolist() == [987, 1002, 12345]
+    assert got.repairs == {table.THOUSANDS_REMOVED: 2}
+
+
 def test_one_cell_that_is_written_as_it_is_meant_settles_a_column(tmp_path: Path) -> None:
-    error = refused(columns_of(tmp_path, "987 1.002 12.345", "0"))
+    error = refused(columns_of(tmp_path, "987 1.002 12.345", "0", mark=";"))
     assert error.remedy == "write it as 1002, or as 1.0020"
     assert read(columns_of(tmp_path, "987 1.0020 12.345", "0")).columns["wind"].tolist() == [
         987,

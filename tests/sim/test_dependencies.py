@@ -60,6 +60,8 @@ def test_who_waits_for_a_later_job_or_for_itself_waits_for_nobody() -> None:
 def test_who_waits_for_a_job_that_never_ends_is_not_submitted() -> None:
     cut = Played.of_starts(BY_HAND, np.array([0, -1, 17, -1, 30]))
     assert cut.jobs.submit.tolist() == [0, 1, 17, 35, 30]
+    # Nor does anybody wait who would be submitted after the last end of what has started.
+    assert Played.of_starts(BY_HAND, np.array([0, 10, -1, -1, -1])).jobs.submit.tolist() == [0, 1, 17, 20, 30]
     assert replace(BY_HAND, preceding=np.full(5, -1)).released(cut.start).submit.tolist() == [0, 1, 2, 3, 30]
 
 
@@ -112,6 +114,20 @@ def test_a_simulator_is_used_again_with_and_without_followers() -> None:
             fresh.step(action)
         assert core.starts(0).tolist() == fresh.starts(0).tolist()
     assert core.played(0, BY_HAND).jobs.submit.tolist() == [0, 1, 17, 20, 30]
+
+
+@pytest.mark.parametrize("count", [2, 2000])
+def test_think_times_without_end_are_refused(count: int) -> None:
+    """Those of 1,025 jobs would come to more than 64 bits."""
+    table = JobTable.build(
+        submit=range(count),
+        runtime=np.ones(count),
+        demand=np.ones(count, int),
+        preceding=[-1, *range(1, count)],
+        think=np.full(count, 2**53),
+    )
+    with pytest.raises(BadInputError, match="has think times of more than"):
+        replay(table, [4], "fcfs")
 
 
 def test_jobs_that_follow_others_are_refused_where_there_is_no_room_for_them() -> None:

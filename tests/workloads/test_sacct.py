@@ -598,6 +598,10 @@ def test_fields_may_stand_in_quotes(tmp_path: Path) -> None:
     # As pandas and Excel write it: what holds the separator is in quotes.
     columns = "JobID,JobName,Submit,Start,End,AllocTRES"
     text = '1,"a ""big"" one, or two",1738324800,1738325400,1738325460,"billing=9,cpu=64"'
+    # As sacct writes it, a quote is a sign as others.
+    name = '1,"big,1738324800,1738325400,1738325460,cpu=64'
+    _, rows = imported(tmp_path, [name], columns, delimiter=",")
+    assert rows[0].split()[1:5] == ["0", "600", "60", "64"]
     found, rows = imported(tmp_path, [text], columns, delimiter=",")
     assert (rows[0].split()[1:5], found.counts) == (["0", "600", "60", "64"], {"limit_missing": 1})
     broken = [text.replace("a ", "a" * 200_000), text.replace('two"', "two"), text]

@@ -55,6 +55,8 @@ def test_fields_of_a_line(tmp_path: Path) -> None:
         (["; MaxProcs: 128 (8 racks)", "; MaxNodes: 32; 16 of them large"], 128, 32),
         (["; MaxProcs: -1 (nobody knows)", "; MaxNodes: 4"], 4, 4),
         (["; MaxProcs:", "; MaxNodes: 4"], 4, 4),
+        (["; MaxProcs: 1024 processors (2 per node)", "; MaxNodes: 512 [of 2 kinds]"], 1024, 512),
+        (["; MaxProcs: 512 PEs of T3D", "; MaxNodes: -1 (unknown since 1996)"], 512, None),
         ([], None, None),
     ],
 )

@@ -90,7 +90,7 @@ class Holding:
                 wanted = -(-self._whole(job, kind) * inside // many) + self._taken_away(job, kind, here, many)
             most = sum(count * self.groups[k].most_of(kind) for k, count in on.items()) if on else wanted
             kept = sum(count * self.groups[k].specialized for k, count in on.items()) if kind == CPUS else 0
-            self.cut += wanted > min(self.left[r], most + kept)
+            self.cut += min(wanted, most) > self.left[r] or wanted > most + kept
             found.append(min(wanted, self.left[r], most))
             self.left[r] -= found[-1]
         for name in (here or set()) - self._taken if job.cpus else ():
