@@ -7,6 +7,7 @@ by nature, or trains as the guides do, and runs in `make test-long`. Everything 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -15,6 +16,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Under nohup SIGHUP is ignored, and behind & of a script SIGINT: what tests start would inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no reason to fail
 settings.load_profile("untimed")

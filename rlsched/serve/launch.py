@@ -343,7 +343,8 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
 def _refused(config: ServeConfig, host: str, port: int, error: Exception) -> Exception:
     """Why a service does not start, in one line where that is known."""
-    if f"Address already in use for [{host}:{port}]" in str(error):  # the listener's words
+    # HAProxy's words, which `listener` uses, too.
+    if f"cannot bind socket (Address already in use) for [{host}:{port}]" in str(error):
         return taken(host, port)
     from rlsched.serve.engine import load_served
 

@@ -35,7 +35,8 @@ def opened(host: str, port: int) -> socket.socket:
         made.setblocking(False)
     except OSError as error:
         made.close()
-        raise OSError(error.errno, f"{error.strerror} for [{host}:{port}]") from None
+        problem = f"cannot bind socket ({error.strerror}) for [{host}:{port}]"
+        raise OSError(error.errno, problem) from None
     return made
 
 

@@ -129,7 +129,7 @@ def test_files(tmp_path: Path) -> None:
             f"{path}: network.kid: unknown key; did you mean 'kind'? use one of attention,",
         ),
         ("scenario: lublin", "--scenario: unknown scenario 'lublin'"),
-        ("- 5", f"{path}: holds list"),
+        ("- 5", f"{path}: holds a list"),
     ):
         path.write_text(text)
         with pytest.raises(BadInputError) as caught:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.errors import BadInputError
+from rlsched.serve import listener
 from rlsched.serve.launch import _refused, _wait_for
 from rlsched.serve.ports import INSTANCE, answering, check_port, free_ports
 from rlsched.serve.settings import ServeConfig
@@ -66,6 +67,11 @@ def test_a_port_that_haproxy_finds_taken_is_one_line(hpc: Path) -> None:
     assert str(error) == ("--port: another service has taken 127.0.0.1:8000; name another --port or --host")
     other = RuntimeError(said)
     assert _refused(config, "127.0.0.1", 8001, other) is other
+    with listener.opened("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(OSError, match="cannot bind socket") as caught:
+            listener.opened("127.0.0.1", port)
+    assert "another service has taken" in str(_refused(config, "127.0.0.1", port, caught.value))
 
 
 def test_processes_with_one_seed_get_different_ports() -> None:
