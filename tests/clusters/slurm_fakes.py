@@ -37,7 +37,14 @@ while :; do /bin/sleep 0.02; done
 PYTHON = """#!/bin/bash
 case $2 in
 *get_node_ip_address*) echo 10.0.0.7 ;;
-*) echo "nodes $3 $4" >> "$CALLS"; [ "$(grep -c '^nodes' "$CALLS")" -ge 2 ] ;;
+*)
+    echo "nodes $3 $4" >> "$CALLS"
+    [ "$(grep -c '^nodes' "$CALLS")" -ge 2 ] || exit 1
+    # On a busy machine the others may not have been started yet.
+    for _ in $(seq 500); do
+        if [ "$4" = 1 ] || grep -q '^ray start --address' "$CALLS"; then exit 0; fi
+        /bin/sleep 0.02
+    done ;;
 esac
 """
 
