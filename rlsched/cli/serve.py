@@ -188,7 +188,6 @@ def _serve(
     config: ServeConfig, host: str, port: int, address: str | None, json: str | None, gate: dict[str, Any]
 ) -> None:
     """Serve until somebody says that it is enough."""
-    from rlsched.learn.session import dead_process, end_at_once
     from rlsched.serve.launch import serving
 
     console, clock = output.people(json), output.Clock()
@@ -214,6 +213,8 @@ def _serve(
             policies = {name: str(path) for name, path in config.policies.items()}
             told = {"schema": 1, "url": url, "policies": policies, "started_s": clock.seconds}
             output.write_json(json, {**told, "gate": gate} if gate else told)
+        from rlsched.learn.session import dead_process, end_at_once  # which has been imported long since
+
         while not enough.wait(LOOK_S):
             if died := dead_process():
                 say(f"failed: Ray's {died} has died, and the service ends with it; start it again")
