@@ -166,9 +166,8 @@ def lean_node() -> Iterator[None]:
     There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
     to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
     two of them, `ray.init` none. The node's agent learns that the packages of a dashboard are not installed.
-    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway. And its processes listen at
-    127.0.0.1 only, as they do by themselves on macOS and Windows: whoever reaches one of their ports may run
-    code.
+    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway. Its processes listen at
+    127.0.0.1 only, as by default on macOS and Windows: a client of one of their ports can run code.
     """
 
     def nothing(*given: Any, **settings: Any) -> None:

@@ -1,7 +1,7 @@
-"""The socket at which a service takes connections, open whatever becomes of HAProxy and its manager.
+"""The listening socket of a service, which stays open when HAProxy or its manager dies.
 
-A small process holds it as well, and hands it to the next manager. Where HAProxy dies, connections wait in
-the socket's queue for the next HAProxy instead of being refused.
+A small process holds the socket, too, and passes it to the next manager. When HAProxy dies, new connections
+wait in the socket's queue until HAProxy is started again, instead of being refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOK_S = 1.0
 
 
 def opened(host: str, port: int) -> socket.socket:
-    """A socket that takes connections at an address; `*`: at all of this machine.
+    """A new listening socket at an address; `*`: at all addresses of this machine.
 
     Raises:
         OSError: the port is taken, or the address is none of this machine.
@@ -41,28 +41,28 @@ def opened(host: str, port: int) -> socket.socket:
 
 
 def held(path: str) -> socket.socket | None:
-    """The socket that a holder has; None where there is no holder.
+    """A duplicate of the socket that the holder process has; None if there is no such process.
 
     Args:
-        path: at which the holder answers.
+        path: of the Unix socket of the holder process.
     """
-    with socket.socket(socket.AF_UNIX) as asked:
-        asked.settimeout(5 * LOOK_S)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5 * LOOK_S)
         try:
-            asked.connect(path)
-            _, descriptors, _, _ = socket.recv_fds(asked, 1, 1)
+            client.connect(path)
+            _, descriptors, _, _ = socket.recv_fds(client, 1, 1)
         except OSError:
             return None
     return socket.socket(fileno=descriptors[0]) if descriptors else None
 
 
 def hold(descriptor: int, path: str, node: int) -> None:
-    """Keep a socket open, and hand it to whoever of this user asks, until a process has ended.
+    """Keep a socket open, and pass it to each process of this user that connects, until another process ends.
 
     Args:
         descriptor: of the socket.
-        path: to answer at.
-        node: process to end with.
+        path: of the Unix socket at which processes connect.
+        node: process id of the raylet; the holder ends after it.
     """
     Path(path).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as answering:
@@ -73,11 +73,11 @@ def hold(descriptor: int, path: str, node: int) -> None:
         answering.settimeout(LOOK_S)
         while _alive(node):
             try:
-                asked, _ = answering.accept()
+                client, _ = answering.accept()
             except TimeoutError:
                 continue
-            with asked, suppress(OSError):  # who asked may have gone
-                socket.send_fds(asked, [b"."], [descriptor])
+            with client, suppress(OSError):  # who client may have gone
+                socket.send_fds(client, [b"."], [descriptor])
 
 
 def _alive(process: int) -> bool:

@@ -91,7 +91,7 @@ CHANGES = (
         '{{ route_info.routes_content_type }} string "{{ route_info.routes_message }}" if routes\n',
         f"    http-request return {_refusal(404, '/-/routes: not found; see /openapi.json')} if routes\n",
     ),
-    # A socket that is there before HAProxy, and after it: no client finds the port closed.
+    # The listening socket outlives HAProxy, so the port is never closed.
     (
         "    bind {{ config.frontend_host }}:{{ config.frontend_port }}\n",
         f'    bind "fd@${{{LISTENER}}}"\n',
@@ -133,20 +133,20 @@ async def end_with_node(process: int) -> None:
 
 
 async def listening(cfg: Any) -> socket.socket:
-    """A new socket for a manager's HAProxy to listen at, with a process that holds it.
+    """A new listening socket for HAProxy, and a process that holds it, too.
 
     Raises:
         OSError: the port is taken.
     """
-    found = listener.opened(cfg.frontend_host, cfg.frontend_port)
+    opened = listener.opened(cfg.frontend_host, cfg.frontend_port)
     script = (sys.executable, "-I", "-S", listener.__file__)
     node = str(os.getppid())
-    await _by_itself(*script, str(found.fileno()), holder(cfg), node, pass_fds=[found.fileno()])
-    return found
+    await _by_itself(*script, str(opened.fileno()), holder(cfg), node, pass_fds=[opened.fileno()])
+    return opened
 
 
 def holder(cfg: Any) -> str:
-    """Where the holder of the socket answers."""
+    """Path of the Unix socket of the process that holds the listening socket."""
     return f"{cfg.socket_path}.listener"
 
 
@@ -171,12 +171,12 @@ def keep_running(module: Any) -> None:
     async def launch(self: Any, *arguments: str, **settings: Any) -> Any:
         left = await self._get_running_pid()
         if not sockets:
-            found = listener.held(holder(self.cfg))
-            if found is None and left is not None:  # HAProxy alone has the socket that was held
+            inherited = listener.held(holder(self.cfg))
+            if inherited is None and left is not None:  # only HAProxy still has the socket: free the port
                 os.kill(left, signal.SIGTERM)
                 await asyncio.sleep(LOOK_S)
                 left = None
-            sockets.append(found or await listening(self.cfg))
+            sockets.append(inherited or await listening(self.cfg))
             os.environ[LISTENER] = str(sockets[0].fileno())
         if left is not None and "-sf" not in arguments:
             patience = asyncio.get_running_loop().time() + TAKEOVER_S

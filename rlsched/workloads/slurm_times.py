@@ -28,7 +28,7 @@ class Clock:
 
     Attributes:
         told: a time was printed in seconds or with its offset, and so is the same in all zones.
-        twice: a time came twice, as clocks were set back over it; whoever reads this sets it back.
+        twice: set where a time occurs twice, since clocks were set back; the caller resets it.
     """
 
     def __init__(self, zone: datetime.tzinfo | None) -> None:

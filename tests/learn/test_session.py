@@ -64,7 +64,7 @@ def test_ray_starts_nothing_that_nobody_asks() -> None:
 
 
 def test_ray_listens_at_this_machine_alone() -> None:
-    """Whoever reaches a port of Ray may run code."""
+    """A client of a port of Ray can run code."""
     elsewhere = socket.gethostbyname(socket.gethostname())
     if elsewhere.startswith("127."):
         elsewhere = "127.0.0.9"  # another address that a service which listens at all of them has

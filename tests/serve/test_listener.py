@@ -1,4 +1,4 @@
-"""The socket of a service: there before HAProxy and after it, whoever dies."""
+"""The listening socket of a service stays open when processes die."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Api:
     def __init__(self, left: int | None = None) -> None:
         self._proc = SimpleNamespace(returncode=None)
         self.backend_configs: dict[str, Any] = {}
-        self.left, self.begun = left, list[tuple[str, ...]]()
+        self.left, self.launched = left, list[tuple[str, ...]]()
         self.watched.clear()
         self.cfg = SimpleNamespace(socket_path="socket")
         self.generated = 0
@@ -108,8 +108,8 @@ class Api:
         return self.left
 
     async def _start_and_wait_for_haproxy(self, *arguments: str) -> Any:
-        self.begun.append(arguments)
-        return SimpleNamespace(returncode=None, pid=1000 + len(self.begun))
+        self.launched.append(arguments)
+        return SimpleNamespace(returncode=None, pid=1000 + len(self.launched))
 
     async def is_running(self) -> bool:
         return self._proc.returncode is None
@@ -138,10 +138,10 @@ def test_one_that_has_died_is_started_again(kept: type[Api]) -> None:
     async def scene() -> None:
         api = kept()
         assert await api.is_running()
-        assert api.begun == []
+        assert api.launched == []
         api._proc.returncode = -9
         assert await api.is_running()
-        assert api.begun == [()]
+        assert api.launched == [()]
 
     asyncio.run(scene())
 
@@ -151,12 +151,12 @@ def test_a_new_manager_takes_over_once_it_knows_the_replicas(kept: type[Api]) ->
         api = kept(left=17)
         starting = asyncio.create_task(api._start_and_wait_for_haproxy())
         await asyncio.sleep(3 * proxy.LOOK_S)
-        assert api.begun == []
+        assert api.launched == []
         api.backend_configs = {"replicas": None}
         await starting
-        assert (api.begun, api.generated) == ([("-sf", "17", "-x", "socket")], 1)
+        assert (api.launched, api.generated) == ([("-sf", "17", "-x", "socket")], 1)
         await api._start_and_wait_for_haproxy("-sf", "17")  # as Serve reloads
-        assert api.begun[1:] == [("-sf", "17", "-x", "socket")]
+        assert api.launched[1:] == [("-sf", "17", "-x", "socket")]
 
     asyncio.run(scene())
 
@@ -169,7 +169,7 @@ def test_haproxy_that_alone_has_the_port_gives_way(kept: type[Api], monkeypatch:
     async def scene() -> None:
         api = kept(left=left.pid)
         await api._start_and_wait_for_haproxy()
-        assert (api.begun, left.wait(timeout=30)) == ([()], -signal.SIGTERM)
+        assert (api.launched, left.wait(timeout=30)) == ([()], -signal.SIGTERM)
 
     asyncio.run(scene())
 
@@ -178,7 +178,7 @@ def test_who_finds_nobody_starts_at_once(kept: type[Api]) -> None:
     async def scene() -> None:
         api = kept()
         await api._start_and_wait_for_haproxy()
-        assert (api.begun, api.generated, api.watched) == ([()], 0, [1001])
+        assert (api.launched, api.generated, api.watched) == ([()], 0, [1001])
 
     asyncio.run(scene())
 
