@@ -127,21 +127,29 @@ async def _by_itself(*command: str, **settings: Any) -> asyncio.subprocess.Proce
     return await asyncio.create_subprocess_exec(*command, **settings, start_new_session=True)
 
 
-async def end_with_node(process: int) -> None:
-    """Let a process of this worker's end once its node of Ray has, whose raylet is the worker's parent."""
-    await _by_itself("sh", "-c", END_WITH, "sh", str(os.getppid()), str(process))
+async def end_with_node(node: int, process: int) -> None:
+    """Let a process end once a node of Ray has.
+
+    Args:
+        node: process id of its raylet.
+        process: process id of the other.
+    """
+    await _by_itself("sh", "-c", END_WITH, "sh", str(node), str(process))
 
 
-async def listening(cfg: Any) -> socket.socket:
+async def listening(cfg: Any, node: int) -> socket.socket:
     """A new listening socket for HAProxy, and a process that holds it, too.
+
+    Args:
+        cfg: of HAProxy.
+        node: process id of the raylet, after which the holder ends.
 
     Raises:
         OSError: the port is taken.
     """
     opened = listener.opened(cfg.frontend_host, cfg.frontend_port)
     script = (sys.executable, "-I", "-S", listener.__file__)
-    node = str(os.getppid())
-    await _by_itself(*script, str(opened.fileno()), holder(cfg), node, pass_fds=[opened.fileno()])
+    await _by_itself(*script, str(opened.fileno()), holder(cfg), str(node), pass_fds=[opened.fileno()])
     return opened
 
 
@@ -160,9 +168,13 @@ def keep_running(module: Any) -> None:
     """
     api = module.HAProxyApi
     sockets: list[socket.socket] = []
+    node = os.getppid()  # the raylet, as long as it lives: asked for later, it might be another process
 
     async def inheriting(*command: str, **settings: Any) -> asyncio.subprocess.Process:
-        return await _by_itself(*command, pass_fds=[one.fileno() for one in sockets], **settings)
+        process = await _by_itself(*command, pass_fds=[one.fileno() for one in sockets], **settings)
+        # At once: when the node dies, this worker dies, too, and HAProxy would be left.
+        await end_with_node(node, process.pid)
+        return process
 
     module.asyncio = SimpleNamespace(**vars(asyncio) | {"create_subprocess_exec": inheriting})
     begin: Callable[..., Any] = api._start_and_wait_for_haproxy
@@ -176,7 +188,7 @@ def keep_running(module: Any) -> None:
                 os.kill(left, signal.SIGTERM)
                 await asyncio.sleep(LOOK_S)
                 left = None
-            sockets.append(inherited or await listening(self.cfg))
+            sockets.append(inherited or await listening(self.cfg, node))
             os.environ[LISTENER] = str(sockets[0].fileno())
         if left is not None and "-sf" not in arguments:
             patience = asyncio.get_running_loop().time() + TAKEOVER_S
@@ -186,9 +198,7 @@ def keep_running(module: Any) -> None:
             arguments = (*arguments, "-sf", str(left))
         if "-sf" in arguments and "-x" not in arguments:  # hand over the port: no client finds it closed
             arguments = (*arguments, "-x", self.cfg.socket_path)
-        process = await begin(self, *arguments, **settings)
-        await end_with_node(process.pid)
-        return process
+        return await begin(self, *arguments, **settings)
 
     def starting(self: Any) -> asyncio.Lock:
         """Of an API, so that a process that leaves at a reload is not taken for one that has died."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -91,7 +92,8 @@ def test_another_template_is_refused() -> None:
 class Api:
     """As `HAProxyApi`, without an HAProxy."""
 
-    watched: ClassVar[list[int]] = []
+    watched: ClassVar[list[tuple[int, int]]] = []
+    module: ClassVar[SimpleNamespace]
 
     def __init__(self, left: int | None = None) -> None:
         self._proc = SimpleNamespace(returncode=None)
@@ -109,7 +111,7 @@ class Api:
 
     async def _start_and_wait_for_haproxy(self, *arguments: str) -> Any:
         self.launched.append(arguments)
-        return SimpleNamespace(returncode=None, pid=1000 + len(self.launched))
+        return await self.module.asyncio.create_subprocess_exec("haproxy")
 
     async def is_running(self) -> bool:
         return self._proc.returncode is None
@@ -120,17 +122,22 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     class Kept(Api):
         """Changed, as Serve's is."""
 
-    async def noted(process: int) -> None:
-        Kept.watched.append(process)
+    async def noted(node: int, process: int) -> None:
+        Kept.watched.append((node, process))
 
-    async def listening(cfg: Any) -> socket.socket:
+    async def launched(*command: str, **settings: Any) -> Any:
+        return SimpleNamespace(returncode=None, pid=1000)
+
+    async def listening(cfg: Any, node: int) -> socket.socket:
         return socket.socket()
 
+    monkeypatch.setattr(proxy, "_by_itself", launched)
     monkeypatch.setattr(proxy, "end_with_node", noted)
     monkeypatch.setattr(proxy, "listening", listening)
     monkeypatch.setattr(listener, "held", lambda path: socket.socket())
     monkeypatch.setenv(proxy.LISTENER, "")
-    keep_running(SimpleNamespace(HAProxyApi=Kept))
+    Kept.module = SimpleNamespace(HAProxyApi=Kept)
+    keep_running(Kept.module)
     return Kept
 
 
@@ -178,7 +185,7 @@ def test_who_finds_nobody_starts_at_once(kept: type[Api]) -> None:
     async def scene() -> None:
         api = kept()
         await api._start_and_wait_for_haproxy()
-        assert (api.launched, api.generated, api.watched) == ([()], 0, [1001])
+        assert (api.launched, api.generated, api.watched) == ([()], 0, [(os.getppid(), 1000)])
 
     asyncio.run(scene())
 
