@@ -12,6 +12,7 @@ import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from mmap import mmap
 
 from starlette.types import Receive
 
@@ -23,11 +24,11 @@ AT_ONCE_S = 0.05
 SLOW_S = 1.0
 """After which a body that is still being sent gives way to another one."""
 
-FREE_BYTES = 1 << 20
+FREE_BYTES = 1 << 17
 """Of a body that are not counted: those of small requests are bounded by their number."""
 
-HELD_BODIES = 4
-"""Bodies of the greatest size that may be here in part, or as many bytes of smaller ones."""
+HELD_BODIES = 2
+"""Bodies of the greatest size that may be sent at once, or as many bytes of smaller ones."""
 
 EVERY_HOST = "*"
 
@@ -125,7 +126,7 @@ class _Sending:
     Attributes:
         since: the loop's time when it began.
         timeout: ends its reading.
-        held: bytes that are here, beyond those that are not counted.
+        held: bytes that are here or were announced, beyond those that are not counted.
     """
 
     since: float
@@ -151,8 +152,9 @@ class Bodies:
             RefusedError: it is too long or too slow, or too much is being sent at once.
             GoneError: the client has gone.
         """
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._limits.body_bytes:
+        text = headers.get(b"content-length", b"0")
+        length = int(text) if text.isdigit() else 0
+        if length > self._limits.body_bytes:
             raise self._too_long()
         message = None
         try:
@@ -162,25 +164,36 @@ class Bodies:
             pass  # it is counted from here on
         if message is not None and not message.get("more_body", False):
             return self._part(message, 0)
-        parts = [] if message is None else [self._part(message, 0)]
-        return await self._rest(parts, receive)
+        part = b"" if message is None else self._part(message, 0)
+        # The system takes back all of it at its end, and has what is not written meanwhile. From Python's
+        # allocator, pieces of bodies would stay in memory between those of others.
+        with mmap(-1, self._limits.body_bytes) as room:
+            return await self._rest(room, part, length, receive)
 
-    async def _rest(self, parts: list[bytes], receive: Receive) -> bytes:
-        """All of a body of which some parts are here."""
+    async def _rest(self, body: mmap, part: bytes, length: int, receive: Receive) -> bytes:
+        """All of a body of which a part is here.
+
+        Args:
+            body: room for it.
+            part: it.
+            length: that was announced; 0: none was.
+            receive: brings the others.
+        """
         now = asyncio.get_running_loop().time()
         self._make_room(now)
-        size, more = sum(map(len, parts)), True
+        body.write(part)
+        more = True
         try:
             async with asyncio.timeout(self._limits.body_s) as timeout:
                 sending = _Sending(now, timeout)
                 self._sending[sending] = None
                 try:
                     while more:
-                        sending.held = max(0, size - FREE_BYTES)
+                        # All that was announced counts at once: what would be refused later is not read.
+                        sending.held = max(0, length - FREE_BYTES, body.tell() - FREE_BYTES)
                         self._keep_within(sending)
                         message = await receive()
-                        parts.append(self._part(message, size))
-                        size += len(parts[-1])
+                        body.write(self._part(message, body.tell()))
                         more = message.get("more_body", False)
                 finally:
                     del self._sending[sending]
@@ -189,7 +202,7 @@ class Bodies:
                 HTTPStatus.REQUEST_TIMEOUT,
                 f"body: was not whole in time; send it within {self._limits.body_s:g} s",
             ) from None
-        return b"".join(parts)
+        return body[: body.tell()]
 
     def _part(self, message: Mapping[str, object], size: int) -> bytes:
         """What a message brings, after so many bytes."""

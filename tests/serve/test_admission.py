@@ -105,12 +105,13 @@ class Client:
     Args:
         bodies: that read it.
         parts: that are sent at once.
+        length: that is announced; None: of these parts.
     """
 
-    def __init__(self, bodies: Bodies, *parts: bytes) -> None:
+    def __init__(self, bodies: Bodies, *parts: bytes, length: int | None = None) -> None:
         self.parts = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
         self.more = asyncio.Event()
-        self.headers = {b"content-length": b"999"}
+        self.headers = {b"content-length": b"%d" % (sum(map(len, parts)) if length is None else length)}
         self.task = asyncio.create_task(bodies.read(self.headers, self.receive))
 
     async def receive(self) -> dict[str, Any]:
@@ -188,6 +189,7 @@ def test_a_body_has_to_be_whole_in_time(quick: None) -> None:
 
 def test_the_bytes_of_all_are_bounded(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "FREE_BYTES", 100)
+    monkeypatch.setattr(admission, "HELD_BODIES", 4)
 
     async def scene() -> None:
         bodies = Bodies(ServeLimits(body_bytes=1024))
@@ -204,6 +206,24 @@ def test_the_bytes_of_all_are_bounded(quick: None, monkeypatch: pytest.MonkeyPat
         over = Client(bodies, b"x" * 1000)
         over.send(b"y" * 25)
         assert await over.status() == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+    played(scene)
+
+
+def test_what_was_announced_counts_before_it_is_here(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a hundred bodies of the greatest size would be read in part, only to be refused."""
+    monkeypatch.setattr(admission, "FREE_BYTES", 100)
+
+    async def scene() -> None:
+        bodies = Bodies(ServeLimits(body_bytes=1024))
+        large = [Client(bodies, b"{", length=1024) for _ in range(admission.HELD_BODIES)]
+        await asyncio.sleep(0.05)
+        refused = Client(bodies, b"{", length=500)
+        assert await refused.status() == HTTPStatus.TOO_MANY_REQUESTS
+        small = Client(bodies, b"{", length=100)
+        for client in (small, *large):
+            client.send(b"}")
+            assert await client.task == b"{}"
 
     played(scene)
 
