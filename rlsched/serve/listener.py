@@ -1,20 +1,20 @@
-"""The listening socket of a service, which stays open when HAProxy or its manager dies.
+"""The listening socket of a service, which stays open when HAProxy, its manager or Ray dies.
 
-A small process holds the socket, too, and passes it to the next manager. When HAProxy dies, new connections
-wait in the socket's queue until HAProxy is started again, instead of being refused.
+The process of `rlsched serve` opens it, and passes it to each manager of HAProxy. Until an HAProxy takes
+connections, they wait in the socket's queue instead of being refused.
 """
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 BACKLOG = 4096
-LOOK_S = 1.0
-"""Between two looks of the holder at whether its node is alive."""
+ANSWER_S = 5.0
+"""In which the process that has the socket passes it on."""
 
 
 def opened(host: str, port: int) -> socket.socket:
@@ -33,60 +33,58 @@ def opened(host: str, port: int) -> socket.socket:
         made.bind(address)
         made.listen(BACKLOG)
         made.setblocking(False)
-    except OSError as error:
+    except OSError:
         made.close()
-        problem = f"cannot bind socket ({error.strerror}) for [{host}:{port}]"
-        raise OSError(error.errno, problem) from None
+        raise
     return made
 
 
-def held(path: str) -> socket.socket | None:
-    """A duplicate of the socket that the holder process has; None if there is no such process.
+def received(path: str) -> socket.socket:
+    """A duplicate of the socket that another process shares.
 
     Args:
-        path: of the Unix socket of the holder process.
+        path: of the Unix socket at which it does.
+
+    Raises:
+        OSError: no process does.
     """
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(5 * LOOK_S)
-        try:
-            client.connect(path)
-            _, descriptors, _, _ = socket.recv_fds(client, 1, 1)
-        except OSError:
-            return None
-    return socket.socket(fileno=descriptors[0]) if descriptors else None
+        client.settimeout(ANSWER_S)
+        client.connect(path)
+        _, descriptors, _, _ = socket.recv_fds(client, 1, 1)
+    if not descriptors:
+        raise ConnectionAbortedError(f"{path}: passed no socket")
+    return socket.socket(fileno=descriptors[0])
 
 
-def hold(descriptor: int, path: str, node: int) -> None:
-    """Keep a socket open, and pass it to each process of this user that connects, until another process ends.
+@contextmanager
+def shared(listening: socket.socket, path: str) -> Iterator[None]:
+    """Pass a socket to each process of this user that connects, in a thread.
 
     Args:
-        descriptor: of the socket.
+        listening: the socket.
         path: of the Unix socket at which processes connect.
-        node: process id of the raylet; the holder ends after it.
     """
     Path(path).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as answering:
-        before = os.umask(0o177)
         answering.bind(path)
-        os.umask(before)
+        Path(path).chmod(0o600)
         answering.listen()
-        answering.settimeout(LOOK_S)
-        while _alive(node):
-            try:
-                client, _ = answering.accept()
-            except TimeoutError:
-                continue
-            with client, suppress(OSError):  # who client may have gone
-                socket.send_fds(client, [b"."], [descriptor])
 
+        def answer() -> None:
+            while True:
+                try:
+                    client, _ = answering.accept()
+                except OSError:  # it is closed
+                    return
+                with client, suppress(OSError):  # who asked may have gone
+                    socket.send_fds(client, [b"."], [listening.fileno()])
 
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:  # gone, or its number is another user's
-        return False
-    return True
-
-
-if __name__ == "__main__":
-    hold(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+        thread = threading.Thread(target=answer, name="rlsched-listener", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            answering.shutdown(socket.SHUT_RDWR)  # which ends the waiting for clients
+            thread.join()
+            Path(path).unlink(missing_ok=True)

@@ -13,8 +13,9 @@ import json
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,9 @@ from rlsched.serve import listener
 
 LISTENER = "RLSCHED_LISTENER"
 """Environment variable: descriptor of the socket at which HAProxy takes connections."""
+
+LISTENER_AT = "RLSCHED_LISTENER_AT"
+"""Environment variable: path of the Unix socket at which `rlsched serve` passes that socket on."""
 
 ONE_ANSWER_S, MANY_ANSWERS_S = "RLSCHED_ONE_ANSWER_S", "RLSCHED_MANY_ANSWERS_S"
 """Environment variables: seconds that a replica may take over a request of one cluster, and of many."""
@@ -34,6 +38,9 @@ END_WITH = 'while kill -0 "$1"; do kill -0 "$2" || exit; sleep 1; done 2>/dev/nu
 
 TAKEOVER_S, LOOK_S = 5.0, 0.05
 """That a new manager waits for its replicas while HAProxy of the one before still answers; between looks."""
+
+COMMAND_S = 1.0
+"""In which HAProxy answers a command."""
 
 
 def _refusal(status: int, problem: str) -> str:
@@ -91,10 +98,11 @@ CHANGES = (
         '{{ route_info.routes_content_type }} string "{{ route_info.routes_message }}" if routes\n',
         f"    http-request return {_refusal(404, '/-/routes: not found; see /openapi.json')} if routes\n",
     ),
-    # The listening socket outlives HAProxy, so the port is never closed.
+    # The listening socket outlives HAProxy, so the port is never closed. Before the first replica is there,
+    # requests wait in it.
     (
         "    bind {{ config.frontend_host }}:{{ config.frontend_port }}\n",
-        f'    bind "fd@${{{LISTENER}}}"\n',
+        f'    {{% if config.has_received_servers %}}bind "fd@${{{LISTENER}}}"{{% endif %}}\n',
     ),
     ("    bind :{{ config.metrics_port }}\n", "    bind 127.0.0.1:{{ config.metrics_port }}\n"),
     ("  bind *:{{ config.stats_port }}\n", "  bind 127.0.0.1:{{ config.stats_port }}\n"),
@@ -137,25 +145,16 @@ async def end_with_node(node: int, process: int) -> None:
     await _by_itself("sh", "-c", END_WITH, "sh", str(node), str(process))
 
 
-async def listening(cfg: Any, node: int) -> socket.socket:
-    """A new listening socket for HAProxy, and a process that holds it, too.
-
-    Args:
-        cfg: of HAProxy.
-        node: process id of the raylet, after which the holder ends.
-
-    Raises:
-        OSError: the port is taken.
-    """
-    opened = listener.opened(cfg.frontend_host, cfg.frontend_port)
-    script = (sys.executable, "-I", "-S", listener.__file__)
-    await _by_itself(*script, str(opened.fileno()), holder(cfg), str(node), pass_fds=[opened.fileno()])
-    return opened
-
-
-def holder(cfg: Any) -> str:
-    """Path of the Unix socket of the process that holds the listening socket."""
-    return f"{cfg.socket_path}.listener"
+def kill_haproxy(socket_path: Path) -> None:
+    """Kill the HAProxy that takes commands at a Unix socket, if there is one."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(COMMAND_S)
+        asking.connect(str(socket_path))
+        asking.sendall(b"show info\n")
+        with asking.makefile(encoding="ascii") as answer:
+            process = next((int(line[4:]) for line in answer if line.startswith("Pid:")), None)
+        if process is not None:
+            os.kill(process, signal.SIGKILL)
 
 
 def keep_running(module: Any) -> None:
@@ -183,12 +182,7 @@ def keep_running(module: Any) -> None:
     async def launch(self: Any, *arguments: str, **settings: Any) -> Any:
         left = await self._get_running_pid()
         if not sockets:
-            inherited = listener.held(holder(self.cfg))
-            if inherited is None and left is not None:  # only HAProxy still has the socket: free the port
-                os.kill(left, signal.SIGTERM)
-                await asyncio.sleep(LOOK_S)
-                left = None
-            sockets.append(inherited or await listening(self.cfg, node))
+            sockets.append(listener.received(os.environ[LISTENER_AT]))
             os.environ[LISTENER] = str(sockets[0].fileno())
         if left is not None and "-sf" not in arguments:
             patience = asyncio.get_running_loop().time() + TAKEOVER_S

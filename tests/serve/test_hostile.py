@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.serve.ports import check_port
+from rlsched.serve.restart import MOST_RESTARTS, RESTARTS
 
 from .asking import example
 from .test_service import Running, until
@@ -173,18 +174,39 @@ def test_strangers_are_told_nothing(service: Running) -> None:
 
 
 @pytest.mark.parametrize("name", ["gcs/gcs_server", "raylet/raylet"])
-def test_without_its_node_a_service_ends_at_once(hpc: Path, tmp_path: Path, name: str) -> None:
-    """So that systemd, for one, starts it again. It would go on for a while, and hang."""
-    running = Running(tmp_path, hpc)
+def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: Path, name: str) -> None:
+    async def scene() -> Good:
+        async with asked(service, hpc) as good:
+            before = set(service.processes("")) - {service.process.pid}
+            (process,) = service.processes(name)
+            os.kill(process, signal.SIGKILL)
+            said = f"Ray's {name.rpartition('/')[2]} has died; starting again"
+            await asyncio.to_thread(until, lambda: said in service.said(), "its end")
+            count = len(good.came)
+            await asyncio.to_thread(until, lambda: "200" in good.came[count + 1 :], "an answer")
+            await asyncio.to_thread(until, lambda: not before & set(service.processes("")), "their end")
+        return good
+
+    good = asyncio.run(scene())
+    # What was in flight is lost; who comes meanwhile waits.
+    failed = [came for came in good.came if came != "200"]
+    assert set(failed) <= {"", "ConnectionResetError"}
+    assert len(failed) <= 1
+    assert good.came[-1] == "200"
+    assert len(json.loads(service.told.read_text())) >= 4  # one document, that of the first start
+
+
+def test_a_service_whose_ray_dies_again_and_again_ends(hpc: Path, tmp_path: Path) -> None:
+    running = Running(tmp_path, hpc, environment={RESTARTS: str(MOST_RESTARTS)})
     try:
-        running.ready()
-        (process,) = running.processes(name)
+        until(lambda: "end it" in running.said() or running.process.poll() is not None, "starting")
+        (process,) = running.processes("raylet/raylet")
         os.kill(process, signal.SIGKILL)
         assert running.process.wait(timeout=10) == 1
-        said = (
-            f"failed: Ray's {name.rpartition('/')[2]} has died, and the service ends with it; start it again"
+        line = running.said().splitlines()[-1]
+        assert line.startswith(
+            f"failed: Ray has died {MOST_RESTARTS + 1} times in a row, this time its raylet; "
         )
-        assert running.said().splitlines()[-1] == said
         until(lambda: not running.processes(""), "the end of all of its processes")
     finally:
         if running.process.poll() is None:

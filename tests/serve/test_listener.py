@@ -2,76 +2,49 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rlsched.serve import listener, proxy
+
+TAKES = """
+import sys
 from rlsched.serve import listener
+with listener.received(sys.argv[1]) as taken:
+    taken.setblocking(True)
+    client, _ = taken.accept()
+    with client:
+        client.sendall(client.recv(5).upper())
+"""
 
 
-@pytest.fixture
-def node() -> Iterator[subprocess.Popen[bytes]]:
-    """Stands for the raylet."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
+def test_connections_wait_until_another_process_takes_them(tmp_path: Path) -> None:
+    path = str(tmp_path / "listener.sock")
+    with listener.opened("127.0.0.1", 0) as opened, listener.shared(opened, path):
+        assert Path(path).stat().st_mode & 0o777 == 0o600
+        with listener.received(path):  # as a manager that is killed
+            pass
+        with socket.create_connection(opened.getsockname(), timeout=60) as client:
+            client.sendall(b"hello")
+            assert subprocess.run([sys.executable, "-c", TAKES, path], timeout=60).returncode == 0
+            assert client.recv(5) == b"HELLO"
+    with pytest.raises(FileNotFoundError):
+        listener.received(path)
 
 
-def begin(sock: socket.socket, path: Path, node: int) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-I", "-S", listener.__file__, str(sock.fileno()), str(path), str(node)]
-    return subprocess.Popen(words, pass_fds=[sock.fileno()])
-
-
-def asked(path: Path) -> socket.socket:
-    until = time.monotonic() + 30
-    while (found := listener.held(str(path))) is None:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return found
-
-
-def test_connections_wait_until_somebody_takes_them(tmp_path: Path, node: subprocess.Popen[bytes]) -> None:
-    first = listener.opened("127.0.0.1", 0)
-    port = first.getsockname()[1]
-    path = tmp_path / "held.sock"
-    holding = begin(first, path, node.pid)
-    second = asked(path)
-    assert path.stat().st_mode & 0o777 == 0o600
-    first.close()  # as where a manager is killed
-    second.close()
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
-        client.sendall(b"hello")
-        with asked(path) as third:
-            third.settimeout(5)
-            taken, _ = third.accept()
-            assert taken.recv(5) == b"hello"
-            taken.close()
-    node.kill()
-    node.wait()
-    assert holding.wait(timeout=30) == 0
-    assert listener.held(str(path)) is None
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
-
-
-def test_a_holder_takes_the_place_of_one_that_was_killed(
-    tmp_path: Path, node: subprocess.Popen[bytes]
-) -> None:
-    sock, path = listener.opened("127.0.0.1", 0), tmp_path / "held.sock"
-    for _ in range(2):
-        holding = begin(sock, path, node.pid)
-        asked(path).close()
-        holding.kill()
-        holding.wait()
-    assert path.exists()
-    sock.close()
+def test_who_asks_and_goes_away_ends_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "listener.sock")
+    with listener.opened("127.0.0.1", 0) as opened, listener.shared(opened, path):
+        for _ in range(3):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(path)
+        with listener.received(path) as found:
+            assert found.getsockname() == opened.getsockname()
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
@@ -79,4 +52,27 @@ def test_a_port_that_is_taken_is_refused() -> None:
         assert first.getsockname()[0] == "0.0.0.0"
         with pytest.raises(OSError, match="in use"):
             listener.opened("127.0.0.1", first.getsockname()[1])
-    assert listener.held(f"/proc/{os.getpid()}/none") is None
+
+
+HAPROXY = """
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as answering:
+    answering.bind(sys.argv[1])
+    answering.listen()
+    print("listens", flush=True)
+    client, _ = answering.accept()
+    assert client.recv(100) == b"show info\\n"
+    client.sendall(f"Name: HAProxy\\nPid: {os.getpid()}\\n".encode())
+    client.recv(1)
+"""
+
+
+def test_an_haproxy_is_killed_by_its_socket(tmp_path: Path) -> None:
+    path = tmp_path / "admin.sock"
+    proxy.kill_haproxy(path)  # there is none
+    process = subprocess.Popen([sys.executable, "-c", HAPROXY, str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"listens\n"
+    proxy.kill_haproxy(path)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    process.stdout.close()

@@ -7,15 +7,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.serve import listener
-from rlsched.serve.launch import _refused, _wait_for
+from rlsched.serve.launch import _listening, _wait_for
 from rlsched.serve.ports import INSTANCE, answering, check_port, free_ports
-from rlsched.serve.settings import ServeConfig
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -59,19 +57,14 @@ def test_a_port_that_is_taken_is_refused(port: int) -> None:
         check_port("127.0.0.1", port)
 
 
-def test_a_port_that_haproxy_finds_taken_is_one_line(hpc: Path) -> None:
-    """Where both services passed the first check, and neither answers yet."""
-    config = ServeConfig(policies={"default": hpc})
-    said = "[ALERT] cannot bind socket (Address already in use) for [127.0.0.1:8000] [ALERT] Exiting."
-    error = _refused(config, "127.0.0.1", 8000, RuntimeError(said))
-    assert str(error) == ("--port: another service has taken 127.0.0.1:8000; name another --port or --host")
-    other = RuntimeError(said)
-    assert _refused(config, "127.0.0.1", 8001, other) is other
+def test_a_port_that_was_taken_meanwhile_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another service came after the first check of the port."""
+    monkeypatch.setattr("rlsched.serve.launch.has_haproxy", lambda: True)
     with listener.opened("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
-        with pytest.raises(OSError, match="cannot bind socket") as caught:
-            listener.opened("127.0.0.1", port)
-    assert "another service has taken" in str(_refused(config, "127.0.0.1", port, caught.value))
+        line = f"--port: another service has taken 127.0.0.1:{port}; name another --port or --host"
+        with pytest.raises(BadInputError, match=line), _listening("127.0.0.1", port, None, None):
+            pass
 
 
 def test_processes_with_one_seed_get_different_ports() -> None:

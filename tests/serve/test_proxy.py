@@ -51,8 +51,9 @@ def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     api.set_backend_configs(
         {"rlsched": haproxy.BackendConfig(name="rlsched", path_prefix="/", servers=[server])}
     )
+    file = tmp_path / "c" / "haproxy.cfg"
     api._generate_config_file_internal()
-    lines = [line.strip() for line in (tmp_path / "c" / "haproxy.cfg").read_text().splitlines()]
+    lines = [line.strip() for line in file.read_text().splitlines()]
     assert [line for line in lines if line.startswith("bind ")] == [
         "bind 127.0.0.1:8125",
         'bind "fd@${RLSCHED_LISTENER}"',
@@ -66,8 +67,14 @@ def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     assert [line for line in lines if "retry-after 1" in line and "503" in line]
     with listener.opened("127.0.0.1", 0) as given:
         monkeypatch.setenv(proxy.LISTENER, str(given.fileno()))
-        checked = asyncio.run(_checked(str(tmp_path / "c" / "haproxy.cfg"), given.fileno()))
-    assert checked[0] == 0, checked[1]
+        checked = asyncio.run(_checked(str(file), given.fileno()))
+        assert checked[0] == 0, checked[1]
+        # Before the first replica is there, requests wait in the socket.
+        config.has_received_servers = False
+        HAProxyApi(config, config_file_path=str(file))._generate_config_file_internal()
+        assert "RLSCHED_LISTENER" not in file.read_text()
+        checked = asyncio.run(_checked(str(file), given.fileno()))
+        assert checked[0] == 0, checked[1]
 
 
 async def _checked(file: str, descriptor: int) -> tuple[int | None, str]:
@@ -128,13 +135,10 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     async def launched(*command: str, **settings: Any) -> Any:
         return SimpleNamespace(returncode=None, pid=1000)
 
-    async def listening(cfg: Any, node: int) -> socket.socket:
-        return socket.socket()
-
     monkeypatch.setattr(proxy, "_by_itself", launched)
     monkeypatch.setattr(proxy, "end_with_node", noted)
-    monkeypatch.setattr(proxy, "listening", listening)
-    monkeypatch.setattr(listener, "held", lambda path: socket.socket())
+    monkeypatch.setattr(listener, "received", lambda path: socket.socket())
+    monkeypatch.setenv(proxy.LISTENER_AT, "path")
     monkeypatch.setenv(proxy.LISTENER, "")
     Kept.module = SimpleNamespace(HAProxyApi=Kept)
     keep_running(Kept.module)
@@ -164,19 +168,6 @@ def test_a_new_manager_takes_over_once_it_knows_the_replicas(kept: type[Api]) ->
         assert (api.launched, api.generated) == ([("-sf", "17", "-x", "socket")], 1)
         await api._start_and_wait_for_haproxy("-sf", "17")  # as Serve reloads
         assert api.launched[1:] == [("-sf", "17", "-x", "socket")]
-
-    asyncio.run(scene())
-
-
-def test_haproxy_that_alone_has_the_port_gives_way(kept: type[Api], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that held the socket is gone, and so is the manager: the port must be opened anew."""
-    monkeypatch.setattr(listener, "held", lambda path: None)
-    left = subprocess.Popen(["sleep", "60"])
-
-    async def scene() -> None:
-        api = kept(left=left.pid)
-        await api._start_and_wait_for_haproxy()
-        assert (api.launched, left.wait(timeout=30)) == ([()], -signal.SIGTERM)
 
     asyncio.run(scene())
 

@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def until(done: Callable[[], bool], what: str) -> None:
 class Running:
     """`rlsched serve` in a process."""
 
-    def __init__(self, tmp: Path, *arguments: object) -> None:
+    def __init__(self, tmp: Path, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
         self.port, self.told = free_ports(1)[0], tmp / "service.json"
         self.mark = uuid.uuid4().hex
         self.log = (tmp / "log.txt").open("w+b")
@@ -63,7 +63,7 @@ class Running:
             cwd=ROOT,
             stdout=self.log,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"RLSCHED_MARK": self.mark},
+            env={**os.environ, **(environment or {}), "RLSCHED_MARK": self.mark},
             start_new_session=True,
         )
 

@@ -1,0 +1,66 @@
+"""Starting a service again in the same process, where its node of Ray has died.
+
+The process keeps its number, its arguments and its listening socket, in which clients wait meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+LISTENING, RESTARTS = "RLSCHED_LISTENING", "RLSCHED_RESTARTS"
+"""Environment variables of a process that starts again: descriptor of its socket, and restarts in a row."""
+
+MOST_RESTARTS = 10
+"""In a row; then something is wrong that another start does not mend."""
+
+STEADY_S = 30.0
+"""After which a service that ran for so long counts restarts anew."""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """How a process of `rlsched serve` was started, to start it again alike.
+
+    Attributes:
+        environment: variables before anything was set for Ray.
+        count: restarts in a row before this start.
+        listening: socket of the start before; None: there was none.
+    """
+
+    environment: Mapping[str, str]
+    count: int
+    listening: socket.socket | None
+
+    @classmethod
+    def of_process(cls) -> Restart:
+        """Of this process; takes its variables from the environment, so that no other process has them."""
+        descriptor, count = os.environ.pop(LISTENING, None), int(os.environ.pop(RESTARTS, "0"))
+        listening = None if descriptor is None else socket.socket(fileno=int(descriptor))
+        if listening is not None:
+            listening.set_inheritable(False)
+        return cls(dict(os.environ), count, listening)
+
+    def allowed(self, ran_s: float) -> bool:
+        """Whether to start again after so many seconds of service."""
+        return ran_s >= STEADY_S or self.count < MOST_RESTARTS
+
+    def now(self, ran_s: float, listening: socket.socket | None) -> NoReturn:
+        """Replace this process by itself; what it has started must have ended.
+
+        Args:
+            ran_s: seconds that it has served.
+            listening: its socket, if it has one.
+        """
+        count = 1 if ran_s >= STEADY_S else self.count + 1
+        variables = {**self.environment, RESTARTS: str(count)}
+        if listening is not None:
+            listening.set_inheritable(True)
+            variables[LISTENING] = str(listening.fileno())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], variables)
