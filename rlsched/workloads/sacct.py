@@ -271,10 +271,13 @@ class _Reader:
             else:
                 yield run
         found.users, found.queues = len(self._users.of), len(self._queues.of)
+        named = ", ".join(list(self._clusters)[:10])
         if self._cluster is None and len(self._clusters) > 1:
-            named = ", ".join(list(self._clusters)[:10])
             problem = f"holds jobs of {len(self._clusters)} clusters: {named}"
             raise BadInputError(self._where, problem, "name one with --cluster")
+        if self._clusters and self._cluster not in (None, *self._clusters):
+            problem = f"value {self._cluster!r}, and {self._where} holds jobs of {named} only"
+            raise BadInputError("--cluster", problem, "name a cluster that is there")
 
     def _take_names(self, names: Sequence[str]) -> None:
         self._fields = _Fields(names, self._where, eligible=self._eligible)
@@ -299,9 +302,9 @@ class _Reader:
         job, state, came, began, ended, elapsed, had, asked, limit, user, group, queue = fields.pick(values)
         if fields.cluster is not None:
             cluster = values[fields.cluster]
+            self._clusters[cluster] = None
             if self._cluster not in (None, cluster):
                 return "other_cluster_dropped"
-            self._clusters[cluster] = None
         state = state.partition(" ")[0]
         if state in GONE_ON:
             return GONE_ON[state]
@@ -413,7 +416,8 @@ def import_sacct(
         delimiter: between fields; None: as of --parsable2.
 
     Raises:
-        BadInputError: there is no job, a column is missing, or the input is in a form that is not read.
+        BadInputError: there is no job, or none of the cluster, a column is missing, or the input is in a form
+            that is not read.
         OSError: the trace, or what is kept beside it meanwhile, cannot be written.
     """
     found, clock = Imported(), Clock(zone)
@@ -429,7 +433,7 @@ def import_sacct(
         found.jobs = sorter.count
         if not found.jobs:
             counts = found.counts
-            reasons = ", ".join(f"{name} {counts[name]}" for name in DROPPED if name in counts)
+            reasons = "; ".join(f"{counts[name]:,} {DROPPED[name]}" for name in DROPPED if name in counts)
             raise BadInputError(where, f"holds no job that ran ({reasons or 'no line'})", f"run: {COMMAND}")
         found.seen = max(found.seen, use.most())
         found.processors = found.seen if processors is None else processors
