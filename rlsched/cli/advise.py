@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-STALE_S, DAY_S = 300, 86_400
+STALE_S = 300
 
 ROWS = 30
 """Jobs that go on waiting which a table shows."""
@@ -169,18 +169,19 @@ def _check(folder: Path | None, url: str | None, squeue: str, sinfo: str) -> Non
 
 
 def _check_fresh(squeue: str, sinfo: str, quiet_s: int) -> None:
-    """Refuse commands that follow from what was printed minutes ago, or is of another day.
+    """Refuse commands that follow from a state of some minutes ago, however new its files are.
 
     Args:
         squeue: where it is from.
         sinfo: likewise.
-        quiet_s: seconds since Slurm last changed a job: a cluster may have been quiet for hours.
+        quiet_s: seconds since Slurm last changed a job.
     """
     ages = [time.time() - Path(name).stat().st_mtime for name in (squeue, sinfo) if name != output.STDOUT]
-    age = max([*ages, quiet_s if quiet_s > DAY_S else 0])
+    age = max([*ages, quiet_s])
     if age > STALE_S:
         problem = f"what squeue and sinfo said is {age / 60:.0f} minutes old, too old to be acted on"
-        raise BadInputError("--as-scontrol", problem, "take it anew, or give its time with --at")
+        remedy = "take it anew; where nothing has happened since, give the time with --at"
+        raise BadInputError("--as-scontrol", problem, remedy)
 
 
 def _opened(

@@ -108,24 +108,32 @@ def test_one_of_both_may_come_from_stdin(slurm: Slurm, monkeypatch: pytest.Monke
     assert slurm("--json", "-", squeue="-").json == expected
 
 
-def test_commands_of_old_files_are_refused_unless_their_time_is_given(
-    slurm: Slurm, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_commands_of_an_old_state_are_refused_unless_their_time_is_given(
+    slurm: Slurm, policy: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        "rlsched.cli.advise.DAY_S", 1e12
-    )  # the cluster has been quiet since these were recorded
-    files = [Path(shutil.copy(name, tmp_path)) for name in (SQUEUE, SINFO)]
-    words = ("advise", "slurm", policy, "--squeue", files[0], "--sinfo", files[1], "--as-scontrol")
+    squeue, sinfo = tmp_path / "q.json", Path(shutil.copy(SINFO, tmp_path))
+    words = ("advise", "slurm", policy, "--squeue", squeue, "--sinfo", sinfo, "--as-scontrol")
+
+    def changed(seconds: int) -> None:
+        """Jobs last changed so long ago, and the file is new."""
+        told = json.loads(SQUEUE.read_text())
+        told["last_update"]["number"] = int(time.time()) - seconds
+        squeue.write_text(json.dumps(told))
+
+    changed(0)
     assert slurm.run(*words).code == 0
-    os.utime(files[1], (time.time() - 1200,) * 2)
+    os.utime(sinfo, (time.time() - 1200,) * 2)
     outcome = slurm.run(*words)
     assert (outcome.code, outcome.out) == (2, "")
     assert "--as-scontrol: what squeue and sinfo said is 20 minutes old" in outcome.err
+    os.utime(sinfo)
+    changed(3600)
+    outcome = slurm.run(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "is 60 minutes old, too old to be acted on; take it anew; where nothing has happened since" in (
+        outcome.err
+    )
     assert slurm.run(*words, "--at", NOW).code == 0
-    monkeypatch.undo()
-    for file in files:
-        os.utime(file)
-    assert slurm.run(*words).code == 2  # a copy of files of another day
 
 
 def test_commands_are_a_script_that_a_shell_understands(slurm: Slurm, tmp_path: Path) -> None:
