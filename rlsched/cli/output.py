@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
+WRITTEN = ("--out", "--report", "--log")
+"""Options with folders that a command writes to."""
 PIPE_WIDTH = 150  # columns of a table that no terminal bounds
 PROGRESS_AFTER_S = 1.0
 
@@ -61,7 +63,7 @@ def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
         raise BadInputError(option, f"{str(path)!r}: unknown format", f"end it in {' or '.join(endings)}")
     if path.is_dir():
         raise BadInputError(option, f"{str(path)!r} is a folder", "name a file in it")
-    _check_no_input(option, path)
+    _check_no_input(option, path, within=not endings)  # pages and pictures are read by no command
     if path.exists() and not path.is_file():
         return  # a pipe or a device: found out when it is written to
     # Its folder is made with it: files in runs/ are asked for before there is one.
@@ -80,8 +82,13 @@ def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
         probe.unlink(missing_ok=True)
 
 
-def _check_no_input(option: str, path: Path) -> None:
+def _check_no_input(option: str, path: Path, *, within: bool) -> None:
     """Refuse to write over a file that the command reads, or into one that it writes to for another option.
+
+    Args:
+        option: that says to write.
+        path: what is written to.
+        within: files that are there already in a folder that the command reads are refused, too.
 
     Raises:
         BadInputError: another argument or option of the command names that file, or a `KEY=FILE` does.
@@ -96,12 +103,18 @@ def _check_no_input(option: str, path: Path) -> None:
     for parameter in context.command.params:
         if option in parameter.opts:
             continue
+        name = parameter.opts[0]
+        name = name if name.startswith("-") else name.upper()
         value = context.params.get(parameter.name or "")
         for given in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(given, str | Path) and any(map(partial(_same_file, path), _named(str(given)))):
-                name = parameter.opts[0]
-                name = name if name.startswith("-") else name.upper()
+            if not isinstance(given, str | Path):
+                continue
+            named = list(_named(str(given)))
+            if any(map(partial(_same_file, path), named)):
                 problem = f"{str(path)!r} is also the file of {name}"
+                raise BadInputError(option, problem, "name another file")
+            if within and path.is_file() and name not in WRITTEN and any(map(partial(_is_in, path), named)):
+                problem = f"{str(path)!r} is there already, in a folder that is read"
                 raise BadInputError(option, problem, "name another file")
 
 
@@ -109,6 +122,11 @@ def _named(text: str) -> Iterator[str]:
     """What may name a file: an argument, and the value of a `KEY=VALUE`."""
     yield text
     yield text.partition("=")[2]
+
+
+def _is_in(path: Path, folder: str) -> bool:
+    """Whether a file is in a folder, at any depth; an empty text names none."""
+    return folder != "" and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _same_file(path: Path, other: str) -> bool:

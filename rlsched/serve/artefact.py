@@ -9,7 +9,7 @@ import msgspec
 
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
-from rlsched.learn.policy import SETTINGS, TrainedPolicy, load_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
 from rlsched.serve.schema import DecisionRequest, RunningJob, WaitingJob
 from rlsched.settings import as_json
@@ -34,13 +34,16 @@ def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> 
         The policy as it was written.
 
     Raises:
-        BadInputError: there is no policy, it cannot see as many, or something else is in the folder.
+        BadInputError: there is no policy, it cannot see as many, or something else is in the folder, as the
+            policy itself.
         OSError: it cannot be written; what was there is untouched.
     """
     policy = load_policy(checkpoint)
     if window is not None:
         policy = policy.seeing(window)
     check_replaceable(folder)
+    if folder.exists() and folder.samefile(checkpoint):
+        raise BadInputError(str(folder), "is also what is exported", "name another folder")
     about = policy.about | {"exported_from": str(checkpoint), "versions": versions(PACKAGES)}
     policy = replace(policy, about=about)
     example = msgspec.json.format(msgspec.json.encode(example_request(policy)))
@@ -63,7 +66,8 @@ def check_replaceable(folder: Path) -> None:
     """
     if folder.is_file():
         raise BadInputError(str(folder), "is a file", "name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / SETTINGS).is_file():
+    # Policies of a run and of its checkpoints have no example: they are what is exported.
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / EXAMPLE).is_file():
         raise BadInputError(str(folder), "holds other files", "name a folder that is new or empty")
     if folder.is_dir() and (folder / "train.yaml").exists():
         raise BadInputError(str(folder), "holds a run", "name a folder that is new or empty")

@@ -40,6 +40,14 @@ def test_a_dataset_is_described_and_checked(rlsched: Run, mixed: Path) -> None:
     assert rlsched("dataset", "check", mixed, "--json", "-").json["problems"] == []
 
 
+def test_figures_are_not_written_over_a_file_of_the_dataset(rlsched: Run, mixed: Path) -> None:
+    before = {path: path.read_bytes() for path in mixed.rglob("*.*")}
+    ran = rlsched("dataset", "check", mixed, "--json", mixed / "dataset.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"--json: '{mixed}/dataset.json' is there already, in a folder that is read; name" in ran.err
+    assert {path: path.read_bytes() for path in mixed.rglob("*.*")} == before
+
+
 def test_broken_shards_are_named(rlsched: Run, mixed: Path) -> None:
     path = mixed / "part-00000.parquet"
     path.write_bytes(path.read_bytes()[:-1])

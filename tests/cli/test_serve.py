@@ -55,6 +55,9 @@ def test_commands_that_are_suggested_can_be_pasted(rlsched: Run, run_folder: Pat
 
 
 def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
+    served = tmp_path / "served"
+    assert rlsched("export", run_folder, served).code == 0
+    before = {path: path.read_bytes() for folder in (run_folder, served) for path in folder.rglob("*.*")}
     for arguments, line in (
         ((tmp_path / "none", tmp_path / "p"), f"error: {tmp_path / 'none'}: no such folder"),
         (
@@ -62,11 +65,15 @@ def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path)
             "error: sjf: no such folder; sjf is a queue order, which is served as a fallback",
         ),
         ((run_folder, run_folder), f"error: {run_folder}: holds other files"),
+        ((run_folder, run_folder / "best"), f"error: {run_folder / 'best'}: holds other files"),
+        ((served, served, "--window", 8), f"error: {served}: is also what is exported; name another"),
     ):
         ran = rlsched("export", *arguments)
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert ran.err.startswith(line)
     assert not (tmp_path / "p").exists()
+    found = {path: path.read_bytes() for folder in (run_folder, served) for path in folder.rglob("*.*")}
+    assert found == before
 
 
 def test_what_cannot_be_served(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
