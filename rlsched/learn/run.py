@@ -42,6 +42,10 @@ BEYOND_END = 0.1
 """Share of its decisions or minutes by which a run may go beyond them."""
 
 
+SLOW = 600
+"""Decisions per second that a first iteration is taken to make; in a run of seconds it is shorter."""
+
+
 class Display(Protocol):
     """Shows how a run is doing."""
 
@@ -229,10 +233,13 @@ class Run:
         config, standing = self.config, self.standing
         steps = config.steps or 1
         found = share_of_iteration(steps - standing.steps, config.decisions_per_iteration, steps)
-        if config.minutes is not None and self.iterated:
-            usual = (standing.seconds - self.began) / self.iterated
+        if config.minutes is not None:
             end = 60 * config.minutes
-            found = min(found, share_of_iteration(end - standing.seconds, usual, end))
+            left = end - standing.seconds
+            if self.iterated:
+                usual = (standing.seconds - self.began) / self.iterated
+                return min(found, share_of_iteration(left, usual, end))
+            found = min(found, left * SLOW / config.decisions_per_iteration)
         return found
 
     @property

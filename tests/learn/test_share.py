@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import make_config
 from rlsched.learn.rllib import RllibEngine
-from rlsched.learn.run import share_of_iteration
+from rlsched.learn.run import SLOW, Run, share_of_iteration
 from rlsched.scenario import Scenario
 
 from .conftest import TINY
@@ -32,6 +33,22 @@ def test_iterations_are_shorter_where_whole_ones_end_too_late(
     left: float, usual: float, end: float, share: float
 ) -> None:
     assert share_of_iteration(left, usual, end) == share
+
+
+def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
+    """How long one takes is known from the first on: a whole one may take longer than the run."""
+    run = object.__new__(Run)
+    run.began, run.iterated, run.standing = 4.0, 0.0, Standing(seconds=4.0)
+
+    def share(minutes: float) -> float:
+        run.config = make_config({}, "test", [f"minutes={minutes}", "steps=1000000"])
+        return run.next_share()
+
+    assert share(1.25) == 1.0
+    whole = run.config.decisions_per_iteration
+    assert share(0.1) == pytest.approx(2 * SLOW / whole)
+    run.iterated, run.standing = 0.05, Standing(seconds=5.0)  # so that a whole one takes 20 seconds
+    assert share(0.1) == pytest.approx(1 / 20)
 
 
 @pytest.mark.slow
