@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from rlsched import scenario
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.workloads import swf
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -31,3 +34,12 @@ def test_the_sample_is_loaded_enough_for_order_to_matter() -> None:
     assert "python datasets/make_sample.py" in trace.header["Note"]
     load = jobs.area.sum() / (256 * float(jobs.submit[-1] - jobs.submit[0]))
     assert 0.95 < load < 1.15
+
+
+def test_the_demo_compares_different_episodes() -> None:
+    makefile = (DATASETS.parent / "Makefile").read_text()
+    found = re.search(r"evaluate runs/demo --episodes (\d+)", makefile)
+    assert found is not None
+    feed = EpisodeFeed(scenario.load("hpc-trace", [f"workload.file={DATASETS / 'sample.swf.gz'}"]))
+    offsets = {feed.evaluation(index, 0).offset for index in range(int(found[1]))}
+    assert len(offsets) == int(found[1])
