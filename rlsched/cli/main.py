@@ -55,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         return explain(error, debug)
     if code == INTERRUPTED:
+        eval("None")  # where it came through code in a string, `python -m` would die by SIGINT at its end
         say("interrupted")
     return code if isinstance(code, int) else DONE
 

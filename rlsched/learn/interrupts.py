@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+AGAIN_S = 0.1
+"""After which an interrupt that was ignored is raised again."""
 
 
 class Interrupted:
@@ -71,14 +75,29 @@ def ended_by_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end what runs inside as Ctrl-C does, by KeyboardInterrupt.
 
     SIGHUP stays ignored where it is, as under nohup. It counts once: a closed terminal and its shell both
-    send it. In another thread than the main one nothing is changed.
+    send it. A KeyboardInterrupt that Python ignores is raised again: those in callbacks of LLVM and in
+    finalizers are printed only, and what LLVM compiles then fails. In another thread than the main one
+    nothing is changed.
+
+    Raises:
+        KeyboardInterrupt: there was a signal, whatever came of it.
     """
+    again: list[threading.Timer] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             leave_terminal()
         raise KeyboardInterrupt
+
+    def end_later(ignored: sys.UnraisableHookArgs) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            return hook(ignored)
+        main = threading.main_thread().ident
+        assert main is not None
+        again.append(threading.Timer(AGAIN_S, signal.pthread_kill, (main, signal.SIGTERM)))
+        again[-1].start()
+        return None
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -87,9 +106,17 @@ def ended_by_signals() -> Iterator[None]:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, end) for number in numbers}
+    hook, sys.unraisablehook = sys.unraisablehook, end_later
     try:
         yield
+    except Exception:
+        if again:
+            raise KeyboardInterrupt from None
+        raise
     finally:
+        for timer in again:
+            timer.cancel()
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -95,6 +96,17 @@ def test_other_signals_interrupt_too(
     finally:
         signal.signal(number, before)
     assert (ran.code, ran.out, ran.err) == (130, "", "interrupted\n")
+
+
+def test_an_interrupt_in_code_of_a_string_has_its_exit_code(tmp_path: Path) -> None:
+    """As dataclasses have, which imports make: `python -m` would die by SIGINT."""
+    (tmp_path / "command.py").write_text("""import sys; from rlsched.cli import main
+main.execute = lambda _: exec("raise KeyboardInterrupt")
+sys.exit(main.main([]))""")
+    command = [sys.executable, "-m", "command"]
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=paths)
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pty
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,35 @@ def test_other_signals_end_a_command_as_ctrl_c(number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
+
+
+@ctypes.CFUNCTYPE(None)
+def callback() -> None:
+    """Called from C, as LLVM does while it compiles; Python ignores what it raises."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def sleeps() -> None:
+    time.sleep(30.0)
+
+
+def fails() -> None:
+    raise RuntimeError("no compiled object yet")
+
+
+@pytest.mark.parametrize("then", [sleeps, fails])
+def test_an_interrupt_that_python_ignores_is_raised_again(then: Callable[[], None]) -> None:
+    hook = sys.unraisablehook
+
+    def command() -> None:
+        with ended_by_signals():
+            callback()
+            then()
+
+    with pytest.raises(KeyboardInterrupt):
+        command()
+    time.sleep(0.3)  # nothing comes later
+    assert sys.unraisablehook is hook
 
 
 def test_a_closed_terminal_and_its_shell_count_once() -> None:
