@@ -49,6 +49,9 @@ LOOK_S = 0.05
 LOOKS = 10
 """Seconds between looks whether the service answers, and looks after which it is asked what it does."""
 
+LONGEST = 97 - len("/rlsched-00000000/") - 56 - len("/admin.sock")
+"""Of the folder that has HAProxy's socket in it, below a folder named by the node: HAProxy takes 97 bytes."""
+
 LEAN = "rlsched.serve.lean"
 """Module to be imported before Serve is, here and by workers."""
 
@@ -72,6 +75,9 @@ def prepare(limits: ServeLimits | None = None) -> Path | None:
 
     With HAProxy before the replicas, requests go to them directly; Serve's own proxy, in Python, answers 240
     requests/s where HAProxy answers 2,000 (two cores, the client beside it).
+
+    Raises:
+        BadInputError: the temporary folder is too long for HAProxy.
     """
     limits = limits or ServeLimits()
     one = max(limits.answer_s / TRIES, 2 * limits.timeout_s)
@@ -87,7 +93,7 @@ def prepare(limits: ServeLimits | None = None) -> Path | None:
     }
     folder = None
     if has_haproxy():
-        folder = Path(tempfile.mkdtemp(prefix="rlsched-haproxy-"))
+        folder = folder_of_sockets()
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         ports = free_ports(4)
         values |= {
@@ -127,6 +133,20 @@ def prepare(limits: ServeLimits | None = None) -> Path | None:
         os.environ.setdefault(name, value)
     importlib.import_module(LEAN)
     return folder
+
+
+def folder_of_sockets() -> Path:
+    """A new folder for HAProxy's files, where the paths of its sockets are short enough.
+
+    Raises:
+        BadInputError: that is nowhere.
+    """
+    usual = tempfile.gettempdir()
+    for parent in (usual, "/tmp"):
+        if len(os.fsencode(parent)) <= LONGEST and os.access(parent, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix="rlsched-", dir=parent))
+    problem = f"{usual!r} is too long for HAProxy: {len(os.fsencode(usual))} bytes, and {LONGEST} at most"
+    raise BadInputError("TMPDIR", problem, "set TMPDIR to a shorter folder")
 
 
 def has_haproxy() -> bool:

@@ -9,7 +9,7 @@ Workers import this module first (`preload_python_modules`), and so does whoever
 - Replicas `postpone` what torch imports to compile and export networks, which they do not: two fifths of the
   2 seconds of a core that torch takes.
 
-And what Serve knows of HAProxy is changed where it is imported (`rlsched.serve.proxy`).
+And what Serve knows of HAProxy and of addresses is changed where it is imported (`rlsched.serve.proxy`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from rlsched.serve.proxy import harden, keep_running
+from rlsched.serve.proxy import harden, keep_running, listen_at_node
 
 ASKS = "ray.serve._private.utils"
 """Imports it where it is there, when it is imported itself."""
@@ -107,6 +107,7 @@ class LeftOut(MetaPathFinder):
 CHANGES: dict[str, Callable[[Any], None]] = {
     "ray.serve._private.haproxy_templates": harden,
     "ray.serve._private.haproxy": keep_running,
+    "ray.serve._private.replica": listen_at_node,
 }
 """Module of Serve's -> what changes it once it is imported."""
 

@@ -92,7 +92,8 @@ CHANGES = (
         "\"Path '%[path]' not found. Ping http://.../-/routes for available routes.\"\n",
         f"    http-request return {_refusal(503, AWAY)}\n",
     ),
-    # Serve's routes and statistics are for its operators.
+    # Serve's routes and statistics are for its operators. Replicas decode a path, and answer to this one.
+    ("    acl routes path -i /-/routes\n", "    acl routes path,url_dec -i /-/routes\n"),
     (
         "    http-request return status {{ route_info.status }} content-type "
         '{{ route_info.routes_content_type }} string "{{ route_info.routes_message }}" if routes\n',
@@ -155,6 +156,22 @@ def kill_haproxy(socket_path: Path) -> None:
             process = next((int(line[4:]) for line in answer if line.startswith("Pid:")), None)
         if process is not None:
             os.kill(process, signal.SIGKILL)
+
+
+def listen_at_node(module: Any) -> None:
+    """Change the module of replicas: they take pickles from one another, at the address of their node alone.
+
+    Serve has them listen at every address of the machine, and whoever reaches that port runs code.
+    """
+    listen: Callable[..., int] = module.add_port_to_grpc_server
+
+    def at_node(server: Any, address: str) -> int:
+        from ray._common.network_utils import build_address
+        from ray.util import get_node_ip_address
+
+        return listen(server, build_address(get_node_ip_address(), address.rpartition(":")[2]))
+
+    module.add_port_to_grpc_server = at_node
 
 
 def keep_running(module: Any) -> None:

@@ -168,7 +168,8 @@ def test_strangers_are_told_nothing(service: Running) -> None:
         writer.write(f"{request}\r\nConnection: close\r\n\r\n".encode())
         return (await reader.read(12))[9:].decode()
 
-    assert asyncio.run(told("GET /-/routes HTTP/1.1\r\nHost: localhost")) == "404"
+    for path in ("/-/routes", "/%2d/routes", "/-%2Froutes"):
+        assert asyncio.run(told(f"GET {path} HTTP/1.1\r\nHost: localhost")) == "404"
     assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: evil.example")) == "403"
     assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: localhost")) == "200"
 

@@ -36,3 +36,23 @@ print(type(torch.export) is lean.Postponed)
 def test_what_only_compiles_networks_does_not_run_with_torch() -> None:
     done = subprocess.run([sys.executable, "-c", POSTPONED], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["2", "4", "False"], done.stderr
+
+
+LISTENS = """
+import socket
+import rlsched.serve.lean
+import grpc
+from ray.serve._private import replica
+from ray.util import get_node_ip_address
+server = grpc.server(None)
+port = replica.add_port_to_grpc_server(server, "[::]:0")
+server.start()
+for host in (get_node_ip_address(), "127.0.0.99"):
+    with socket.socket() as client:
+        print(client.connect_ex((host, port)) == 0)
+"""
+
+
+def test_replicas_take_pickles_at_the_address_of_their_node_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", LISTENS], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "False"], done.stderr

@@ -7,18 +7,22 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from ray import NodeID
 from ray.serve import _private as haproxy_package
 from ray.serve._private import haproxy
 from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
 from ray.serve.config import HTTPOptions
 
-from rlsched.serve import listener, proxy
+from rlsched.errors import BadInputError
+from rlsched.serve import launch, listener, proxy
 from rlsched.serve.proxy import hardened, keep_running
 
 TEMPLATES = "ray.serve._private.haproxy_templates"
@@ -63,6 +67,7 @@ def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     assert "timeout http-request 5s" in lines
     assert "http-request set-timeout server 4s if { path /v1/decisions }" in lines
     assert "http-request set-timeout server 18s if { path /v1/decisions:batch }" in lines
+    assert "acl routes path,url_dec -i /-/routes" in lines
     assert not [line for line in lines if line.startswith("errorfile")]
     assert [line for line in lines if "retry-after 1" in line and "503" in line]
     with listener.opened("127.0.0.1", 0) as given:
@@ -89,6 +94,25 @@ async def _checked(file: str, descriptor: int) -> tuple[int | None, str]:
     )
     _, said = await process.communicate()
     return process.returncode, said.decode()
+
+
+def test_paths_of_sockets_are_short_enough_for_haproxy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its files are in a folder that is named by the node, below the one of a service."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = launch.folder_of_sockets()
+    node = folder / NodeID.from_random().hex()
+    try:
+        assert folder.parent == Path("/tmp")
+        file = tmp_path / "haproxy.cfg"
+        file.write_text(f"global\n    stats socket {node}/{'x' * len('admin.sock')}\n")
+        assert asyncio.run(_checked(str(file), 0)) == (0, "")
+    finally:
+        folder.rmdir()
+    monkeypatch.setattr(launch, "LONGEST", 3)
+    with pytest.raises(BadInputError, match=r"TMPDIR: .* is too long for HAProxy: .* shorter folder"):
+        launch.folder_of_sockets()
 
 
 def test_another_template_is_refused() -> None:
