@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -13,10 +14,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from rlsched.errors import BadInputError
+from rlsched.files import write_whole
 from rlsched.reading import most_bytes, too_large
 from rlsched.yaml_text import MOST_DEPTH, parse_yaml, reason
 
 Model = TypeVar("Model", bound=BaseModel)
+
+EDITED = "was edited since it was written"
 
 
 class SettingError(ValueError):
@@ -47,6 +51,43 @@ class Frozen(BaseModel):
 def as_yaml(settings: BaseModel) -> bytes:
     """Settings as they are read again."""
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, encoding="utf-8")
+
+
+SHOWN = 80
+"""Characters of what was given on the command line that a message repeats."""
+
+WRITTEN = "# to go on, leave as it is; SHA-256 of the lines above: "
+"""Begins the last line of settings that what goes on with them is held to."""
+
+
+def write_settings(path: Path, content: bytes) -> None:
+    """Write settings with a line that shows changes by hand.
+
+    Raises:
+        OSError: they cannot be written; what was there is untouched.
+    """
+    write_whole(path, content + f"{WRITTEN}{sha256(content).hexdigest()}\n".encode())
+
+
+def was_edited(path: Path) -> bool | None:
+    """Whether settings have changed since they were written; None where they do not say, as older ones."""
+    try:
+        content, line, rest = path.read_bytes().partition(WRITTEN.encode())
+    except FileNotFoundError:
+        return None
+    if not line:
+        return None
+    return sha256(content).hexdigest() != rest.decode(errors="replace").strip()
+
+
+def edited(path: Path, remedy: str) -> BadInputError:
+    """The refusal of settings that were edited by hand.
+
+    Args:
+        path: of the settings.
+        remedy: what to do where the edit is not undone.
+    """
+    return BadInputError(str(path), EDITED, f"undo that, or {remedy}")
 
 
 def as_json(values: Mapping[str, Any]) -> bytes:
@@ -112,11 +153,11 @@ def apply_overrides(
     for override in overrides:
         path, equals, text = override.partition("=")
         if not equals or not path:
-            raise BadInputError("--set", f"{override!r} is no assignment", "write --set key.path=value")
+            raise BadInputError("--set", f"{_shown(override)} is no assignment", "write --set key.path=value")
         *parents, last = path.split(".")
         if len(parents) > MOST_DEPTH:
             raise BadInputError(
-                "--set", f"{override!r} has more than {MOST_DEPTH} levels", "shorten the path"
+                "--set", f"{_shown(override)} has more than {MOST_DEPTH} levels", "shorten the path"
             )
         node: Any = result
         for key in parents:
@@ -124,7 +165,7 @@ def apply_overrides(
         try:
             value = parse_yaml(text)
         except yaml.YAMLError as error:
-            problem = f"{override!r} has no YAML value ({reason(error)})"
+            problem = f"{_shown(override)} has no YAML value ({reason(error)})"
             raise BadInputError("--set", problem, "quote the value") from None
         if isinstance(node, list):
             node[_position(node, last, override)] = value
@@ -133,7 +174,7 @@ def apply_overrides(
             there = node.get(last)
             node[last] = {**there, **named} if named is not None and isinstance(there, dict) else value
         else:
-            raise BadInputError("--set", f"{override!r} goes through a plain value", "shorten the path")
+            raise BadInputError("--set", f"{_shown(override)} goes through a plain value", "shorten the path")
     return result
 
 
@@ -153,14 +194,19 @@ def _child(node: Any, key: str, override: str) -> Any:
         if not isinstance(node.get(key), dict | list):
             node[key] = {}  # a key that does not belong there is refused when the whole is checked
         return node[key]
-    raise BadInputError("--set", f"{override!r} goes through a plain value", "shorten the path")
+    raise BadInputError("--set", f"{_shown(override)} goes through a plain value", "shorten the path")
 
 
 def _position(items: list[Any], key: str, override: str) -> int:
     if not _is_position(key) or int(key) >= len(items):
         allowed = f"use 0..{len(items) - 1}" if items else "the list is empty: set it as a whole"
-        raise BadInputError("--set", f"{override!r}: no element {key!r}", allowed)
+        raise BadInputError("--set", f"{_shown(override)}: no element {_shown(key)}", allowed)
     return int(key)
+
+
+def _shown(text: str) -> str:
+    """Of what was given, as much as goes into a message."""
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 def _is_position(key: str) -> bool:

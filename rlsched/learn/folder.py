@@ -20,7 +20,6 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from socket import gethostname
@@ -34,11 +33,10 @@ from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
 from rlsched.learn.config import TrainConfig, make_config, parse_config
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.beside import yaml_with_scenario
-from rlsched.settings import as_json, as_yaml, read_text, read_yaml
+from rlsched.settings import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 from rlsched.versions import versions
 
 SCENARIO, TRAIN, PROCESS = "scenario.yaml", "train.yaml", "process.json"
-CHECKSUM = "# to go on, leave as it is; SHA-256 of the lines above: "
 OF_A_SEED = ("seed", "steps", "minutes", "dataset")
 """Settings in which runs of several seeds may differ: they may go on, or with a dataset that has moved."""
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
@@ -225,15 +223,12 @@ class RunFolder:
         Raises:
             BadInputError: they were.
         """
-        path = self.path / TRAIN
-        content, line, rest = path.read_bytes().partition(CHECKSUM.encode())
-        older = not line and not any(self.checkpoints.path.glob(f"*/{MANIFEST}"))
-        if not older and sha256(content).hexdigest() != rest.decode(errors="replace").strip():
-            raise BadInputError(
-                str(path),
-                "was edited since the run wrote it",
-                "undo that, or begin another run; --steps and --minutes may change with --resume",
-            )
+        for path in (self.path / TRAIN, self.path / SCENARIO):
+            changed = was_edited(path)
+            if changed is None and path.name == TRAIN:  # whoever wrote manifests wrote a checksum, too
+                changed = any(self.checkpoints.path.glob(f"*/{MANIFEST}"))
+            if changed:
+                raise edited(path, "begin another run; --steps and --minutes may change with --resume")
 
     def go_on(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
         """Keep the settings of a run that goes on, longer than it was to, or with files that have moved."""
@@ -241,9 +236,8 @@ class RunFolder:
         self._write_settings(scenario, config)
 
     def _write_settings(self, scenario: Scenario, config: TrainConfig) -> None:
-        write_whole(self.path / SCENARIO, as_yaml(scenario))
-        content = yaml_with_scenario(scenario, config)
-        write_whole(self.path / TRAIN, content + f"{CHECKSUM}{sha256(content).hexdigest()}\n".encode())
+        write_settings(self.path / SCENARIO, as_yaml(scenario))
+        write_settings(self.path / TRAIN, yaml_with_scenario(scenario, config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; one of another version may bring columns that those before have not."""

@@ -16,11 +16,13 @@ import pyarrow.parquet as pq
 from rlsched.errors import BadInputError
 from rlsched.files import checksum, quoted
 from rlsched.offline.columns import Shape
+from rlsched.offline.folder import SETTINGS
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest
 from rlsched.offline.record import EpisodeEntry, shape_of
 from rlsched.offline.rows import BrokenError, Rows
 from rlsched.offline.shards import ENDING, Shard, episodes_of, first_line, open_shard
 from rlsched.scenario import Scenario
+from rlsched.settings import EDITED, was_edited
 
 ALIKE = ("decision", "observation")
 """Parts of a scenario that decide what is seen and done."""
@@ -59,7 +61,7 @@ def check(
         progress: called with rows that have been looked at.
 
     Returns:
-        The first problem of each shard that has one.
+        The first problem of each file that has one.
     """
     known = {one.behavior for one in manifest.behaviors}
     seen: set[str] = set()
@@ -74,6 +76,7 @@ def check(
     for path in sorted(folder.glob(f"*{ENDING}")):
         if path.name not in listed:
             problems.append(Problem(path.name, None, f"is not in {MANIFEST}"))
+    problems += [Problem(name, None, EDITED) for name in SETTINGS if was_edited(folder / name)]
     if not problems:
         problems += [Problem(MANIFEST, None, what) for what in _said_wrong(manifest, doings)]
     return problems

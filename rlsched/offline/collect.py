@@ -107,6 +107,7 @@ def collect(
     with folder.locked():
         standing, shards = Standing(), []
         if resume:
+            folder.check_settings()
             folder.check_inputs(inputs)
             shards = there(folder, standing)
         else:

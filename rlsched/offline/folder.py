@@ -16,10 +16,20 @@ from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest, check_public
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.shards import ENDING, rows_of, shard_name
 from rlsched.scenario import Scenario, parse
-from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
+from rlsched.settings import (
+    as_json,
+    as_yaml,
+    edited,
+    read_text,
+    read_yaml,
+    validate,
+    was_edited,
+    write_settings,
+)
 
 PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
 SCENARIO = "scenario.yaml"
+SETTINGS = (SCENARIO, RECIPE)
 VERSION = "version of "
 """Begins the name of what is no file among the inputs."""
 
@@ -108,8 +118,8 @@ class DatasetFolder:
         """
         try:
             save_inputs(self.path, inputs)
-            write_whole(self.path / SCENARIO, as_yaml(scenario))
-            write_whole(self.path / RECIPE, as_yaml(recipe))
+            write_settings(self.path / SCENARIO, as_yaml(scenario))
+            write_settings(self.path / RECIPE, as_yaml(recipe))
         except OSError as error:
             raise self._refused(error) from None
 
@@ -136,6 +146,16 @@ class DatasetFolder:
             simulated,
             validate(Recipe, read_yaml(read_text(recipe), str(recipe)), str(recipe)),
         )
+
+    def check_settings(self) -> None:
+        """Refuse to go on with settings that were edited by hand: rows of both would be mixed.
+
+        Raises:
+            BadInputError: they were.
+        """
+        for name in SETTINGS:
+            if was_edited(self.path / name):
+                raise edited(self.path / name, "collect another dataset; --steps may change with --resume")
 
     def check_inputs(self, inputs: Mapping[str, str]) -> None:
         """See whether what is there was made from the same as what is to come.

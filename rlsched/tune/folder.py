@@ -26,7 +26,16 @@ from rlsched.files import write_whole
 from rlsched.json_files import parse_json
 from rlsched.learn.folder import PACKAGES, RunFolder
 from rlsched.learn.policy import read_about
-from rlsched.settings import as_json, as_yaml, read_text, read_yaml, validate
+from rlsched.settings import (
+    as_json,
+    as_yaml,
+    edited,
+    read_text,
+    read_yaml,
+    validate,
+    was_edited,
+    write_settings,
+)
 from rlsched.tune.space import Point, name_of
 from rlsched.tune.sweep import Sweep
 from rlsched.versions import versions
@@ -180,7 +189,7 @@ class SweepFolder:
         self.check_free()
         try:
             write_whole(self.path / "versions.json", as_json(versions((*PACKAGES, "optuna"))))
-            write_whole(self.path / SWEEP, as_yaml(sweep))
+            write_settings(self.path / SWEEP, as_yaml(sweep))
         except OSError as error:
             raise BadInputError(
                 str(self.path), f"cannot be written ({error})", "name another --out"
@@ -198,6 +207,15 @@ class SweepFolder:
                 str(self.path), "holds no sweep", "name the folder of one, or begin with rlsched tune FILE"
             )
         return validate(Sweep, read_yaml(read_text(file), str(file)), str(file))
+
+    def check_settings(self) -> None:
+        """Refuse to go on with settings that were edited by hand: trials of both would be compared.
+
+        Raises:
+            BadInputError: they were.
+        """
+        if was_edited(self.path / SWEEP):
+            raise edited(self.path / SWEEP, "begin another sweep")
 
     def ask_to_stop(self) -> None:
         """Ask trials to stop after their iterations, wherever they run."""

@@ -92,7 +92,9 @@ def run(
     for name, level in {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}.items():
         logging.getLogger(name).setLevel(level)  # what fails is told in the end, once
     os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
-    if not resume:
+    if resume:
+        folder.check_settings()
+    else:
         folder.check_free()
     with ray_session(address):
         for point in looked_at(sweep):

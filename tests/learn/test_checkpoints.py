@@ -296,9 +296,17 @@ def test_settings_that_were_edited_are_refused(
     assert yaml.safe_load(text)["seed"] == 0
     file.write_text(text.replace("\nseed: 0\n", "\nseed: 1\n"))
     assert main(resume(tmp_path / "run")) == 2
-    assert f"{file}: was edited since the run wrote it; undo that" in capsys.readouterr().err
+    assert f"{file}: was edited since it was written; undo that" in capsys.readouterr().err
     file.write_text(text[: text.index("# to go on")])
     assert main(resume(tmp_path / "run")) == 2
+    file.write_text(text)
+    scenario = tmp_path / "run" / "scenario.yaml"
+    was = scenario.read_text()
+    scenario.write_text(was.replace("tick_s: 1\n", "tick_s: 2\n"))
+    assert main(resume(tmp_path / "run")) == 2
+    assert f"{scenario}: was edited since it was written; undo that" in capsys.readouterr().err
+    scenario.write_text(was)
+    file.write_text(text[: text.index("# to go on")])
     # Older versions wrote neither this line nor manifests.
     for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):
         manifest.unlink()

@@ -205,6 +205,15 @@ def test_every_broken_shard_is_named(dataset: Path) -> None:
     assert [problem.shard for problem in problems(dataset)] == ["part-00000.parquet", SHARD]
 
 
+@pytest.mark.parametrize("name", ["scenario.yaml", "recipe.yaml"])
+def test_settings_that_were_edited_are_named(dataset: Path, name: str) -> None:
+    file = dataset / name
+    file.write_text(file.read_text().replace(": 0", ": 1", 1))
+    assert [str(problem) for problem in problems(dataset)] == [f"{name}: was edited since it was written"]
+    file.unlink()  # nobody needs it to read the dataset
+    assert problems(dataset) == []
+
+
 @pytest.mark.parametrize(
     ("damage", "line"),
     [

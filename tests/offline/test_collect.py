@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,17 @@ def test_one_that_was_stopped_becomes_the_same(
     assert told == [sum(pq.read_metadata(path).num_rows for path in whole)]
     assert {path: path.stat().st_mtime_ns for path in whole} == kept
     assert files(folder.path) == files(unbroken)
+
+
+@pytest.mark.parametrize("name", ["scenario.yaml", "recipe.yaml"])
+def test_settings_that_were_edited_are_refused(unbroken: Path, tmp_path: Path, name: str) -> None:
+    """Else rows of both were mixed."""
+    shutil.copytree(unbroken, tmp_path / "edited")
+    folder = DatasetFolder(tmp_path / "edited")
+    file = folder.path / name
+    file.write_text(file.read_text().replace("seed: ", "seed: 1").replace("tick_s: ", "tick_s: 1"))
+    with pytest.raises(BadInputError, match=f"{name}: was edited since it was written; undo that, or coll"):
+        collect(*folder.read(), folder, nobody, resume=True)
 
 
 def test_one_that_was_killed_before_it_began_can_begin(

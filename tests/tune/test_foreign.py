@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from rlsched.errors import BadInputError
 from rlsched.learn.checkpoints import PICKLED, Standing
 from rlsched.learn.folder import RunFolder
 from rlsched.tune.folder import SweepFolder
-from rlsched.tune.launch import check_checkpoints
+from rlsched.tune.launch import check_checkpoints, run
+from rlsched.tune.sweep import Sweep
 
 
 @pytest.fixture
@@ -41,3 +43,14 @@ def test_a_sweep_that_goes_on_looks_at_all(foreign: SweepFolder) -> None:
     check_checkpoints(foreign, trust=True)
     (foreign.path / "trials" / "0a1b2c3d4e" / "seed-0" / "done").touch()  # nobody reads it any more
     check_checkpoints(foreign, trust=False)
+
+
+def test_settings_that_were_edited_are_refused(tiny: dict[str, Any], tmp_path: Path) -> None:
+    folder, sweep = SweepFolder(tmp_path / "sweep"), Sweep.model_validate(tiny)
+    folder.create(sweep)
+    folder.check_settings()
+    file = folder.path / "sweep.yaml"
+    file.write_text(file.read_text().replace("- 0\n", "- 7\n", 1))
+    assert folder.read() != sweep
+    with pytest.raises(BadInputError, match=r"sweep.yaml: was edited since it was written; undo that"):
+        run(folder.read(), folder, lambda *_: None, resume=True, address=None)
