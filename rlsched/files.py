@@ -64,8 +64,13 @@ LONGEST_KEPT = 200
 
 def unfinished_name(path: Path) -> Path:
     """What a file is called until it is whole: beside it, and this process's own."""
+    return hidden(path, f"{os.getpid()}.part")
+
+
+def hidden(path: Path, ending: str) -> Path:
+    """A hidden name beside a file or folder, also where its own name is as long as names may be."""
     name = os.fsdecode(os.fsencode(path.name)[:LONGEST_KEPT])
-    return path.with_name(f".{name}.{os.getpid()}.part")
+    return path.with_name(f".{name}.{ending}")
 
 
 RETRY_S = 0.2

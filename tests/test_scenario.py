@@ -161,7 +161,7 @@ RANGES = "Input should be greater than"
         # paths that lead nowhere
         ("cluster.tick_s", "'cluster.tick_s' is no assignment; write --set key.path=value"),
         ("=1", "'=1' is no assignment"),
-        ("x" * 5000, f"--set: '{'x' * 80}...' is no assignment"),
+        ("x" * 5000, f"'{'x' * 80}...' is no assignment"),
         ("episode.jobs=" + "9" * 5000, f"'episode.jobs={'9' * 67}...' has no YAML value (a number of 5,000"),
         ("cluster.resources.1.units=1", "'cluster.resources.1.units=1': no element '1'; use 0..0"),
         ("cluster.resources.-1.units=1", "'cluster.resources.-1.units=1': no element '-1'"),

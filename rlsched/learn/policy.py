@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import rlsched
 from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import seed_folders
-from rlsched.files import checksum
+from rlsched.files import checksum, hidden
 from rlsched.jobs import IntArray
 from rlsched.json_files import parse_json, with_checksum, without_checksum
 from rlsched.learn.networks import LINEAR_SCALE, SCORE_SCALE, build_policy
@@ -238,14 +238,19 @@ class TrainedPolicy:
         Raises:
             OSError: it cannot be written; what was there is untouched.
         """
-        new = folder.with_name(f".{folder.name}.new")
+        new = hidden(folder, "new")
         shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
         try:
+            new.mkdir(parents=True)
             self._write(new)
             for name, content in (beside or {}).items():
                 (new / name).write_bytes(content)
             replace_folder(new, folder)
+        except OSError as error:
+            if error.filename != str(new):
+                raise
+            # Nobody knows the other name.
+            raise type(error)(error.errno, error.strerror, str(folder)) from None
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
@@ -338,7 +343,7 @@ def one_thread() -> Iterator[None]:
 
 def replace_folder(new: Path, old: Path) -> None:
     """Put a finished folder in the place of another, which is gone only once the new one is there."""
-    aside = old.with_name(f".{old.name}.old")
+    aside = hidden(old, "old")
     shutil.rmtree(aside, ignore_errors=True)
     if old.exists():
         os.replace(old, aside)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rlsched.errors import BadInputError
-from rlsched.files import Alone
+from rlsched.files import Alone, hidden
 from rlsched.offline.columns import Shape
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import Doings, Manifest
@@ -34,7 +34,7 @@ class NewDataset:
 
     def __init__(self, folder: Path) -> None:
         self._place = folder.resolve()
-        self._folder = self._place.with_name(f".{self._place.name}.new")
+        self._folder = hidden(self._place, "new")
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             self._held = Alone(self._folder)

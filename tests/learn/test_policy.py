@@ -68,6 +68,17 @@ def test_trained_beside_privileged_blocks_it_decides_the_same_without(
     assert policy.fingerprint == load_policy(tmp_path / "p").fingerprint
 
 
+def test_a_folder_with_a_long_name_is_written_and_replaced(small: Scenario, tmp_path: Path) -> None:
+    for _ in range(2):
+        policy_of(small).save(tmp_path / ("n" * 255))
+    assert [path.name for path in tmp_path.iterdir()] == ["n" * 255]
+
+
+def test_an_error_names_the_folder_as_it_was_given(small: Scenario) -> None:
+    with pytest.raises(OSError, match="'/proc/policy'"):  # where nobody may write
+        policy_of(small).save(Path("/proc/policy"))
+
+
 def test_it_decides_legally_greedily_and_by_draw(small: Scenario, tmp_path: Path) -> None:
     policy_of(small).save(tmp_path / "p")
     obs, mask = (part.numpy() for part in met(small.public))
