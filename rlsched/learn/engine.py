@@ -27,7 +27,17 @@ class Progress:
 
 
 class Engine(Protocol):
-    """An algorithm at work."""
+    """An algorithm at work.
+
+    Attributes:
+        alike: whether the last iterations of a run are shortened alike; else only the last one is.
+    """
+
+    alike: bool
+
+    @property
+    def usual_decisions(self) -> float:
+        """Of an iteration that is not shortened."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -41,7 +51,7 @@ class Engine(Protocol):
         Args:
             run_fraction: share of the run that is over.
             checks: cost with a limit -> what the last validation says of it.
-            share: of an iteration's usual decisions; engines that cannot shorten one do not.
+            share: of an iteration's usual decisions.
         """
 
     def policy(self) -> TrainedPolicy:

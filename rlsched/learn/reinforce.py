@@ -99,6 +99,7 @@ class ReinforceEngine:
         iteration: at which the run begins or goes on.
     """
 
+    alike = False
     columns = ("episode_return_mean", "advantage_std", "entropy")
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
@@ -110,13 +111,28 @@ class ReinforceEngine:
         self.kept = build_policy(self.layout, config.network).eval()
         self.kept.load_state_dict(self.net.state_dict())
         self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.reinforce.learning_rate)
-        self.iteration, self.steps = iteration, 0
-        self.sim = VectorSimulator(scenario, feed.units, config.reinforce.trajectories, feed.max_jobs)
+        self.iteration = iteration
+        self.steps = self.trajectories = 0  # that were taken and played
+        self.sim = self._simulator(config.reinforce.trajectories)
+
+    def _simulator(self, trajectories: int) -> VectorSimulator:
+        """In which so many trajectories are played."""
+        return VectorSimulator(self.scenario, self.feed.units, trajectories, self.feed.max_jobs)
+
+    @property
+    def usual_decisions(self) -> float:
+        """See `Engine`; before the first iteration by an episode that is played for that."""
+        own, steps, trajectories = self.config.reinforce, self.steps, self.trajectories
+        if not trajectories:
+            self.play_one(np.random.default_rng(self.config.seed))
+            steps, self.steps = self.steps, steps
+            trajectories = self.sim.num_envs
+        return own.episodes * own.trajectories * steps / trajectories
 
     def iterate(
         self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
     ) -> Progress:
-        """Play some episodes, and take a step.
+        """Play some episodes, and take a step; with a share below 1 fewer episodes, and these fewer times.
 
         Raises:
             BadInputError: training episodes ask nothing.
@@ -126,11 +142,15 @@ class ReinforceEngine:
         rng = np.random.default_rng([self.config.seed, self.iteration])
         returns, spreads, entropies = [], [], []
         self.optimizer.zero_grad()
-        for _ in range(own.episodes):
+        episodes = max(1, int(share * own.episodes))
+        each = int(min(1.0, share * own.episodes / episodes) * own.trajectories) // own.workers * own.workers
+        if self.sim.num_envs != (each := max(2 * own.workers, each)):
+            self.sim = self._simulator(each)
+        for _ in range(episodes):
             played = self.play_one(rng)
             values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
             better = advantages(values, played.playing, own.workers)
-            entropies.append(self.learn_from(played, better))
+            entropies.append(self.learn_from(played, better, episodes))
             returns.append(played.rewards.sum(axis=0).mean())
             spreads.append(better[played.playing].std())
         gradients = [weights.grad for weights in self.net.parameters() if weights.grad is not None]
@@ -140,6 +160,7 @@ class ReinforceEngine:
         for average, newest in zip(self.kept.parameters(), self.net.parameters(), strict=True):
             average.data.lerp_(newest.data, 1.0 - self.config.averaging)
         self.iteration += 1
+        self.trajectories += episodes * each
         found = (returns, spreads, entropies)
         row = {name: float(np.mean(each)) for name, each in zip(self.columns, found, strict=True)}
         return Progress(self.steps, row)
@@ -161,7 +182,7 @@ class ReinforceEngine:
         )
 
     def play(self, episode: Episode, rng: np.random.Generator) -> Trajectories:
-        """Play an episode as often as the settings say, each time by other draws."""
+        """Play an episode as often as the simulator has room for, each time by other draws."""
         sim = self.sim
         for env in range(sim.num_envs):
             sim.load(env, episode.jobs, episode.scale, episode.power)
@@ -194,11 +215,17 @@ class ReinforceEngine:
             elapsed=np.array(elapsed, np.int64).reshape(shape),
         )
 
-    def learn_from(self, played: Trajectories, better: FloatArray) -> float:
-        """Add to the gradient what these trajectories say; their mean entropy."""
+    def learn_from(self, played: Trajectories, better: FloatArray, episodes: int) -> float:
+        """Add to the gradient what these trajectories say; their mean entropy.
+
+        Args:
+            played: what was played of an episode.
+            better: (decision, trajectory) advantages.
+            episodes: of the step.
+        """
         own = self.config.reinforce
         actions, weights = played.actions, better[played.playing]
-        share = 1.0 / (own.episodes * own.trajectories)
+        share = 1.0 / (episodes * self.sim.num_envs)
         entropy = 0.0
         for begin in range(0, len(actions), own.minibatch):
             part = slice(begin, begin + own.minibatch)
@@ -222,7 +249,12 @@ class ReinforceEngine:
     def save(self, folder: Path) -> None:
         """Write weights, and what the optimizer remembers; the average is in the policy beside it."""
         folder.mkdir(parents=True)
-        state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": self.steps}
+        state = {
+            "net": self.net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "steps": self.steps,
+            "trajectories": self.trajectories,
+        }
         torch.save(state, folder / STATE)
 
     def restore(self, folder: Path, kept: TrainedPolicy) -> None:
@@ -236,6 +268,9 @@ class ReinforceEngine:
             self.net.load_state_dict(state["net"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.steps = int(state["steps"])
+            # Older files have no such count, and all of their iterations were whole.
+            usual = self.iteration * self.config.reinforce.episodes * self.sim.num_envs
+            self.trajectories = int(state.get("trajectories", usual))
         except DAMAGED as error:
             raise BadInputError(
                 str(folder / STATE),

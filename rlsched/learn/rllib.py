@@ -47,6 +47,8 @@ class RllibEngine:
         before: decisions that were taken or read until then.
     """
 
+    alike = True
+
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int = 0) -> None:
         scenario = feed.scenario
         self.scenario, self.config = scenario, config
@@ -118,6 +120,11 @@ class RllibEngine:
             row["episode_return_mean"] /= self.returns.scale
         row |= {name: number(learned.get(name)) for name in self.reports}
         return Progress(int(result["num_env_steps_sampled_lifetime"]), row)
+
+    @property
+    def usual_decisions(self) -> float:
+        """See `Engine`."""
+        return self.config.decisions_per_iteration
 
     def _shorten(self, share: float) -> None:
         """Give iterations a share of their usual decisions."""

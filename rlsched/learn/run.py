@@ -132,17 +132,23 @@ def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int, before: 
     return RllibEngine(config, feed, iteration, before)
 
 
-def share_of_iteration(left: float, usual: float, end: float) -> float:
-    """Share of its usual length that an iteration should have; those that are left are all alike.
+def share_of_iteration(left: float, usual: float, end: float, *, alike: bool) -> float:
+    """Share of its usual length that an iteration should have.
 
     Args:
         left: decisions or seconds until the end of a run.
         usual: those of an iteration.
         end: those of the run; only if iterations of usual length went further beyond that than a tenth of it,
             they are shorter.
+        alike: whether all that are left are shorter; else the last one is, and aims at half of what it may go
+            beyond the end. Then a run to a later end begins like this one.
     """
     count = ceil(left / usual)
-    return 1.0 if count * usual - left <= BEYOND_END * end else left / (count * usual)
+    if count * usual - left <= BEYOND_END * end:
+        return 1.0
+    if alike:
+        return left / (count * usual)
+    return 1.0 if count > 1 else min(1.0, (left + BEYOND_END / 2 * end) / usual)
 
 
 class Run:
@@ -232,14 +238,16 @@ class Run:
         """Share of an iteration's usual decisions that the next one has, not to go far beyond the end."""
         config, standing = self.config, self.standing
         steps = config.steps or 1
-        found = share_of_iteration(steps - standing.steps, config.decisions_per_iteration, steps)
+        alike, whole = self.engine.alike, self.engine.usual_decisions
+        found = share_of_iteration(steps - standing.steps, whole, steps, alike=alike)
         if config.minutes is not None:
             end = 60 * config.minutes
             left = end - standing.seconds
             if self.iterated:
                 usual = (standing.seconds - self.began) / self.iterated
-                return min(found, share_of_iteration(left, usual, end))
-            found = min(found, left * SLOW / config.decisions_per_iteration)
+                return min(found, share_of_iteration(left, usual, end, alike=alike))
+            if alike:  # the others are fast
+                found = min(found, left * SLOW / whole)
         return found
 
     @property

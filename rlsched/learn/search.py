@@ -35,6 +35,8 @@ from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
 STATE = "search.npz"
+GUESSED = 8
+"""Candidates, and episodes of each, by which the length of a generation is guessed before the first."""
 
 
 class Draws:
@@ -121,6 +123,7 @@ class SearchEngine:
             with is of another form.
     """
 
+    alike = False
     columns = ("return_mean", "return_best", "sigma", "highest_price")
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
@@ -132,7 +135,7 @@ class SearchEngine:
         assert isinstance(net, PriorityNet)
         self.net = net
         self.generation = iteration
-        self.steps = 0
+        self.steps = self.episodes = 0  # that all candidates have taken and played
         self.history: list[tuple[FloatArray, FloatArray]] = []
         """Of every generation the candidates (candidate, parameters) and their losses (candidate,)."""
         self.prices: dict[str, Control] = {}
@@ -144,10 +147,26 @@ class SearchEngine:
             net.set_flat(start)
         self.draws = draws
         self.es = self._begun(start)
-        envs = config.search.population * config.search.episodes
-        plain = scenario.objective.model_copy(update={"gamma": 1.0})
-        undiscounted = scenario.model_copy(update={"objective": plain})
-        self.sim = VectorSimulator(undiscounted, feed.units, envs, feed.max_jobs)
+        self.sim = self._simulator(config.search.population * config.search.episodes)
+
+    def _simulator(self, envs: int) -> VectorSimulator:
+        """With so many environments."""
+        plain = self.scenario.objective.model_copy(update={"gamma": 1.0})
+        undiscounted = self.scenario.model_copy(update={"objective": plain})
+        return VectorSimulator(undiscounted, self.feed.units, envs, self.feed.max_jobs)
+
+    @property
+    def usual_decisions(self) -> float:
+        """See `Engine`; before the first generation by some candidates that are like those of it."""
+        steps, episodes = self.steps, self.episodes
+        if not episodes:
+            rng = np.random.default_rng(self.config.seed)
+            chosen, _ = self.feed.stratified(rng, GUESSED)
+            spread = self.config.search.sigma * self._spread(self.es.mean.size)
+            values = self.es.mean + spread * rng.standard_normal((GUESSED, self.es.mean.size))
+            _, steps = self.play(values, chosen)
+            episodes = GUESSED**2
+        return self.config.search.population * self.config.search.episodes * steps / episodes
 
     def _begun(self, start: FloatArray) -> Any:
         """CMA-ES before its first generation, around these weights (parameters,)."""
@@ -188,16 +207,18 @@ class SearchEngine:
     def iterate(
         self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
     ) -> Progress:
-        """One generation."""
+        """One generation; with a share below 1 every candidate plays fewer episodes."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
-        episodes, parts = self.feed.stratified(rng, self.config.search.episodes)
+        count = max(1, int(share * self.config.search.episodes))
+        episodes, parts = self.feed.stratified(rng, count)
         returns, steps = self.play(values, episodes)
         worth = returns - abs(float(np.median(returns))) * self.charge(episodes, parts)
         self._tell(values, -worth)
         self.net.set_flat(self.es.mean)
         self.generation += 1
         self.steps += steps
+        self.episodes += self.sim.num_envs
         row = {
             "return_mean": float(returns.mean()),
             "return_best": float(returns.max()),
@@ -215,13 +236,16 @@ class SearchEngine:
         """Let every candidate play every episode.
 
         Args:
-            values: (candidate, parameters), one for each of the population.
-            episodes: as many as the settings say.
+            values: (candidate, parameters).
+            episodes: that each plays.
 
         Returns:
             (candidate,) mean returns, and the decisions that were taken.
         """
-        sim, each = self.sim, len(episodes)
+        each = len(episodes)
+        if self.sim.num_envs != len(values) * each:
+            self.sim = self._simulator(len(values) * each)
+        sim = self.sim
         envs = np.arange(sim.num_envs)
         candidates = Candidates(self.layout, self.network.priority_units, values, envs // each)
         for env in range(sim.num_envs):
@@ -269,7 +293,15 @@ class SearchEngine:
         losses = np.array([losses for _, losses in self.history]).reshape(-1, population)
         prices = json.dumps({name: price.model_dump() for name, price in self.prices.items()})
         start = self.es.x0
-        np.savez(folder / STATE, start=start, values=values, losses=losses, steps=self.steps, prices=prices)
+        np.savez(
+            folder / STATE,
+            start=start,
+            values=values,
+            losses=losses,
+            prices=prices,
+            steps=self.steps,
+            episodes=self.episodes,
+        )
 
     def restore(self, folder: Path, kept: TrainedPolicy) -> None:
         """Go on from what was saved: search again, with losses that are known.
@@ -283,6 +315,9 @@ class SearchEngine:
                     raise ValueError("a pickle, which is not read any more")
                 start, values, losses = saved["start"], saved["values"], saved["losses"]
                 steps = int(saved["steps"])
+                # Older files have no such count, and all of their generations were whole.
+                usual = self.generation * self.config.search.population * self.config.search.episodes
+                episodes = int(saved["episodes"]) if "episodes" in saved else usual
                 told = json.loads(str(saved["prices"]))
                 prices = {name: Control.model_validate(price) for name, price in told.items()}
             if start.shape != self.es.x0.shape:
@@ -303,7 +338,7 @@ class SearchEngine:
         for candidates, found in zip(values, losses, strict=True):
             self.es.ask()  # the same candidates, but for rounding on other machines
             self._tell(candidates, found)
-        self.steps, self.prices = steps, prices
+        self.steps, self.episodes, self.prices = steps, episodes, prices
         self.net.set_flat(self.es.mean)
 
     def stop(self) -> None:

@@ -83,7 +83,7 @@ def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
     played = one.play(one.feed.training(rng), rng)
     better = advantages(earned(played.rewards, played.elapsed, 1.0), played.playing)
     one.optimizer.zero_grad()
-    entropy = one.learn_from(played, better)
+    entropy = one.learn_from(played, better, one.config.reinforce.episodes)
     found = [weights.grad for weights in one.net.parameters()]
 
     total: Any = 0.0
@@ -147,12 +147,12 @@ def test_a_step_is_that_of_all_by_the_baselines_of_each(
     taken, learn = [], one.learn_from
     monkeypatch.setattr(one.optimizer, "step", lambda: taken.append("step"))
 
-    def seen(played: Trajectories, better: Any) -> float:
+    def seen(played: Trajectories, better: Any, episodes: int) -> float:
         ours = better.reshape(len(better), workers, -1)
         assert np.abs(ours.sum(axis=2)).max() < 1e-6
         assert np.abs(ours).max() > 0
         taken.append("episode")
-        return float(learn(played, better))
+        return float(learn(played, better, episodes))
 
     monkeypatch.setattr(one, "learn_from", seen)
     one.iterate()

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("no_ray")
 SAMPLE = Path(__file__).parents[2] / "datasets" / "sample.swf.gz"
 
 
-def command(out: Path, *more: object, steps: int = 1500) -> list[str]:
+def command(out: Path, *more: object, steps: int = 1100) -> list[str]:
     settings = (
         *SHORT,
         *TINY[1:],

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config import make_config
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.reinforce import ReinforceEngine
 from rlsched.learn.rllib import RllibEngine
-from rlsched.learn.run import SLOW, Run, share_of_iteration
+from rlsched.learn.run import SLOW, Run, open_engine, share_of_iteration
+from rlsched.learn.search import SearchEngine
 from rlsched.scenario import Scenario
 
 from .conftest import TINY
@@ -32,7 +37,7 @@ from .conftest import TINY
 def test_iterations_are_shorter_where_whole_ones_end_too_late(
     left: float, usual: float, end: float, share: float
 ) -> None:
-    assert share_of_iteration(left, usual, end) == share
+    assert share_of_iteration(left, usual, end, alike=True) == share
 
 
 def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
@@ -40,15 +45,32 @@ def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
     run = object.__new__(Run)
     run.began, run.iterated, run.standing = 4.0, 0.0, Standing(seconds=4.0)
 
-    def share(minutes: float) -> float:
+    def share(minutes: float, *, alike: bool = True) -> float:
         run.config = make_config({}, "test", [f"minutes={minutes}", "steps=1000000"])
+        run.engine = SimpleNamespace(alike=alike, usual_decisions=whole)  # type: ignore[assignment]
         return run.next_share()
 
+    whole = 32_768
     assert share(1.25) == 1.0
-    whole = run.config.decisions_per_iteration
+    assert share(0.1, alike=False) == 1.0
     assert share(0.1) == pytest.approx(2 * SLOW / whole)
     run.iterated, run.standing = 0.05, Standing(seconds=5.0)  # so that a whole one takes 20 seconds
     assert share(0.1) == pytest.approx(1 / 20)
+
+
+@pytest.mark.parametrize(
+    ("left", "usual", "end", "share"),
+    [
+        (420_000, 32_768, 420_000, 1.0),
+        (40_000, 32_768, 60_000, 1.0),  # a whole one, then a shorter one
+        (7_232, 32_768, 60_000, (7_232 + 3_000) / 32_768),
+        (50, 1_000, 100, 55 / 1_000),
+        (900, 1_000, 1_000, 1.0),
+        (899, 1_000, 1_000, 0.949),
+    ],
+)
+def test_only_the_last_iteration_is_shorter(left: float, usual: float, end: float, share: float) -> None:
+    assert share_of_iteration(left, usual, end, alike=False) == share
 
 
 @pytest.mark.slow
@@ -91,3 +113,41 @@ def test_of_a_dataset_a_share_is_read(short: Scenario, shown: Path, kept_ray: st
     finally:
         engine.stop()
     assert [after - before for before, after in pairwise(steps)] == [1000, 250, 1000]
+
+
+@pytest.mark.parametrize(
+    ("words", "whole", "part"),
+    [
+        (("algo=priority_search", "search.population=4", "search.episodes=8"), 32, 12),  # three for each
+        (("algo=reinforce", "reinforce.trajectories=8"), 8, 3),
+        (("algo=reinforce", "reinforce.episodes=5", "reinforce.trajectories=8"), 40, 8),  # one episode
+        (("algo=reinforce", "reinforce.trajectories=8", "reinforce.workers=4"), 8, 8),  # two for each worker
+    ],
+)
+def test_a_share_of_episodes_is_played(
+    small: Scenario, words: tuple[str, ...], whole: int, part: int
+) -> None:
+    feed = EpisodeFeed(small)
+    config = make_config({}, "test", [*TINY[4:], *words]).settled(feed.scenario)
+    engine = open_engine(config, feed, 0, 0)
+    assert isinstance(engine, SearchEngine | ReinforceEngine)
+    guessed = engine.usual_decisions
+    steps, played = [0], [0]
+    for share in (1.0, 0.375, 1.0):
+        steps.append(engine.iterate(share=share).steps)
+        played.append(engine.episodes if isinstance(engine, SearchEngine) else engine.trajectories)
+        assert engine.usual_decisions == pytest.approx(whole * steps[-1] / played[-1])
+    assert [after - before for before, after in pairwise(played)] == [whole, part, whole]
+    assert guessed == pytest.approx(steps[1], rel=0.3)
+
+
+@pytest.mark.parametrize(("algo", "usual"), [("priority_search", 24 * 16), ("reinforce", 16)])
+def test_a_run_of_episodes_ends_near_its_end(tmp_path: Path, algo: str, usual: int) -> None:
+    """A whole iteration would end two thirds beyond it, or nearly so."""
+    words = ["episode.jobs=32", "validation.episodes=2", "validation.every=100"]
+    given = ["train", "--scenario", "lublin-256", "--algo", algo, "--out", str(tmp_path)]
+    steps = int(1.6 * usual * 32)
+    assert main([*given, "--steps", str(steps), *(word for one in words for word in ("--set", one))]) == 0
+    latest = RunFolder(tmp_path).latest()
+    assert latest is not None
+    assert steps <= latest[1].steps <= 1.1 * steps
