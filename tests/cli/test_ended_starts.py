@@ -42,8 +42,10 @@ def arguments_of(command: str, folder: Path) -> list[object]:
         ("tune", "gcs_server"),
         ("tune", "raylet/raylet"),
         ("collect", "libarrow"),
-        ("serve", "libtorch"),
+        ("serve", "_raylet"),
         ("serve", "gcs_server"),
+        ("serve", "ServeController"),
+        ("serve", "haproxy"),
     ],
 )
 def test_a_start_ends_in_order(command: str, moment: str, tmp_path: Path) -> None:
