@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STDOUT = "-"
+ARTEFACTS = frozenset(
+    f"{name}.json"
+    for name in (
+        *("dataset", "example", "figures", "gate", "inputs", "job", "manifest", "point", "policies"),
+        *("policy", "process", "results", "scenario", "standing", "validation", "versions"),
+    )
+)
+"""Names of JSON files that runs, policies, datasets and sweeps consist of."""
 WRITTEN = ("--out", "--report", "--log")
 """Options with folders that a command writes to."""
 PIPE_WIDTH = 150  # columns of a table that no terminal bounds
@@ -88,7 +96,7 @@ def _check_no_input(option: str, path: Path, *, within: bool) -> None:
     Args:
         option: that says to write.
         path: what is written to.
-        within: files that are there already in a folder that the command reads are refused, too.
+        within: files that a folder which the command reads consists of are refused, too.
 
     Raises:
         BadInputError: another argument or option of the command names that file, or a `KEY=FILE` does.
@@ -113,8 +121,10 @@ def _check_no_input(option: str, path: Path, *, within: bool) -> None:
             if any(map(partial(_same_file, path), named)):
                 problem = f"{str(path)!r} is also the file of {name}"
                 raise BadInputError(option, problem, "name another file")
-            if within and path.is_file() and name not in WRITTEN and any(map(partial(_is_in, path), named)):
-                problem = f"{str(path)!r} is there already, in a folder that is read"
+            if not within or name in WRITTEN or not _is_artefact(path):
+                continue
+            if any(map(partial(_is_in, path), named)):
+                problem = f"{str(path)!r} belongs to a folder that is read"
                 raise BadInputError(option, problem, "name another file")
 
 
@@ -122,6 +132,11 @@ def _named(text: str) -> Iterator[str]:
     """What may name a file: an argument, and the value of a `KEY=VALUE`."""
     yield text
     yield text.partition("=")[2]
+
+
+def _is_artefact(path: Path) -> bool:
+    """Whether folders consist of such files; figures of an earlier command may be replaced."""
+    return path.is_file() and (path.suffix != ".json" or path.name in ARTEFACTS)
 
 
 def _is_in(path: Path, folder: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlsched.cli.output import ARTEFACTS
 from rlsched.offline.manifest import read_manifest
 
 from .conftest import Run
@@ -44,8 +45,12 @@ def test_figures_are_not_written_over_a_file_of_the_dataset(rlsched: Run, mixed:
     before = {path: path.read_bytes() for path in mixed.rglob("*.*")}
     ran = rlsched("dataset", "check", mixed, "--json", mixed / "dataset.json")
     assert (ran.code, ran.out) == (2, "")
-    assert f"--json: '{mixed}/dataset.json' is there already, in a folder that is read; name" in ran.err
+    assert f"--json: '{mixed}/dataset.json' belongs to a folder that is read; name another file" in ran.err
     assert {path: path.read_bytes() for path in mixed.rglob("*.*")} == before
+    for _ in range(2):  # figures of an earlier command are replaced
+        assert rlsched("dataset", "check", mixed, "--json", mixed / "checked.json").code == 0
+    (mixed / "checked.json").unlink()
+    assert {path.name for path in mixed.rglob("*.json")} <= ARTEFACTS
 
 
 def test_broken_shards_are_named(rlsched: Run, mixed: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from rlsched.cli.bench_core import Figure
 from rlsched.cli.bench_serve import BATCH, STOCK, Measured, figures, states_of
+from rlsched.cli.output import ARTEFACTS
 from rlsched.learn.policy import load_policy
 from rlsched.serve.load import Load
 from tests.serve.conftest import HPC, feed_of, untrained
@@ -58,6 +59,7 @@ def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path)
     served = tmp_path / "served"
     assert rlsched("export", run_folder, served).code == 0
     before = {path: path.read_bytes() for folder in (run_folder, served) for path in folder.rglob("*.*")}
+    assert {path.name for path in before if path.suffix == ".json"} <= ARTEFACTS
     for arguments, line in (
         ((tmp_path / "none", tmp_path / "p"), f"error: {tmp_path / 'none'}: no such folder"),
         (
