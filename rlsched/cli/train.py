@@ -56,8 +56,7 @@ def train(
         int | None,
         typer.Option(
             metavar="N",
-            help="Decisions to train for, in all; up to a tenth more, and whole generations of "
-            "priority_search and reinforce.",
+            help="Decisions to train for, in all; up to a tenth more.",
         ),
     ] = None,
     minutes: Annotated[
