@@ -31,8 +31,6 @@ ARTEFACTS = frozenset(
     )
 )
 """Names of JSON files that runs, policies, datasets and sweeps consist of."""
-WRITTEN = ("--out", "--report", "--log")
-"""Options with folders that a command writes to."""
 PIPE_WIDTH = 150  # columns of a table that no terminal bounds
 PROGRESS_AFTER_S = 1.0
 
@@ -121,7 +119,7 @@ def _check_no_input(option: str, path: Path, *, within: bool) -> None:
             if any(map(partial(_same_file, path), named)):
                 problem = f"{str(path)!r} is also the file of {name}"
                 raise BadInputError(option, problem, "name another file")
-            if not within or name in WRITTEN or not _is_artefact(path):
+            if not within or not _is_artefact(path):
                 continue
             if any(map(partial(_is_in, path), named)):
                 problem = f"{str(path)!r} belongs to a folder that is read"

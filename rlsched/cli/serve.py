@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlsched.cli import options, output
-from rlsched.cli.main import FAILED, say
+from rlsched.cli.main import DONE, FAILED, say
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
 from rlsched.learn.interrupts import leave_terminal
@@ -243,14 +243,18 @@ def _keep(enough: threading.Event, service: Service, restart: Restart) -> None:
     """Wait until somebody says that it is enough; where Ray dies meanwhile, start again."""
     from rlsched.learn.session import dead_process  # which has been imported long since
 
-    clock = output.Clock()
-    while not enough.wait(LOOK_S):
-        if (died := dead_process()) is None:
-            continue
-        logs = service.abandon()
-        if restart.allowed(clock.seconds):
+    clock, over = output.Clock(), False
+    while (died := dead_process()) is None:
+        if over:
+            return
+        over = enough.wait(LOOK_S)
+    logs = service.abandon()
+    if restart.allowed(clock.seconds):
+        if not enough.is_set():
             say(f"Ray's {died} has died; starting again")
-            restart.now(clock.seconds, service.listening)
+        restart.now(clock.seconds, service.listening, unless=enough.is_set)
+    elif not enough.is_set():
         times = f"{restart.count + 1} times in a row"
         say(f"failed: Ray has died {times}, this time its {died}; look into {logs}, and start again")
-        os._exit(FAILED)  # at a usual end this process would ask those that are gone
+        os._exit(FAILED)
+    os._exit(DONE)  # at a usual end this process would ask those that are gone

@@ -56,7 +56,8 @@ def train(
         int | None,
         typer.Option(
             metavar="N",
-            help="Decisions to train for, in all; up to a tenth more.",
+            help="Decisions to train for, in all; up to a tenth more, or what one episode of each candidate "
+            "of a search comes to.",
         ),
     ] = None,
     minutes: Annotated[

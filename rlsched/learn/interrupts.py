@@ -95,7 +95,8 @@ def ended_by_signals() -> Iterator[None]:
             return hook(ignored)
         main = threading.main_thread().ident
         assert main is not None
-        again.append(threading.Timer(AGAIN_S, signal.pthread_kill, (main, signal.SIGTERM)))
+        number = signal.SIGINT if callable(signal.getsignal(signal.SIGINT)) else signal.SIGTERM
+        again.append(threading.Timer(AGAIN_S, signal.pthread_kill, (main, number)))
         again[-1].start()
         return None
 
@@ -113,9 +114,13 @@ def ended_by_signals() -> Iterator[None]:
         if again:
             raise KeyboardInterrupt from None
         raise
+    else:
+        if again:
+            raise KeyboardInterrupt
     finally:
         for timer in again:
             timer.cancel()
+            timer.join()
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -212,7 +212,8 @@ class Run:
             with watchdog(self.config.stalled_minutes, what):
                 share = self.next_share()
                 progress = self.engine.iterate(self.run_fraction, self.standing.checks, share)
-            self.iterated += share
+            played = progress.steps - before
+            self.iterated += share if self.engine.alike else played / self.engine.usual_decisions
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={

@@ -166,6 +166,12 @@ class SearchEngine:
             values = self.es.mean + spread * rng.standard_normal((GUESSED, self.es.mean.size))
             _, steps = self.play(values, chosen)
             episodes = GUESSED**2
+            if not steps:
+                raise BadInputError(
+                    "episode",
+                    f"nothing is to be decided in {GUESSED} training episodes",
+                    "set more jobs (episode.jobs), or more load",
+                )
         return self.config.search.population * self.config.search.episodes * steps / episodes
 
     def _begun(self, start: FloatArray) -> Any:

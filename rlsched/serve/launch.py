@@ -46,8 +46,8 @@ ENDING_S = 15.0
 """That a start which was broken off may take to end."""
 
 LOOK_S = 0.05
-LOOKS = 10
-"""Seconds between looks whether the service answers, and looks after which it is asked what it does."""
+ASK_S = 0.5
+"""Seconds between looks whether the service answers, and between looks at how its start goes."""
 
 LONGEST = 97 - len("/rlsched-00000000/") - 56 - len("/admin.sock")
 """Of the folder that has HAProxy's socket in it, below a folder named by the node: HAProxy takes 97 bytes."""
@@ -113,7 +113,6 @@ def prepare(limits: ServeLimits | None = None) -> Path | None:
             # they may be asked twice.
             "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response response-timeout",
             "RAY_SERVE_HAPROXY_RETRIES": str(TRIES - 1),
-            LISTENER_AT: str(folder / "listener.sock"),
             ONE_ANSWER_S: str(math.ceil(one)),
             MANY_ANSWERS_S: str(math.ceil(many)),
             # For all but decisions, and for clients in the middle of a body.
@@ -131,6 +130,8 @@ def prepare(limits: ServeLimits | None = None) -> Path | None:
         }
     for name, value in values.items():
         os.environ.setdefault(name, value)
+    if folder is not None:  # not that of a service which has started this process
+        os.environ[LISTENER_AT] = str(folder / "listener.sock")
     importlib.import_module(LEAN)
     return folder
 
@@ -410,12 +411,12 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
     from rlsched.serve.app import NAME
 
-    asked = 0
+    looked = time.monotonic()
     while (answers := answering(host, port)) != instance:
         if answers is not None:
             raise taken(host, port)
-        asked += 1
-        if asked % LOOKS == 0:
+        if time.monotonic() - looked > ASK_S:
+            looked = time.monotonic()
             if started.done():
                 started.result()
             found = serve.status().applications[NAME]

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 BACKLOG = 4096
+RETRY_S = 0.1
 ANSWER_S = 5.0
 """In which the process that has the socket passes it on."""
 
@@ -71,12 +72,16 @@ def shared(listening: socket.socket, path: str) -> Iterator[None]:
         Path(path).chmod(0o600)
         answering.listen()
 
+        over = threading.Event()
+
         def answer() -> None:
             while True:
                 try:
                     client, _ = answering.accept()
-                except OSError:  # it is closed
-                    return
+                except OSError:
+                    if over.wait(RETRY_S):
+                        return
+                    continue  # who asked has gone, or there are no descriptors
                 with client, suppress(OSError):  # who asked may have gone
                     socket.send_fds(client, [b"."], [listening.fileno()])
 
@@ -85,6 +90,7 @@ def shared(listening: socket.socket, path: str) -> Iterator[None]:
         try:
             yield
         finally:
+            over.set()
             answering.shutdown(socket.SHUT_RDWR)  # which ends the waiting for clients
             thread.join()
             Path(path).unlink(missing_ok=True)

@@ -13,6 +13,9 @@ from rlsched.errors import BadInputError
 INSTANCE = "x-rlsched-instance"
 """Field of a ready service's answer: which one it is, where two were started for one port."""
 
+ANSWER_S = 1.0
+"""In which a service that is ready answers; until it is, connections wait."""
+
 QUIET_PORTS = range(20_000, 30_000)
 """Below those that systems give away (from 32,768) and Serve's (30,000), above Ray's workers' (to 19,999)."""
 
@@ -62,7 +65,7 @@ def taken(host: str, port: int) -> BadInputError:
 def answering(host: str, port: int) -> str | None:
     """Which service is ready there; empty: it does not say; None: none."""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    asked = HTTPConnection(there, port, timeout=5)
+    asked = HTTPConnection(there, port, timeout=ANSWER_S)
     try:
         asked.request("GET", "/readyz")
         answer = asked.getresponse()

@@ -27,7 +27,7 @@ class ServeLimits(Frozen):
     )
     body_s: float = Field(10.0, gt=0, description="that a body may take to arrive; then 408")
     answer_s: float = Field(
-        16.0, gt=0, description="that replicas may take to answer, a quarter each of four tries; then 504"
+        16.0, gt=0, description="of four tries, each a quarter of it, at least twice timeout_s; then 504"
     )
 
 

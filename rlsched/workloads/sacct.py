@@ -271,7 +271,7 @@ class _Reader:
             else:
                 yield run
         found.users, found.queues = len(self._users.of), len(self._queues.of)
-        named = ", ".join(list(self._clusters)[:10])
+        named = ", ".join(list(self._clusters)[:10]) + (", ..." if len(self._clusters) > 10 else "")
         if self._cluster is None and len(self._clusters) > 1:
             problem = f"holds jobs of {len(self._clusters)} clusters: {named}"
             raise BadInputError(self._where, problem, "name one with --cluster")

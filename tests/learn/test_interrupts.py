@@ -106,7 +106,11 @@ def fails() -> None:
     raise RuntimeError("no compiled object yet")
 
 
-@pytest.mark.parametrize("then", [sleeps, fails])
+def ends() -> None:
+    """At once."""
+
+
+@pytest.mark.parametrize("then", [sleeps, fails, ends])
 def test_an_interrupt_that_python_ignores_is_raised_again(then: Callable[[], None]) -> None:
     hook = sys.unraisablehook
 
@@ -168,3 +172,17 @@ def test_what_is_started_never_hears_of_a_closed_terminal() -> None:
     heard = {number: not blocked >> number - 1 & 1 for number in (signal.SIGHUP, signal.SIGTERM)}
     assert heard == {signal.SIGHUP: False, signal.SIGTERM: True}
     assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_second_ctrl_c_that_python_ignores_does_not_wait_either() -> None:
+    second = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    def command() -> None:
+        with ended_by_signals(), interrupts(lambda: None) as interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert interrupted()
+            second()
+            sleeps()
+
+    with pytest.raises(KeyboardInterrupt):
+        command()
