@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -215,6 +216,11 @@ def end_node() -> Path:
     """
     node = ray._private.worker._global_node
     node.kill_all_processes(check_alive=False, allow_graceful=False)
+    # Workers that were starting would look for the GCS for most of a minute.
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if node.session_name.encode() in (path / "cmdline").read_bytes():
+                os.kill(int(path.name), signal.SIGKILL)
     return Path(node.get_logs_dir_path())
 
 
