@@ -78,6 +78,16 @@ def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path)
     assert found == before
 
 
+def test_figures_are_not_written_over_a_run_that_goes_on(rlsched: Run, tmp_path: Path) -> None:
+    for name in ("train.yaml", "metrics.csv"):
+        path = tmp_path / name
+        path.write_text("kept")
+        ran = rlsched("train", "--resume", "--out", tmp_path, "--json", path)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == f"error: --json: '{path}' belongs to a folder that is read; name another file\n"
+        assert path.read_text() == "kept"
+
+
 def test_what_cannot_be_served(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
     policy, port = tmp_path / "policy", socket.socket()
     rlsched("export", run_folder, policy)
