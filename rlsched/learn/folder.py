@@ -225,7 +225,7 @@ class RunFolder:
         """
         for path in (self.path / TRAIN, self.path / SCENARIO):
             changed = was_edited(path)
-            if changed is None and path.name == TRAIN:  # whoever wrote manifests wrote a checksum, too
+            if changed is None and path.name == TRAIN:  # versions that sign checkpoints add checksums
                 changed = any(self.checkpoints.path.glob(f"*/{MANIFEST}"))
             if changed:
                 raise edited(path, "begin another run; --steps and --minutes may change with --resume")

@@ -143,9 +143,10 @@ class ReinforceEngine:
         returns, spreads, entropies = [], [], []
         self.optimizer.zero_grad()
         episodes = max(1, int(share * own.episodes))
-        each = int(min(1.0, share * own.episodes / episodes) * own.trajectories) // own.workers * own.workers
-        if self.sim.num_envs != (each := max(2 * own.workers, each)):
-            self.sim = self._simulator(each)
+        wanted = min(1.0, share * own.episodes / episodes) * own.trajectories
+        count = max(2, int(wanted) // own.workers) * own.workers  # two for each worker at least
+        if self.sim.num_envs != count:
+            self.sim = self._simulator(count)
         for _ in range(episodes):
             played = self.play_one(rng)
             values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
@@ -160,7 +161,7 @@ class ReinforceEngine:
         for average, newest in zip(self.kept.parameters(), self.net.parameters(), strict=True):
             average.data.lerp_(newest.data, 1.0 - self.config.averaging)
         self.iteration += 1
-        self.trajectories += episodes * each
+        self.trajectories += episodes * count
         found = (returns, spreads, entropies)
         row = {name: float(np.mean(each)) for name, each in zip(self.columns, found, strict=True)}
         return Progress(self.steps, row)

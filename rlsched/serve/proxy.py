@@ -161,7 +161,7 @@ def kill_haproxy(socket_path: Path) -> None:
 def listen_at_node(module: Any) -> None:
     """Change the module of replicas: they take pickles from one another, at the address of their node alone.
 
-    Serve has them listen at every address of the machine, and whoever reaches that port runs code.
+    Serve has them listen at every address of the machine, and a client that reaches that port can run code.
     """
     listen: Callable[..., int] = module.add_port_to_grpc_server
 
