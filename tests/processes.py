@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import rlsched
@@ -60,18 +61,20 @@ class Command:
 
     def processes(self) -> list[str]:
         """Commands of its processes, and of those that they started."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                if self.mark.encode() in (path / "environ").read_bytes():
-                    found.append((path / "cmdline").read_bytes().decode("utf-8", "replace"))
-            except OSError:  # it has ended, or is another user's
-                continue
-        return found
+        return [command.decode("utf-8", "replace") for command in self._files("cmdline")]
 
     def has_loaded(self, library: str) -> bool:
-        """Whether the process uses a library, by a part of its path."""
-        return library in Path(f"/proc/{self.process.pid}/maps").read_text("utf-8", "replace")
+        """Whether one of these processes uses a library, by a part of its path."""
+        return any(library.encode() in maps for maps in self._files("maps"))
+
+    def _files(self, name: str) -> list[bytes]:
+        """What the system says of each of these processes."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended, or is another user's
+                if self.mark.encode() in (path / "environ").read_bytes():
+                    found.append((path / name).read_bytes())
+        return found
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Wait for something that is to come before the command ends."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,18 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlsched.cli import options, output
-from rlsched.cli.main import DONE, FAILED, say
+from rlsched.cli.main import INTERRUPTED, say
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
 from rlsched.learn.interrupts import leave_terminal
 
-LOOK_S = 0.2
-"""Between two looks at whether Ray is alive."""
-
 if TYPE_CHECKING:
-    from rlsched.serve.launch import Service
-    from rlsched.serve.restart import Restart
     from rlsched.serve.settings import ServeConfig
+    from rlsched.serve.supervisor import Supervised
 
 
 def serve(
@@ -98,14 +95,29 @@ def serve(
     if replicas is not None:
         values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
 
-    from rlsched.serve.restart import Restart
+    from rlsched.serve.listener import passed
+    from rlsched.serve.ports import check_port
     from rlsched.serve.settings import ServeConfig
+    from rlsched.serve.supervisor import Supervised
     from rlsched.settings import validate
 
-    restart = Restart.of_process()
+    supervised = Supervised.of_process()
     chosen = validate(ServeConfig, values, str(config or "serve"), set_ or [])
-    _check(chosen, host, int(port), restart)
-    _serve(chosen, host, int(port), address, json, _gate(chosen, json), restart)
+    if supervised is None:
+        waiting = passed(int(port))
+        _check(chosen)
+        if waiting is None:
+            check_port(host, int(port))
+    judged = _gate(chosen, json, shown=supervised is None)
+    # Called by another program than rlsched's command, it would start that a second time.
+    if supervised is None and address is None and "serve" in sys.argv[1:]:
+        raise typer.Exit(_supervise(chosen, host, int(port), waiting))
+    try:
+        _serve(chosen, host, int(port), address, json, judged, supervised)
+    except KeyboardInterrupt:
+        if supervised is not None:  # the first process says so
+            raise SystemExit(INTERRUPTED) from None
+        raise
 
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
@@ -128,13 +140,12 @@ def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
     return values
 
 
-def _check(config: ServeConfig, host: str, port: int, restart: Restart) -> None:
+def _check(config: ServeConfig) -> None:
     """What can be found out before anything starts.
 
     Raises:
-        BadInputError: a policy is not there, or a port or a folder is not ours.
+        BadInputError: a policy is not there, or a folder is not ours.
     """
-    from rlsched.serve.ports import check_port
     from rlsched.serve.tokens import read_tokens
 
     for name, folder in config.policies.items():
@@ -152,14 +163,34 @@ def _check(config: ServeConfig, host: str, port: int, restart: Restart) -> None:
             Heuristic.named(config.fallback, load_policy(folder).scenario)
     if config.log is not None:
         output.check_folder("--log", config.log)
-    if restart.listening is None:
-        check_port(host, port)
 
 
-def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
-    """Hold policies against the gate before anything starts, and say what it found.
+def _supervise(config: ServeConfig, host: str, port: int, waiting: socket.socket | None) -> int:
+    """Have this command run in another process, and start it again where it dies.
 
-    Replicas find it in the folders of the policies.
+    Args:
+        config: what is served.
+        host: the service listens at.
+        port: likewise.
+        waiting: a listening socket in which clients may be waiting.
+
+    Returns:
+        The exit code of the command.
+    """
+    from rlsched.serve.launch import has_haproxy, opened
+    from rlsched.serve.supervisor import Supervisor
+
+    listening = waiting
+    if listening is None and has_haproxy():
+        listening = opened(host, port)
+    command = [sys.executable, *sys.orig_argv[1:]]
+    return Supervisor(config.at(host), listening, say, waiting=waiting is not None, command=command).run()
+
+
+def _gate(config: ServeConfig, json: str | None, *, shown: bool) -> dict[str, Any]:
+    """Hold policies against the gate before anything starts, and say what it found, if that is wanted.
+
+    Other processes find it in the folders of the policies.
 
     Returns:
         Policy -> what was found, in figures; nothing where there is no gate.
@@ -174,7 +205,7 @@ def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
         from rlsched.serve.engine import load_served
 
         served = {name: load_served(name, folder, config) for name, folder in config.policies.items()}
-    for one in served.values():
+    for one in served.values() if shown else ():
         output.people(json).print(f"gate         {one.gate}", markup=False, soft_wrap=True)
     return {name: one.gate_figures for name, one in served.items()}
 
@@ -197,14 +228,14 @@ def _serve(
     address: str | None,
     json: str | None,
     gate: dict[str, Any],
-    restart: Restart,
+    supervised: Supervised | None,
 ) -> None:
     """Serve until somebody says that it is enough."""
     from rlsched.serve.launch import serving
 
     console, clock = output.people(json), output.Clock()
     enough = threading.Event()
-    started = serving(config, host, port, address, restart.listening)
+    started = serving(config, host, port, address, supervised)
     with output.busy("starting"):
         service = started.__enter__()
     try:
@@ -216,11 +247,11 @@ def _serve(
         console.print(f"serving      {names} at {service.url} after {clock.seconds:.1f} s")
         # A command that is wrapped cannot be pasted.
         console.print("\n".join(_usage(config, service.url)), soft_wrap=True)
-        if json is not None and restart.count == 0:  # one document
+        if json is not None and (supervised is None or supervised.restarts == 0):  # one document
             policies = {name: str(path) for name, path in config.policies.items()}
             told = {"schema": 1, "url": service.url, "policies": policies, "started_s": clock.seconds}
             output.write_json(json, {**told, "gate": gate} if gate else told)
-        _keep(enough, service, restart)
+        enough.wait()
         console.print("ending, once what was asked is answered")
     finally:
         started.__exit__(None, None, None)
@@ -237,24 +268,3 @@ def _usage(config: ServeConfig, url: str) -> list[str]:
         *([] if config.log is None else [f"log          {config.log}"]),
         "end it       Ctrl-C",
     ]
-
-
-def _keep(enough: threading.Event, service: Service, restart: Restart) -> None:
-    """Wait until somebody says that it is enough; where Ray dies meanwhile, start again."""
-    from rlsched.learn.session import dead_process  # which has been imported long since
-
-    clock, over = output.Clock(), False
-    while (died := dead_process()) is None:
-        if over:
-            return
-        over = enough.wait(LOOK_S)
-    logs = service.abandon()
-    if restart.allowed(clock.seconds):
-        if not enough.is_set():
-            say(f"Ray's {died} has died; starting again")
-        restart.now(clock.seconds, service.listening, unless=enough.is_set)
-    elif not enough.is_set():
-        times = f"{restart.count + 1} times in a row"
-        say(f"failed: Ray has died {times}, this time its {died}; look into {logs}, and start again")
-        os._exit(FAILED)
-    os._exit(DONE)  # at a usual end this process would ask those that are gone

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -200,28 +199,6 @@ def precede_sigterm() -> None:
     if install is not None and threading.current_thread() is threading.main_thread():
         install(None, False)
         keep_sigterm()
-
-
-def dead_process() -> str | None:
-    """A process that has died of the node of Ray that was started here."""
-    node = ray._private.worker._global_node
-    return None if node is None else next((name for name, _ in node.dead_processes()), None)
-
-
-def end_node() -> Path:
-    """End the node of Ray that was started here, of which part has died: it could not end by itself.
-
-    Returns:
-        The folder of its logs.
-    """
-    node = ray._private.worker._global_node
-    node.kill_all_processes(check_alive=False, allow_graceful=False)
-    # Workers that were starting would look for the GCS for most of a minute.
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
-            if node.session_name.encode() in (path / "cmdline").read_bytes():
-                os.kill(int(path.name), signal.SIGKILL)
-    return Path(node.get_logs_dir_path())
 
 
 def end_processes(error: Exception) -> None:

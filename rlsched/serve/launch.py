@@ -28,13 +28,16 @@ from typing import TYPE_CHECKING
 
 from rlsched.errors import BadInputError
 from rlsched.learn.interrupts import leave_terminal
-from rlsched.serve import listener
+from rlsched.serve import interim, listener
 from rlsched.serve.ports import answering, free_ports, taken
-from rlsched.serve.proxy import LISTENER_AT, MANY_ANSWERS_S, ONE_ANSWER_S, kill_haproxy
+from rlsched.serve.proxy import LISTENER_AT, MANY_ANSWERS_S, ONE_ANSWER_S, end_haproxies
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeConfig, ServeLimits
+from rlsched.serve.supervisor import ANSWERS, FOLDER, Supervised
 
 if TYPE_CHECKING:
     from ray.serve import RunTarget
+
+    from rlsched.serve.node import LocalNode
 
 DRAINING_S = "3"
 """That Serve waits at least before it ends a replica, for those before it to hear of it."""
@@ -163,34 +166,28 @@ class Service:
 
     Attributes:
         url: where it answers.
-        listening: the socket at which it does; None: Serve has its own.
         folder: of HAProxy's files; None: there is no HAProxy.
+        node: of Ray.
     """
 
     url: str
-    listening: socket.socket | None
     folder: Path | None
+    node: LocalNode
 
-    def abandon(self) -> Path:
-        """End what is left of a service whose node of Ray has died.
-
-        Returns:
-            The folder of Ray's logs.
-        """
-        from rlsched.learn.session import end_node
-
-        logs = end_node()
+    def abandon(self) -> None:
+        """End what is left of a service whose node of Ray has died."""
         if self.folder is not None:
-            # It would answer that no replica does; requests that come from now on wait for the next one.
-            for path in self.folder.glob("*/admin.sock"):
-                kill_haproxy(path)
-            shutil.rmtree(self.folder, ignore_errors=True)
-        return logs
+            end_haproxies(self.folder)
+        self.node.end()
 
 
 @contextmanager
 def serving(
-    config: ServeConfig, host: str, port: int, address: str | None, listening: socket.socket | None = None
+    config: ServeConfig,
+    host: str,
+    port: int,
+    address: str | None,
+    supervised: Supervised | None,
 ) -> Iterator[Service]:
     """Start the service; it is drained and ended at the end.
 
@@ -199,7 +196,7 @@ def serving(
         host: it listens at.
         port: likewise.
         address: of a Ray cluster; None: Ray is started on this machine, and ended with the service.
-        listening: socket of the same address that is open; None: it is opened where HAProxy can use it.
+        supervised: this process, as one that is started again where its node of Ray dies; None: it is not.
 
     Yields:
         What runs.
@@ -208,7 +205,10 @@ def serving(
         BadInputError: a policy cannot be served, the port is taken, or there is no such cluster.
     """
     folder = prepare(config.limits)
+    if supervised is not None and folder is not None:
+        supervised.tell(FOLDER, folder)
     from rlsched.learn.session import ray_session
+    from rlsched.serve.node import LocalNode
 
     settings = {
         # They are for Ray's dashboard, which is not there, and its agents work for them all the time.
@@ -225,18 +225,17 @@ def serving(
         raise KeyboardInterrupt
 
     shown = "localhost" if host in {"0.0.0.0", "127.0.0.1", "::"} else host
+    given = None if supervised is None else supervised.listening
     try:
-        with (
-            _listening(host, port, address, listening) as opened,
-            ray_session(address, _system_config=settings),
-        ):
+        with _listening(host, port, address, given), ray_session(address, _system_config=settings):
             if threading.current_thread() is threading.main_thread():
                 # Ray's own prints a trace and may break off in the middle of a start.
                 signal.signal(signal.SIGTERM, break_off)
                 if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
                     signal.signal(signal.SIGHUP, break_off)
-            with _served(config, host, port, address):
-                yield Service(f"http://{shown}:{port}", opened, folder)
+            service = Service(f"http://{shown}:{port}", folder, LocalNode())
+            with _served(config, host, port, address, service, supervised):
+                yield service
     except Exception:
         if broken_off.is_set():  # and Ray with it, in whatever it was at
             raise KeyboardInterrupt from None
@@ -244,24 +243,36 @@ def serving(
 
 
 @contextmanager
-def _listening(
-    host: str, port: int, address: str | None, given: socket.socket | None
-) -> Iterator[socket.socket | None]:
-    """The socket at which HAProxy takes connections, shared with its managers; None: Serve has its own."""
+def _listening(host: str, port: int, address: str | None, given: socket.socket | None) -> Iterator[None]:
+    """Share the socket at which HAProxy takes connections with its managers; without HAProxy do nothing."""
     if address is not None or not has_haproxy():
-        yield None
+        yield
         return
-    if given is None:
-        try:
-            given = listener.opened(host, port)
-        except OSError:
-            raise taken(host, port) from None
-    with given, listener.shared(given, os.environ[LISTENER_AT]):
-        yield given
+    with given or opened(host, port) as listening, listener.shared(listening, os.environ[LISTENER_AT]):
+        yield
+
+
+def opened(host: str, port: int) -> socket.socket:
+    """A new listening socket.
+
+    Raises:
+        BadInputError: another service has taken the port.
+    """
+    try:
+        return listener.opened(host, port)
+    except OSError:
+        raise taken(host, port) from None
 
 
 @contextmanager
-def _served(config: ServeConfig, host: str, port: int, address: str | None) -> Iterator[None]:
+def _served(
+    config: ServeConfig,
+    host: str,
+    port: int,
+    address: str | None,
+    running: Service,
+    supervised: Supervised | None,
+) -> Iterator[None]:
     """Start Serve and the service; see `serving`.
 
     It imports Serve no sooner than Ray is there: processes that Ray starts do so at the same time.
@@ -276,22 +287,26 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
     for name in ("ray", "ray.serve"):  # which Serve sets itself when it is imported
         logging.getLogger(name).setLevel(logging.ERROR)
     instance = secrets.token_hex(8)
-    # Replicas may run on other machines than the one that is asked.
-    hosts = (*config.hosts, host, socket.gethostname(), socket.getfqdn())
-    service, ledger = build_apart(config.model_copy(update={"hosts": hosts}).rooted(), instance)
+    service, ledger = build_apart(config.at(host), instance)
     start = partial(serve.start, http_options=HTTPOptions(host=host, port=port))
-    ended = ExitStack()
+    ended, watched = ExitStack(), ExitStack()
     if address is None:  # on a cluster, what else is served there goes on
         ended.callback(ray.shutdown)
+        ended.callback(watched.close)  # what comes before it waits for a Ray that has died
         ended.callback(serve.shutdown)
     ended.callback(serve.delete, APART)  # replicas tell the ledger to their end
     ended.callback(serve.delete, NAME)
     started: Future[object] = Future()
+    if supervised is not None and address is None:
+        watched.enter_context(supervised.watching(running))
     try:
         if address is None:
             _start_meanwhile(partial(start, proxy_location=ProxyLocation.HeadOnly), started)
             _run(serve.RunTarget(service, NAME, "/"), wait=False)
             _wait_for(host, port, started, instance)
+            running.node.find_agents()
+            if supervised is not None:
+                supervised.tell(ANSWERS)
             # Where all is to be written down, it is from the first decision on.
             _run(serve.RunTarget(ledger, APART, None), wait=config.log is not None)
         else:
@@ -303,6 +318,7 @@ def _served(config: ServeConfig, host: str, port: int, address: str | None) -> I
                 ended.close()
             else:
                 _break_off(started)
+        watched.close()
         if isinstance(error, (RayServeException, RuntimeError)):
             raise _refused(config, error) from None
         raise
@@ -413,7 +429,7 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
     looked = time.monotonic()
     while (answers := answering(host, port)) != instance:
-        if answers is not None:
+        if answers not in {None, interim.INSTANCE}:
             raise taken(host, port)
         if time.monotonic() - looked > ASK_S:
             looked = time.monotonic()

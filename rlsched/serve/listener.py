@@ -6,13 +6,20 @@ connections, they wait in the socket's queue instead of being refused.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rlsched.errors import BadInputError
+
 BACKLOG = 4096
+
+FIRST_PASSED = 3
+"""Descriptor of the first socket that systemd passes."""
+
 RETRY_S = 0.1
 ANSWER_S = 5.0
 """In which the process that has the socket passes it on."""
@@ -38,6 +45,31 @@ def opened(host: str, port: int) -> socket.socket:
         made.close()
         raise
     return made
+
+
+def passed(port: int) -> socket.socket | None:
+    """The listening socket that systemd passes to this process; None: it passes none (sd_listen_fds(3)).
+
+    Raises:
+        BadInputError: there are several, or it is of another kind or port.
+    """
+    process, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "0")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if process != str(os.getpid()) or count == "0":
+        return None
+    remedy = "write one ListenStream=ADDRESS:PORT into the unit of the socket"
+    if count != "1":
+        raise BadInputError("LISTEN_FDS", f"systemd passes {count} sockets", remedy)
+    found = socket.socket(fileno=FIRST_PASSED)
+    listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if not listens or found.family not in {socket.AF_INET, socket.AF_INET6}:
+        raise BadInputError("LISTEN_FDS", "systemd passes no socket that listens at a port", remedy)
+    if found.getsockname()[1] != port:
+        problem = f"systemd passes a socket that listens at {found.getsockname()[1]}, not at {port}"
+        raise BadInputError("--port", problem, f"add --port {found.getsockname()[1]}")
+    found.setblocking(False)
+    os.set_inheritable(FIRST_PASSED, False)
+    return found
 
 
 def received(path: str) -> socket.socket:

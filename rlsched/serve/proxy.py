@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -33,14 +35,14 @@ ONE_ANSWER_S, MANY_ANSWERS_S = "RLSCHED_ONE_ANSWER_S", "RLSCHED_MANY_ANSWERS_S"
 REQUEST_S, IDLE_S = 5, 15
 """Seconds for the headers of a request and as much of its body as HAProxy holds, and between requests."""
 
-END_WITH = 'while kill -0 "$1"; do kill -0 "$2" || exit; sleep 1; done 2>/dev/null; kill "$2" 2>/dev/null'
-"""Ends one process when another is gone: HAProxy with the raylet, which is the parent of its manager."""
+END_WITH = '(while kill -0 "$1"; do kill -0 "$2" || exit; sleep 1; done; kill -USR1 "$2") 2>/dev/null'
+"""Ends HAProxy, after its requests, when another process is gone: the raylet, the parent of its manager."""
 
 TAKEOVER_S, LOOK_S = 5.0, 0.05
 """That a new manager waits for its replicas while HAProxy of the one before still answers; between looks."""
 
-COMMAND_S = 1.0
-"""In which HAProxy answers a command."""
+COMMAND_S, LAST_S = 1.0, 1.0
+"""In which HAProxy answers a command, and its last requests."""
 
 
 def _refusal(status: int, problem: str) -> str:
@@ -146,8 +148,8 @@ async def end_with_node(node: int, process: int) -> None:
     await _by_itself("sh", "-c", END_WITH, "sh", str(node), str(process))
 
 
-def kill_haproxy(socket_path: Path) -> None:
-    """Kill the HAProxy that takes commands at a Unix socket, if there is one."""
+def end_haproxy(socket_path: Path) -> None:
+    """End the HAProxy that takes commands at a Unix socket, if there is one, after its requests."""
     with suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(COMMAND_S)
         asking.connect(str(socket_path))
@@ -155,7 +157,23 @@ def kill_haproxy(socket_path: Path) -> None:
         with asking.makefile(encoding="ascii") as answer:
             process = next((int(line[4:]) for line in answer if line.startswith("Pid:")), None)
         if process is not None:
+            os.kill(process, signal.SIGUSR1)  # it takes no more connections
+            deadline = time.monotonic() + LAST_S
+            while time.monotonic() < deadline:
+                os.kill(process, 0)  # raises where it has ended
+                time.sleep(LOOK_S)
             os.kill(process, signal.SIGKILL)
+
+
+def end_haproxies(folder: Path) -> None:
+    """End those of a service whose replicas have died: they would answer that there are none.
+
+    Args:
+        folder: of their files, which is removed.
+    """
+    for path in folder.glob("*/admin.sock"):
+        end_haproxy(path)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def listen_at_node(module: Any) -> None:

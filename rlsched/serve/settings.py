@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any, Literal
 
@@ -107,6 +108,12 @@ class ServeConfig(Frozen):
     def _traced(cls, value: Any) -> Any:
         """A path alone is the trace of a gate."""
         return {"trace": value} if isinstance(value, str | Path) else value
+
+    def at(self, host: str) -> ServeConfig:
+        """For processes that answer at a host: with the names of this machine, and absolute paths."""
+        # They may run on other machines than the one that is asked.
+        hosts = (*self.hosts, host, socket.gethostname(), socket.getfqdn())
+        return self.model_copy(update={"hosts": hosts}).rooted()
 
     def rooted(self) -> ServeConfig:
         """With folders named from the root: replicas run elsewhere. Links stay: they may lead on tomorrow."""

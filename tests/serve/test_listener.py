@@ -54,8 +54,57 @@ def test_a_port_that_is_taken_is_refused() -> None:
             listener.opened("127.0.0.1", first.getsockname()[1])
 
 
-HAPROXY = """
+PASSES = """
 import os, socket, sys
+made = [socket.socket() for _ in range(2)]
+made[0].bind(("127.0.0.1", 0))
+if sys.argv[1] == "1":
+    made[0].listen()
+os.dup2(made[0].fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2], LISTEN_FDNAMES="http")
+code = '''
+import os, sys
+from rlsched.errors import BadInputError
+from rlsched.serve.listener import passed
+try:
+    found = passed(int(sys.argv[1]))
+except BadInputError as error:
+    print(error)
+else:
+    print(found.getsockname()[1], found.getblocking(), [name for name in os.environ if "LISTEN_" in name])
+'''
+print(made[0].getsockname()[1], flush=True)
+port = int(sys.argv[3]) or made[0].getsockname()[1]
+os.execv(sys.executable, [sys.executable, "-c", code, str(port)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("listens", "count", "asked", "problem"),
+    [
+        ("1", "1", "0", None),
+        ("1", "2", "0", "LISTEN_FDS: systemd passes 2 sockets"),
+        ("0", "1", "0", "LISTEN_FDS: systemd passes no socket that listens"),
+        ("1", "1", "7", "--port: systemd passes a socket that listens at"),
+    ],
+)
+def test_a_socket_that_systemd_passes_is_taken(
+    listens: str, count: str, asked: str, problem: str | None
+) -> None:
+    command = [sys.executable, "-c", PASSES, listens, count, asked]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    port, line = ran.stdout.splitlines()
+    if problem is None:
+        assert line == f"{port} False []"
+    else:
+        assert line.startswith(problem)
+
+
+HAPROXY = """
+import os, signal, socket, sys
+signal.signal(signal.SIGUSR1, signal.SIG_IGN if sys.argv[2] == "hangs" else lambda *_: os._exit(7))
 with socket.socket(socket.AF_UNIX) as answering:
     answering.bind(sys.argv[1])
     answering.listen()
@@ -63,16 +112,18 @@ with socket.socket(socket.AF_UNIX) as answering:
     client, _ = answering.accept()
     assert client.recv(100) == b"show info\\n"
     client.sendall(f"Name: HAProxy\\nPid: {os.getpid()}\\n".encode())
-    client.recv(1)
+    while True:
+        signal.pause()
 """
 
 
-def test_an_haproxy_is_killed_by_its_socket(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "code"), [("answers", 7), ("hangs", -signal.SIGKILL)])
+def test_an_haproxy_is_ended_by_its_socket(tmp_path: Path, kind: str, code: int) -> None:
     path = tmp_path / "admin.sock"
-    proxy.kill_haproxy(path)  # there is none
-    process = subprocess.Popen([sys.executable, "-c", HAPROXY, str(path)], stdout=subprocess.PIPE)
+    proxy.end_haproxy(path)  # there is none
+    process = subprocess.Popen([sys.executable, "-c", HAPROXY, str(path), kind], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"listens\n"
-    proxy.kill_haproxy(path)
-    assert process.wait(timeout=60) == -signal.SIGKILL
+    proxy.end_haproxy(path)
+    assert process.wait(timeout=60) == code
     process.stdout.close()

@@ -215,7 +215,7 @@ def test_it_ends_with_its_node(goes: str) -> None:
         (node if goes == "node" else process).wait()
         watch.wait(timeout=30)
         if goes == "node":
-            assert process.wait(timeout=30) == -signal.SIGTERM
+            assert process.wait(timeout=30) == -signal.SIGUSR1
         else:
             assert node.poll() is None
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,11 +42,34 @@ def until(done: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
-class Running:
-    """`rlsched serve` in a process."""
+AS_SYSTEMD = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Passes a socket to a command: arguments are its descriptor and the command."""
 
-    def __init__(self, tmp: Path, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
-        self.port, self.told = free_ports(1)[0], tmp / "service.json"
+
+class Running:
+    """`rlsched serve` in a process.
+
+    Args:
+        tmp: folder for what it says.
+        arguments: of the command.
+        environment: variables beside those of this process.
+        passed: a listening socket that it is started with, as systemd does.
+    """
+
+    def __init__(
+        self,
+        tmp: Path,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        passed: socket.socket | None = None,
+    ) -> None:
+        self.port = free_ports(1)[0] if passed is None else passed.getsockname()[1]
+        self.told = tmp / "service.json"
         self.mark = uuid.uuid4().hex
         self.log = (tmp / "log.txt").open("w+b")
         command = [
@@ -58,6 +82,8 @@ class Running:
             "--json",
             str(self.told),
         ]
+        if passed is not None:
+            command = ["-c", AS_SYSTEMD, str(passed.fileno()), sys.executable, *command]
         self.process = subprocess.Popen(
             [sys.executable, *command],
             cwd=ROOT,
@@ -65,6 +91,7 @@ class Running:
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {}), "RLSCHED_MARK": self.mark},
             start_new_session=True,
+            pass_fds=[] if passed is None else [passed.fileno()],
         )
 
     def ready(self) -> None:

@@ -1,0 +1,31 @@
+"""Processes of the node of Ray under a service."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from rlsched.serve.node import LocalNode, _alive, _children
+
+
+def test_a_process_is_dead_before_its_parent_has_heard_of_it() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert _alive(process.pid)
+        assert process.pid in _children(os.getpid())
+        assert LocalNode((process.pid,)).dead() == []  # there is no Ray, and nothing of it has died
+        process.kill()
+        while _alive(process.pid):
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.communicate()
+    assert not _alive(process.pid)
+
+
+def test_without_ray_there_are_no_agents() -> None:
+    node = LocalNode()
+    node.find_agents()
+    assert node.agents == ()

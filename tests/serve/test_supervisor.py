@@ -1,0 +1,183 @@
+"""The process of `rlsched serve` that outlives Ray, with scripts in the place of the process that runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rlsched.serve import listener, supervisor
+from rlsched.serve.settings import ServeConfig
+from rlsched.serve.supervisor import FAILED, GCS, INTERRUPTED, SUPERVISED, Supervised, Supervisor
+
+SECOND = f"""
+import os, signal, sys, time
+from rlsched.serve.supervisor import Supervised
+me = Supervised.of_process()
+assert {SUPERVISED!r} not in os.environ
+with open(sys.argv[1], "a") as file:
+    print(me.restarts, me.listening and me.listening.getsockname()[1], file=file)
+"""
+DIES = "os.kill(os.getpid(), signal.SIGKILL)"
+ANSWERS = "me.tell('answers')"
+
+
+class Meanwhile:
+    """Stands for an interim process, and writes down what becomes of it."""
+
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+        events.append("start")
+
+    def is_alive(self) -> bool:
+        return True
+
+    def wait(self) -> None:
+        self.events.append("wait")
+
+    def end(self) -> None:
+        self.events.append("end")
+
+
+Run = Callable[..., tuple[int, list[str], list[str], list[str]]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a script as the second process: the code, what was said, starts, and interim processes."""
+
+    def run(script: str, *, waiting: bool = False) -> tuple[int, list[str], list[str], list[str]]:
+        said: list[str] = []
+        events: list[str] = []
+        monkeypatch.setattr(supervisor, "Interim", SimpleNamespace(start=lambda *_: Meanwhile(events)))
+        command = [sys.executable, "-c", SECOND + script, str(tmp_path / "starts")]
+        config = ServeConfig(policies={"default": tmp_path})
+        with listener.opened("127.0.0.1", 0) as listening:
+            code = Supervisor(config, listening, said.append, waiting=waiting, command=command).run()
+            port = str(listening.getsockname()[1])
+        starts = [line.split() for line in (tmp_path / "starts").read_text().splitlines()]
+        assert {line[1] for line in starts} == {port}
+        return code, said, [line[0] for line in starts], events
+
+    return run
+
+
+def test_a_process_that_dies_is_started_again(run: Run) -> None:
+    code, said, starts, events = run(f"{ANSWERS}\nif me.restarts < 2: {DIES}")
+    assert (code, starts) == (0, ["0", "1", "2"])
+    assert said == ["the process that runs Ray has died; starting again"] * 2
+    assert events == ["start", "wait", "end"] * 2
+
+
+@pytest.mark.parametrize(("name", "waits"), [("raylet", []), (GCS, ["wait"])])
+def test_where_ray_dies_something_answers_before_the_rest_is_ended(
+    run: Run, name: str, waits: list[str]
+) -> None:
+    script = f"{ANSWERS}\nif not me.restarts: me.tell('died', {name!r}, '/logs'); sys.exit(1)"
+    code, said, starts, events = run(script)
+    assert (code, starts) == (0, ["0", "1"])
+    assert said == [f"Ray's {name} has died; starting again"]
+    assert events == ["start", *waits, "wait", "end"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "line"),
+    [
+        ("sys.exit(2)", 2, None),
+        ("sys.exit(1)", FAILED, None),  # which has said why
+        (
+            DIES,
+            FAILED,
+            "failed: the process that runs Ray has died while the service started; "
+            "its exit code is -9; start again",
+        ),
+        (
+            "me.tell('died', 'raylet', '/logs'); sys.exit(1)",
+            FAILED,
+            "failed: Ray's raylet has died while the service started; look into /logs, and start again",
+        ),
+    ],
+)
+def test_a_start_that_fails_ends_the_command(run: Run, script: str, code: int, line: str | None) -> None:
+    lines = [] if line is None else [line]
+    assert run(script) == (code, lines, ["0"], [])
+
+
+def test_clients_that_wait_are_answered_at_once(run: Run) -> None:
+    code, said, starts, events = run(f"if not me.restarts: {DIES}\n{ANSWERS}", waiting=True)
+    assert (code, said, starts) == (0, ["the process that runs Ray has died; starting again"], ["0", "1"])
+    assert events == ["start", "wait", "wait", "end"]
+
+
+def test_a_service_that_dies_again_and_again_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MOST_RESTARTS", 2)
+    code, said, starts, events = run(f"{ANSWERS}\n{DIES}")
+    assert (code, starts) == (FAILED, ["0", "1", "2"])
+    assert said[-1] == (
+        "failed: the service has died 3 times in a row, this time the process that runs Ray; "
+        "its exit code is -9; start again"
+    )
+    assert events[-1] == "end"
+
+
+def test_restarts_are_counted_anew_after_a_steady_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "MOST_RESTARTS", 1)
+    monkeypatch.setattr(supervisor, "STEADY_S", 0.0)
+    script = f"{ANSWERS}\nif len(open(sys.argv[1]).readlines()) < 4: {DIES}"
+    assert run(script)[::2] == (0, ["0", "1", "1", "1"])
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        # A process that was asked to end may die of that.
+        ("time.sleep(600)", INTERRUPTED),
+        (f"{ANSWERS}\ntime.sleep(600)", 0),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))\ntime.sleep(600)", INTERRUPTED),
+        (f"{ANSWERS}\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(1))\ntime.sleep(600)", 0),
+    ],
+)
+def test_a_signal_ends_both(run: Run, tmp_path: Path, script: str, code: int) -> None:
+    def end() -> None:
+        while not (tmp_path / "ready").exists():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    script = script.replace("time.sleep", f"open({str(tmp_path / 'ready')!r}, 'w').close(); time.sleep")
+    thread = threading.Thread(target=end)
+    thread.start()
+    try:
+        assert run(script)[:2] == (code, [])
+    finally:
+        thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_without_the_first_process_the_second_is_an_orphan() -> None:
+    parent, own = socket.socketpair()
+    with own:
+        second = Supervised(own, None, 0)
+        assert not second._is_orphan()
+        parent.close()
+        assert second._is_orphan()
+        second.tell("answers")  # nobody hears it
+
+
+def test_a_usual_process_is_not_supervised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SUPERVISED, raising=False)
+    assert Supervised.of_process() is None
+
+
+def test_an_interim_process_that_died_is_replaced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Meanwhile, "is_alive", lambda self: False)
+    code, _, starts, events = run(f"if not me.restarts: {DIES}\n{ANSWERS}", waiting=True)
+    assert (code, starts) == (0, ["0", "1"])
+    assert events == ["start", "wait", "end", "start", "wait", "end"]
