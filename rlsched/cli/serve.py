@@ -85,6 +85,18 @@ def serve(
     Example: rlsched serve runs/policy --port 8000
     """
     output.Targets(json=json).check()
+    from rlsched.serve.supervisor import FAILS, Supervised
+
+    supervised = Supervised.of_process()
+    if supervised is not None:
+        try:
+            _serve(supervised.config, host, int(port), address, json, supervised.gate, supervised)
+        except KeyboardInterrupt:  # the first process says so
+            raise SystemExit(INTERRUPTED) from None
+        except BaseException:
+            supervised.tell(FAILS)
+            raise
+        return
     values = _values(folder or [], config)
     for name, given in (("mode", mode), ("fallback", fallback), ("token_file", token_file), ("log", log)):
         if given is not None:
@@ -95,29 +107,16 @@ def serve(
     if replicas is not None:
         values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
 
-    from rlsched.serve.listener import passed
-    from rlsched.serve.ports import check_port
     from rlsched.serve.settings import ServeConfig
-    from rlsched.serve.supervisor import Supervised
     from rlsched.settings import validate
 
-    supervised = Supervised.of_process()
     chosen = validate(ServeConfig, values, str(config or "serve"), set_ or [])
-    if supervised is None:
-        waiting = passed(int(port))
-        _check(chosen)
-        if waiting is None:
-            check_port(host, int(port))
-    judged = _gate(chosen, json, shown=supervised is None)
+    waiting = _check(chosen, host, int(port), address)
+    judged = _gate(chosen, json)
     # Called by another program than rlsched's command, it would start that a second time.
-    if supervised is None and address is None and "serve" in sys.argv[1:]:
-        raise typer.Exit(_supervise(chosen, host, int(port), waiting))
-    try:
-        _serve(chosen, host, int(port), address, json, judged, supervised)
-    except KeyboardInterrupt:
-        if supervised is not None:  # the first process says so
-            raise SystemExit(INTERRUPTED) from None
-        raise
+    if address is None and "serve" in sys.argv[1:]:
+        raise typer.Exit(_supervise(chosen, host, int(port), waiting, judged))
+    _serve(chosen, host, int(port), address, json, judged, None)
 
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
@@ -140,12 +139,18 @@ def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
     return values
 
 
-def _check(config: ServeConfig) -> None:
+def _check(config: ServeConfig, host: str, port: int, address: str | None) -> socket.socket | None:
     """What can be found out before anything starts.
 
+    Returns:
+        A listening socket of systemd; None: there is none, and the port is free.
+
     Raises:
-        BadInputError: a policy is not there, or a folder is not ours.
+        BadInputError: a policy is not there, or a port or a folder is not ours.
     """
+    from rlsched.serve.launch import has_haproxy
+    from rlsched.serve.listener import passed
+    from rlsched.serve.ports import check_port
     from rlsched.serve.tokens import read_tokens
 
     for name, folder in config.policies.items():
@@ -163,9 +168,18 @@ def _check(config: ServeConfig) -> None:
             Heuristic.named(config.fallback, load_policy(folder).scenario)
     if config.log is not None:
         output.check_folder("--log", config.log)
+    waiting = passed(host, port)
+    if waiting is None:
+        check_port(host, port)
+    elif address is not None or not has_haproxy():
+        problem = "systemd passes a socket, which only HAProxy on this machine can use"
+        raise BadInputError("LISTEN_FDS", problem, "remove the unit of the socket")
+    return waiting
 
 
-def _supervise(config: ServeConfig, host: str, port: int, waiting: socket.socket | None) -> int:
+def _supervise(
+    config: ServeConfig, host: str, port: int, waiting: socket.socket | None, gate: dict[str, Any]
+) -> int:
     """Have this command run in another process, and start it again where it dies.
 
     Args:
@@ -173,6 +187,7 @@ def _supervise(config: ServeConfig, host: str, port: int, waiting: socket.socket
         host: the service listens at.
         port: likewise.
         waiting: a listening socket in which clients may be waiting.
+        gate: what it found.
 
     Returns:
         The exit code of the command.
@@ -184,11 +199,13 @@ def _supervise(config: ServeConfig, host: str, port: int, waiting: socket.socket
     if listening is None and has_haproxy():
         listening = opened(host, port)
     command = [sys.executable, *sys.orig_argv[1:]]
-    return Supervisor(config.at(host), listening, say, waiting=waiting is not None, command=command).run()
+    return Supervisor(
+        config, host, listening, say, waiting=waiting is not None, command=command, gate=gate
+    ).run()
 
 
-def _gate(config: ServeConfig, json: str | None, *, shown: bool) -> dict[str, Any]:
-    """Hold policies against the gate before anything starts, and say what it found, if that is wanted.
+def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
+    """Hold policies against the gate before anything starts, and say what it found.
 
     Other processes find it in the folders of the policies.
 
@@ -205,7 +222,7 @@ def _gate(config: ServeConfig, json: str | None, *, shown: bool) -> dict[str, An
         from rlsched.serve.engine import load_served
 
         served = {name: load_served(name, folder, config) for name, folder in config.policies.items()}
-    for one in served.values() if shown else ():
+    for one in served.values():
         output.people(json).print(f"gate         {one.gate}", markup=False, soft_wrap=True)
     return {name: one.gate_figures for name, one in served.items()}
 
@@ -232,6 +249,7 @@ def _serve(
 ) -> None:
     """Serve until somebody says that it is enough."""
     from rlsched.serve.launch import serving
+    from rlsched.serve.supervisor import ANNOUNCED
 
     console, clock = output.people(json), output.Clock()
     enough = threading.Event()
@@ -247,10 +265,12 @@ def _serve(
         console.print(f"serving      {names} at {service.url} after {clock.seconds:.1f} s")
         # A command that is wrapped cannot be pasted.
         console.print("\n".join(_usage(config, service.url)), soft_wrap=True)
-        if json is not None and (supervised is None or supervised.restarts == 0):  # one document
+        if json is not None and (supervised is None or not supervised.announced):  # one document
             policies = {name: str(path) for name, path in config.policies.items()}
             told = {"schema": 1, "url": service.url, "policies": policies, "started_s": clock.seconds}
             output.write_json(json, {**told, "gate": gate} if gate else told)
+        if supervised is not None:
+            supervised.tell(ANNOUNCED)
         enough.wait()
         console.print("ending, once what was asked is answered")
     finally:

@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ray import serve
@@ -184,7 +185,7 @@ class DecisionService:
 
         lean.postpone()
         from rlsched.serve.desk import Desk
-        from rlsched.serve.engine import Engine
+        from rlsched.serve.engine import Engine, keep_current
         from rlsched.serve.http import Application
 
         sys.setswitchinterval(SWITCH_S)
@@ -198,8 +199,9 @@ class DecisionService:
         self._app = Application(self._desk, accounts, self._teller, self._tokens, instance)
         self._closing = threading.Event()
         gc.freeze()  # what is here will stay
-        for loop in (self._watch, self._find_ledger):
-            threading.Thread(target=loop, name=f"rlsched{loop.__name__}", daemon=True).start()
+        current = partial(keep_current, self._tokens, self._desk.engine, self._closing)
+        for name, loop in (("watch", current), ("find_ledger", self._find_ledger)):
+            threading.Thread(target=loop, name=f"rlsched_{name}", daemon=True).start()
 
     def __serve_build_asgi_app__(self) -> Application:
         """What Ray Serve asks a deployment for."""
@@ -223,18 +225,6 @@ class DecisionService:
                 return
             if self._closing.wait(TELL_S):
                 return
-
-    def _watch(self) -> None:
-        """Look for new versions of policies and new tokens."""
-        while not self._closing.wait(self._config.reload_s):
-            for renew in (self._tokens.renew, self._desk.engine.reload):
-                try:
-                    lines = renew()
-                except Exception:  # the next time may be better
-                    LOG.exception("new versions were not looked at")
-                    continue
-                for line in lines:
-                    LOG.warning("%s", line)
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which replaces a replica that says no.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from rlsched.serve.gate import Judged, judge
 from rlsched.serve.schema import Answer, Fallback, PolicyName
 from rlsched.serve.sent import Sent, States
 from rlsched.serve.settings import ServeConfig
+from rlsched.serve.tokens import Tokens
 
 LOG = logging.getLogger("rlsched.serve")
 
@@ -288,3 +290,16 @@ def by_name(policies: Mapping[str, Served]) -> list[dict[str, object]]:
         }
         for name, served in policies.items()
     ]
+
+
+def keep_current(tokens: Tokens, engine: Engine, closing: threading.Event) -> None:
+    """Look for new tokens and new versions of policies, in a thread, until a process closes."""
+    while not closing.wait(engine.config.reload_s):
+        for renew in (tokens.renew, engine.reload):
+            try:
+                lines = renew()
+            except Exception:  # the next time may be better
+                LOG.exception("new versions were not looked at")
+                continue
+            for line in lines:
+                LOG.warning("%s", line)

@@ -7,30 +7,37 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import socket
 import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from rlsched.errors import BadInputError
 from rlsched.serve.desk import Desk
-from rlsched.serve.engine import Engine
+from rlsched.serve.engine import Engine, keep_current
 from rlsched.serve.http import Application
 from rlsched.serve.interim import INSTANCE, LISTENING, LOOK_S
 from rlsched.serve.listener import BACKLOG
 from rlsched.serve.log import ServiceLog
+from rlsched.serve.proxy import REQUEST_S
 from rlsched.serve.recorder import Accounts, Book, News, Shown
 from rlsched.serve.schema import Answer, PolicyName
 from rlsched.serve.sent import Sent
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.tokens import Tokens
 
-LAST_S = 0.5
-"""For requests that are on their way when it ends."""
+LAST_S, LONGEST_END_S = 0.5, 10
+"""For requests that are on their way when it ends, and for their answers."""
+
+HEADER_BYTES = 1 << 17
+"""That a client may send before a request is complete but for its body, as with HAProxy."""
 
 
 class LocalLedger:
@@ -63,6 +70,20 @@ class LocalLedger:
         return self._book.shown(cluster)
 
 
+class Protocol(H11Protocol):
+    """A connection that is closed where no request has come in time: there is no HAProxy that would."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_S, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        request: RequestResponseCycle | None = self.cycle
+        if request is None:
+            self.transport.close()
+
+
 class Server(uvicorn.Server):
     """A server that answers requests which were on their way when it was ended."""
 
@@ -84,19 +105,21 @@ async def answer(config: ServeConfig, listening: socket.socket) -> None:
     Raises:
         BadInputError: a policy cannot be served.
     """
-    desk, accounts = Desk(Engine(config)), Accounts()
+    desk, accounts, tokens = Desk(Engine(config)), Accounts(), Tokens(config.token_file)
     log = None if config.log is None else ServiceLog(config, config.log)
-    application = Application(desk, accounts, LocalLedger(accounts, log), Tokens(config.token_file), INSTANCE)
+    application = Application(desk, accounts, LocalLedger(accounts, log), tokens, INSTANCE)
     server = Server(
         uvicorn.Config(
             application,
+            http=Protocol,
+            h11_max_incomplete_event_size=HEADER_BYTES,
             backlog=BACKLOG,
             lifespan="off",
             ws="none",
             log_config=None,
             access_log=False,
             headers=[("connection", "close")],  # the next request is to find replicas
-            timeout_graceful_shutdown=int(config.limits.answer_s),
+            timeout_graceful_shutdown=LONGEST_END_S,
         )
     )
 
@@ -110,12 +133,17 @@ async def answer(config: ServeConfig, listening: socket.socket) -> None:
         os.write(sys.stdout.fileno(), b"ready\n")
 
     gc.freeze()
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # of strangers that send anything
     threading.Thread(target=end_with_stdin, name="rlsched-end", daemon=True).start()
+    closing = threading.Event()
+    current = partial(keep_current, tokens, desk.engine, closing)
+    threading.Thread(target=current, name="rlsched-watch", daemon=True).start()
     saying = asyncio.create_task(say_ready())
     try:
         await server.serve(sockets=[listening])
     finally:
         saying.cancel()
+        closing.set()
         desk.close()
         if log is not None:
             await asyncio.to_thread(log.close)
@@ -124,5 +152,5 @@ async def answer(config: ServeConfig, listening: socket.socket) -> None:
 def main() -> None:
     """Answer as the parent of this process says: configuration in the arguments, and the socket open."""
     config = ServeConfig.model_validate_json(sys.argv[1])
-    with suppress(BadInputError):  # replicas say so
+    with suppress(BadInputError, OSError):  # replicas say so
         asyncio.run(answer(config, socket.socket(fileno=LISTENING)))

@@ -47,11 +47,15 @@ def opened(host: str, port: int) -> socket.socket:
     return made
 
 
-def passed(port: int) -> socket.socket | None:
+def passed(host: str, port: int) -> socket.socket | None:
     """The listening socket that systemd passes to this process; None: it passes none (sd_listen_fds(3)).
 
+    Args:
+        host: at which it is to listen; a socket that listens at all addresses does.
+        port: likewise.
+
     Raises:
-        BadInputError: there are several, or it is of another kind or port.
+        BadInputError: there are several, or it is of another kind, address or port.
     """
     process, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "0")
     os.environ.pop("LISTEN_FDNAMES", None)
@@ -64,9 +68,11 @@ def passed(port: int) -> socket.socket | None:
     listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     if not listens or found.family not in {socket.AF_INET, socket.AF_INET6}:
         raise BadInputError("LISTEN_FDS", "systemd passes no socket that listens at a port", remedy)
-    if found.getsockname()[1] != port:
-        problem = f"systemd passes a socket that listens at {found.getsockname()[1]}, not at {port}"
-        raise BadInputError("--port", problem, f"add --port {found.getsockname()[1]}")
+    its_host, its_port = found.getsockname()[:2]
+    hosts = {one[4][0] for one in socket.getaddrinfo("0.0.0.0" if host == "*" else host, port)}
+    if its_port != port or its_host not in {*hosts, "0.0.0.0", "::"}:
+        problem = f"systemd passes a socket that listens at {its_host}:{its_port}, not at {host}:{port}"
+        raise BadInputError("--port", problem, f"add --host {its_host} --port {its_port}")
     found.setblocking(False)
     os.set_inheritable(FIRST_PASSED, False)
     return found

@@ -112,8 +112,8 @@ class ServeConfig(Frozen):
     def at(self, host: str) -> ServeConfig:
         """For processes that answer at a host: with the names of this machine, and absolute paths."""
         # They may run on other machines than the one that is asked.
-        hosts = (*self.hosts, host, socket.gethostname(), socket.getfqdn())
-        return self.model_copy(update={"hosts": hosts}).rooted()
+        names = (*self.hosts, host, socket.gethostname(), socket.getfqdn())
+        return self.model_copy(update={"hosts": tuple(dict.fromkeys(names))}).rooted()
 
     def rooted(self) -> ServeConfig:
         """With folders named from the root: replicas run elsewhere. Links stay: they may lead on tomorrow."""

@@ -7,6 +7,7 @@ until replicas do again.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -14,12 +15,12 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
+from types import FrameType, MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from rlsched.learn.interrupts import leave_terminal
 from rlsched.serve.interim import Interim
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rlsched.serve.launch import Service
 
 SUPERVISED = "RLSCHED_SUPERVISED"
-"""Environment variable of the second process: descriptors, and how often it has been started before."""
+"""Environment variable of the second process: its fields as JSON."""
 
 MOST_RESTARTS = 10
 """In a row; then something is wrong that another start does not mend."""
@@ -51,8 +52,12 @@ FINAL = (DONE, BAD_INPUT, INTERRUPTED)
 GCS = "gcs_server"
 """As Ray names the process that knows all others. Without it alone, replicas answer for a while."""
 
-ANSWERS, DIED, FOLDER = "answers", "died", "folder"
-"""What the second process tells the first: replicas answer, Ray has died, and where HAProxy's files are."""
+FOLDER, ANSWERS, ANNOUNCED, DIED, FAILS = "folder", "answers", "announced", "died", "fails"
+"""What the second process tells the first: where HAProxy's files are, that replicas answer, that the user has
+been told so, that Ray has died, and that it ends by an error that another start would find again."""
+
+HANGS_UP = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+"""Events of a connection whose other end is closed, whether or not there is something to read."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,17 @@ class Supervised:
     Attributes:
         parent: connection to the first.
         listening: the socket of the service; None: Serve has its own.
-        restarts: starts before this one, in a row.
+        config: what is served, as the first process has read it.
+        gate: what it found, in figures.
+        announced: whether a start before this one has told the user that the service answers.
     """
 
     parent: socket.socket
     listening: socket.socket | None
-    restarts: int
+    config: ServeConfig
+    gate: dict[str, Any]
+    announced: bool
+    _telling: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of_process(cls) -> Supervised | None:
@@ -75,17 +85,24 @@ class Supervised:
         value = os.environ.pop(SUPERVISED, None)
         if value is None:
             return None
-        parent, listening, restarts = map(int, value.split())
+        fields = json.loads(value)
+        parent, listening = fields["parent"], fields["listening"]
         for descriptor in (parent, listening):
             if descriptor >= 0:
                 os.set_inheritable(descriptor, False)
         found = socket.socket(fileno=parent)
         found.settimeout(ANSWER_S)
-        return cls(found, None if listening < 0 else socket.socket(fileno=listening), restarts)
+        return cls(
+            found,
+            None if listening < 0 else socket.socket(fileno=listening),
+            ServeConfig.model_validate(fields["config"]),
+            fields["gate"],
+            fields["announced"],
+        )
 
     def tell(self, *words: object) -> None:
         """Tell the first process something, and wait until it has acted on it, if it lives."""
-        with suppress(OSError):
+        with self._telling, suppress(OSError):
             self.parent.sendall(" ".join(map(str, words)).encode() + b"\n")
             self.parent.recv(1)
 
@@ -119,32 +136,40 @@ class Supervised:
             thread.join()
 
     def _is_orphan(self) -> bool:
-        """Whether the first process has ended: it says nothing by itself."""
-        return bool(select.select([self.parent], [], [], 0.0)[0])
+        """Whether the first process has ended."""
+        looking = select.poll()
+        looking.register(self.parent, HANGS_UP)
+        return bool(looking.poll(0))
 
 
 class Supervisor:
     """The first process.
 
     Args:
-        config: what is served, as for the processes that answer.
-        listening: the socket of the service; None: Serve has its own.
+        config: what is served.
+        host: the service listens at.
+        listening: its socket; None: Serve has its own.
         say: tells the user something.
         waiting: whether clients may be waiting already.
         command: of the second process.
+        gate: what it found, in figures.
     """
 
     def __init__(
         self,
         config: ServeConfig,
+        host: str,
         listening: socket.socket | None,
         say: Callable[[str], None],
         *,
         waiting: bool,
         command: Sequence[str],
+        gate: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self._config, self._listening, self._say, self._command = config, listening, say, command
-        self._answered, self._over, self._restarts = waiting, False, 0
+        self._config, self._host, self._listening = config, host, listening
+        self._say_line, self._command, self._gate = say, command, dict(gate)
+        self._answered, self._over, self._announced, self._restarts = waiting, False, False, 0
+        self._since: float | None = None  # replicas answer, in this start
         self._process: subprocess.Popen[bytes] | None = None
         self._interim: Interim | None = None
         self._folder: Path | None = None
@@ -173,7 +198,7 @@ class Supervisor:
         """
         if self._interim is not None:
             self._interim.wait()  # Ray's start would take a core from it
-        began, again = time.monotonic(), None
+        self._since, again, fails = None, None, False
         connection, its_end = socket.socketpair()
         with connection:
             with its_end:
@@ -183,45 +208,62 @@ class Supervisor:
             with connection.makefile("rb") as lines, suppress(ConnectionError):
                 for line in lines:
                     word, _, rest = line.decode().rstrip().partition(" ")
-                    if word == FOLDER:
-                        self._folder = Path(rest)
-                    elif word == ANSWERS:
-                        self._answered = True
-                        self._end_interim()
-                    else:
+                    if word == DIED:
                         name, _, logs = rest.partition(" ")
-                        again = self._goes_on(f"Ray's {name}", began, f"look into {logs}, and start again")
-                        if name == GCS and self._interim is not None:
+                        again = self._goes_on(f"Ray's {name}", f"look into {logs}, and start again")
+                        # A log can be written by one process only, so it ends first.
+                        if name == GCS and self._interim is not None and self._config.log is None:
                             self._interim.wait()
+                    else:
+                        fails = fails or word == FAILS
+                        self._hear(word, rest)
                     connection.sendall(b".")
             code = self._process.wait()
         if self._over:
             return code if code in FINAL else DONE if self._answered else INTERRUPTED
-        if again is None and (code in FINAL or (code >= 0 and not self._answered)):
-            return code
         if again is None:
-            again = self._goes_on("the process that runs Ray", began, f"its exit code is {code}; start again")
-            if self._folder is not None:
-                end_haproxies(self._folder)
+            if (fails and self._restarts == 0) or code in {DONE, INTERRUPTED}:
+                return code
+            if code >= 0 and not self._answered:
+                return code
+            again = self._goes_on("the process that runs Ray", f"its exit code is {code}; start again")
+        if self._folder is not None:
+            end_haproxies(self._folder)
         return None if again else FAILED
+
+    def _hear(self, word: str, rest: str) -> None:
+        """What the second process tells of a start that goes well."""
+        if word == FOLDER:
+            self._folder = Path(rest)
+        elif word == ANSWERS:
+            self._answered, self._since = True, time.monotonic()
+            self._end_interim()
+        elif word == ANNOUNCED:
+            self._announced = True
 
     def _start(self, its_end: socket.socket) -> subprocess.Popen[bytes]:
         """Start the second process, with its end of a connection to this one."""
-        descriptors = [its_end.fileno(), -1 if self._listening is None else self._listening.fileno()]
+        listening = -1 if self._listening is None else self._listening.fileno()
+        fields = {
+            "parent": its_end.fileno(),
+            "listening": listening,
+            "config": self._config.model_dump(mode="json"),
+            "gate": self._gate,
+            "announced": self._announced,
+        }
         return subprocess.Popen(
             self._command,
-            env=os.environ | {SUPERVISED: " ".join(map(str, (*descriptors, self._restarts)))},
+            env=os.environ | {SUPERVISED: json.dumps(fields)},
             stdin=subprocess.DEVNULL,
-            pass_fds=[descriptor for descriptor in descriptors if descriptor >= 0],
+            pass_fds=[descriptor for descriptor in (its_end.fileno(), listening) if descriptor >= 0],
             start_new_session=True,  # Ctrl-C is for this process, which passes it on
         )
 
-    def _goes_on(self, who: str, began: float, hint: str) -> bool:
+    def _goes_on(self, who: str, hint: str) -> bool:
         """Whether the service is to be started again; if so, something answers until then.
 
         Args:
             who: has died.
-            began: when the service was started.
             hint: what to do otherwise.
         """
         if self._over:
@@ -229,20 +271,29 @@ class Supervisor:
         if not self._answered:
             self._say(f"failed: {who} has died while the service started; {hint}")
             return False
-        self._restarts = 1 if time.monotonic() - began >= STEADY_S else self._restarts + 1
+        steady = self._since is not None and time.monotonic() - self._since >= STEADY_S
+        self._restarts = 1 if steady else self._restarts + 1
         if self._restarts > MOST_RESTARTS:
             problem = f"the service has died {self._restarts} times in a row, this time {who}"
             self._say(f"failed: {problem}; {hint}")
             return False
-        self._say(f"{who} has died; starting again")
         self._answer_meanwhile()
+        self._say(f"{who} has died; starting again")
         return True
+
+    def _say(self, text: str) -> None:
+        """Tell the user something, where the terminal is still there."""
+        with suppress(OSError):
+            self._say_line(text)
 
     def _answer_meanwhile(self) -> None:
         if self._interim is not None and not self._interim.is_alive():
             self._end_interim()
         if self._listening is not None and self._interim is None:
-            self._interim = Interim.start(self._config, self._listening)
+            try:
+                self._interim = Interim.start(self._config.at(self._host), self._listening)
+            except OSError as error:  # there may be no memory for it now; replicas may still come
+                self._say(f"nothing answers until replicas do: {error}")
 
     def _end_interim(self) -> None:
         if self._interim is not None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from rlsched.serve import interim, listener
+from rlsched.serve import interim, interim_server, listener
 from rlsched.serve.interim import INSTANCE, Interim
 from rlsched.serve.ports import answering
 from rlsched.serve.settings import ServeConfig
@@ -75,6 +76,12 @@ def test_it_answers_all_that_a_service_does_until_it_is_ended(hpc: Path, tmp_pat
         with connected(listening) as client:
             assert b"HTTP/1.1 200" in asked(client, get("/"))
 
+        with connected(listening) as stranger:
+            head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (1 << 18)
+            with suppress(ConnectionError):
+                assert not asked(stranger, head).startswith(b"HTTP/1.1 200")
+        assert process.is_alive()
+
         with connected(listening) as late:  # it has been accepted when the process is ended
             ending = threading.Timer(0.1, process.end)
             ending.start()
@@ -88,6 +95,24 @@ def test_it_answers_all_that_a_service_does_until_it_is_ended(hpc: Path, tmp_pat
     (journal,) = (tmp_path / "log").glob("journal-*.jsonl")
     assert len(journal.read_bytes().splitlines()) == 2
     assert list((tmp_path / "log").glob("default-*/dataset.json"))  # closed, so that replicas may go on
+
+
+def test_a_client_that_sends_no_request_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interim_server, "REQUEST_S", 0.05)
+
+    async def scene() -> None:
+        config = interim_server.uvicorn.Config(lambda: None, http=interim_server.Protocol, lifespan="off")
+        server = interim_server.Server(config)
+        with listener.opened("127.0.0.1", 0) as listening:
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(b"GET / HTTP")
+            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+            writer.close()
+            server.should_exit = True
+            await serving
+
+    asyncio.run(scene())
 
 
 def test_where_it_cannot_answer_it_ends_and_says_nothing(

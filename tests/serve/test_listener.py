@@ -68,7 +68,7 @@ import os, sys
 from rlsched.errors import BadInputError
 from rlsched.serve.listener import passed
 try:
-    found = passed(int(sys.argv[1]))
+    found = passed("127.0.0.1", int(sys.argv[1]))
 except BadInputError as error:
     print(error)
 else:

@@ -22,8 +22,10 @@ import os, signal, sys, time
 from rlsched.serve.supervisor import Supervised
 me = Supervised.of_process()
 assert {SUPERVISED!r} not in os.environ
-with open(sys.argv[1], "a") as file:
-    print(me.restarts, me.listening and me.listening.getsockname()[1], file=file)
+with open(sys.argv[1], "a+") as file:
+    file.seek(0)
+    start = len(file.readlines())
+    print(start, me.listening and me.listening.getsockname()[1], file=file)
 """
 DIES = "os.kill(os.getpid(), signal.SIGKILL)"
 ANSWERS = "me.tell('answers')"
@@ -60,7 +62,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         command = [sys.executable, "-c", SECOND + script, str(tmp_path / "starts")]
         config = ServeConfig(policies={"default": tmp_path})
         with listener.opened("127.0.0.1", 0) as listening:
-            code = Supervisor(config, listening, said.append, waiting=waiting, command=command).run()
+            first = Supervisor(config, "127.0.0.1", listening, said.append, waiting=waiting, command=command)
+            code = first.run()
             port = str(listening.getsockname()[1])
         starts = [line.split() for line in (tmp_path / "starts").read_text().splitlines()]
         assert {line[1] for line in starts} == {port}
@@ -70,7 +73,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_a_process_that_dies_is_started_again(run: Run) -> None:
-    code, said, starts, events = run(f"{ANSWERS}\nif me.restarts < 2: {DIES}")
+    code, said, starts, events = run(f"{ANSWERS}\nif start < 2: {DIES}")
     assert (code, starts) == (0, ["0", "1", "2"])
     assert said == ["the process that runs Ray has died; starting again"] * 2
     assert events == ["start", "wait", "end"] * 2
@@ -80,7 +83,7 @@ def test_a_process_that_dies_is_started_again(run: Run) -> None:
 def test_where_ray_dies_something_answers_before_the_rest_is_ended(
     run: Run, name: str, waits: list[str]
 ) -> None:
-    script = f"{ANSWERS}\nif not me.restarts: me.tell('died', {name!r}, '/logs'); sys.exit(1)"
+    script = f"{ANSWERS}\nif not start: me.tell('died', {name!r}, '/logs'); sys.exit(1)"
     code, said, starts, events = run(script)
     assert (code, starts) == (0, ["0", "1"])
     assert said == [f"Ray's {name} has died; starting again"]
@@ -111,7 +114,7 @@ def test_a_start_that_fails_ends_the_command(run: Run, script: str, code: int, l
 
 
 def test_clients_that_wait_are_answered_at_once(run: Run) -> None:
-    code, said, starts, events = run(f"if not me.restarts: {DIES}\n{ANSWERS}", waiting=True)
+    code, said, starts, events = run(f"if not start: {DIES}\n{ANSWERS}", waiting=True)
     assert (code, said, starts) == (0, ["the process that runs Ray has died; starting again"], ["0", "1"])
     assert events == ["start", "wait", "wait", "end"]
 
@@ -131,7 +134,43 @@ def test_restarts_are_counted_anew_after_a_steady_time(run: Run, monkeypatch: py
     monkeypatch.setattr(supervisor, "MOST_RESTARTS", 1)
     monkeypatch.setattr(supervisor, "STEADY_S", 0.0)
     script = f"{ANSWERS}\nif len(open(sys.argv[1]).readlines()) < 4: {DIES}"
-    assert run(script)[::2] == (0, ["0", "1", "1", "1"])
+    assert run(script)[::2] == (0, ["0", "1", "2", "3"])
+
+
+def test_a_start_that_fails_slowly_counts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a time in which replicas answer is steady."""
+    monkeypatch.setattr(supervisor, "MOST_RESTARTS", 2)
+    monkeypatch.setattr(supervisor, "STEADY_S", 0.0)
+    code, said, starts, _ = run(f"if start: {DIES}\n{ANSWERS}\n{DIES}")
+    assert (code, starts) == (FAILED, ["0", "1", "2"])
+    assert said[-1].startswith("failed: the service has died 3 times in a row")
+
+
+@pytest.mark.parametrize(("first", "starts"), [(True, ["0"]), (False, ["0", "1", "2"])])
+def test_an_error_that_is_no_death_ends_the_first_start(run: Run, first: bool, starts: list[str]) -> None:
+    """As of a pipe that nobody reads; later it may be what a death left behind."""
+    fails = "me.tell('fails'); sys.exit(2)"
+    script = f"{ANSWERS}\n{fails}" if first else f"{ANSWERS}\nif not start: {DIES}\nif start == 1: {fails}"
+    code, _, found, _ = run(script)
+    assert (code, found) == (2 if first else 0, starts)
+
+
+def test_a_document_is_announced_once(run: Run) -> None:
+    code, _, starts, _ = run(
+        f"assert me.announced == (start == 2)\n{ANSWERS}\n"
+        f"if start == 1: me.tell('announced')\nif start < 2: {DIES}"
+    )
+    assert (code, starts) == (0, ["0", "1", "2"])
+
+
+def test_a_closed_terminal_does_not_end_it() -> None:
+    def closed(text: str) -> None:
+        raise OSError(text)
+
+    first = Supervisor(
+        ServeConfig(policies={"default": Path("any")}), "", None, closed, waiting=False, command=[]
+    )
+    first._say("starting again")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +203,8 @@ def test_a_signal_ends_both(run: Run, tmp_path: Path, script: str, code: int) ->
 def test_without_the_first_process_the_second_is_an_orphan() -> None:
     parent, own = socket.socketpair()
     with own:
-        second = Supervised(own, None, 0)
+        second = Supervised(own, None, ServeConfig(policies={"default": Path("any")}), {}, announced=False)
+        parent.sendall(b".")  # an answer that has not been read
         assert not second._is_orphan()
         parent.close()
         assert second._is_orphan()
@@ -178,6 +218,6 @@ def test_a_usual_process_is_not_supervised(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_interim_process_that_died_is_replaced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Meanwhile, "is_alive", lambda self: False)
-    code, _, starts, events = run(f"if not me.restarts: {DIES}\n{ANSWERS}", waiting=True)
+    code, _, starts, events = run(f"if not start: {DIES}\n{ANSWERS}", waiting=True)
     assert (code, starts) == (0, ["0", "1"])
     assert events == ["start", "wait", "end", "start", "wait", "end"]
