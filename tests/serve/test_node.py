@@ -7,7 +7,16 @@ import subprocess
 import sys
 import time
 
+import pytest
+import ray
+
 from rlsched.serve.node import LocalNode, _alive, _children
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Ray tests before these have started."""
+    monkeypatch.setattr(ray._private.worker, "_global_node", None)
 
 
 def test_a_process_is_dead_before_its_parent_has_heard_of_it() -> None:
