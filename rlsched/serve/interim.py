@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from rlsched.serve.settings import ServeConfig
 
 INSTANCE = "interim"
-"""By which its answers are told from those of replicas."""
+"""Header value that distinguishes its answers from those of replicas."""
 
 CODE = (
     "from rlsched.serve import lean; lean.postpone(); from rlsched.serve.interim_server import main; main()"

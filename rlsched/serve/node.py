@@ -29,7 +29,9 @@ class LocalNode:
         node = ray._private.worker._global_node
         started = [] if node is None else node.all_processes.get(RAYLET, [])
         raylets = [one.process.pid for one in started]
-        self.agents = tuple(one for raylet in raylets for one in _children(raylet) if _is_agent(one, raylet))
+        self.agents = tuple(
+            one for raylet in raylets for one in children_of(raylet) if _is_agent(one, raylet)
+        )
 
     def dead(self) -> list[str]:
         """Names of processes that have died, as `raylet`."""
@@ -37,7 +39,7 @@ class LocalNode:
         if node is None:
             return []
         found = [name for name, _ in node.dead_processes()]
-        return found + ["agent" for one in self.agents if not _alive(one)]
+        return found + ["agent" for one in self.agents if not is_alive(one)]
 
     def logs(self) -> Path:
         """The folder of its logs."""
@@ -55,7 +57,7 @@ class LocalNode:
                     os.kill(int(path.name), signal.SIGKILL)
 
 
-def _children(process: int) -> list[int]:
+def children_of(process: int) -> list[int]:
     """Process ids of a process's children; none where the system does not say."""
     found: list[int] = []
     for path in PROCESSES.glob(f"{process}/task/*/children"):
@@ -76,7 +78,7 @@ def _is_agent(process: int, raylet: int) -> bool:
         return False
 
 
-def _alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
     """Whether a process has not ended yet."""
     try:
         state = (PROCESSES / str(process) / "stat").read_text()

@@ -47,7 +47,7 @@ ANSWER_S = 60.0
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 FINAL = (DONE, BAD_INPUT, INTERRUPTED)
-"""Exit codes after which there is nothing to start again."""
+"""Exit codes that the command passes on where it was to end."""
 
 GCS = "gcs_server"
 """As Ray names the process that knows all others. Without it alone, replicas answer for a while."""
@@ -122,8 +122,9 @@ class Supervised:
                     os.kill(os.getpid(), signal.SIGTERM)
                     return
             if not over.is_set():
-                # The GCS last: without it alone replicas answer, and the first process has time.
-                self.tell(DIED, min(dead, key=GCS.__eq__), service.node.logs())
+                # The GCS only if nothing else died: without it replicas still answer for a while.
+                name = next((one for one in dead if one != GCS), GCS)
+                self.tell(DIED, name, service.node.logs())
                 service.abandon()
                 os._exit(FAILED)
 

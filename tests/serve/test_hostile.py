@@ -15,7 +15,7 @@ import pytest
 
 from rlsched.serve import listener
 from rlsched.serve.interim import INSTANCE
-from rlsched.serve.node import _alive, _children
+from rlsched.serve.node import children_of, is_alive
 from rlsched.serve.ports import answering, check_port
 
 from .asking import example
@@ -202,12 +202,12 @@ def test_strangers_are_told_nothing(service: Running) -> None:
 def agents_of(service: Running) -> tuple[int, ...]:
     """Processes that the raylet of a service needs."""
     (raylet,) = service.processes("raylet/raylet")
-    return tuple(one for one in _children(raylet) if os.getpgid(one) != one)
+    return tuple(one for one in children_of(raylet) if os.getpgid(one) != one)
 
 
 def second_of(service: Running) -> int:
     """The process of a service that runs Ray."""
-    return next(one for one in _children(service.process.pid) if one in service.processes("rlsched"))
+    return next(one for one in children_of(service.process.pid) if one in service.processes("rlsched"))
 
 
 PROCESSES: dict[str, Callable[[Running], int]] = {
@@ -225,7 +225,7 @@ def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: P
     until(lambda: is_whole(service), "the start before")
 
     def ended(processes: Iterable[int]) -> Callable[[], bool]:
-        return lambda: not any(map(_alive, processes))
+        return lambda: not any(map(is_alive, processes))
 
     async def scene() -> Good:
         async with asked(service, hpc) as good:
@@ -248,12 +248,7 @@ def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: P
     good = asyncio.run(scene())
     # What was in flight is lost; who comes meanwhile waits.
     failed = [came for came in good.came if came != "200"]
-    assert set(failed) <= {
-        "",
-        "ConnectionResetError",
-        "502",
-        "503",
-    }  # HAProxy says what it knows, if it lives
+    assert set(failed) <= {"", "ConnectionResetError", "502", "503"}
     assert len(failed) <= (0 if "gcs" in name else 1)
     assert good.came[-1] == "200"
     assert waits[0] < waits[1] / 2  # long before Ray has started
@@ -284,7 +279,7 @@ def test_under_systemd_a_service_that_is_killed_answers_again(hpc: Path, tmp_pat
         finally:
             killed.process.kill()
             killed.process.wait()
-        until(lambda: not any(map(_alive, processes)), "the end of all of its processes")
+        until(lambda: not any(map(is_alive, processes)), "the end of all of its processes")
         (tmp_path / "again").mkdir()
         again = Running(tmp_path / "again", hpc, passed=listening)
         try:

@@ -10,7 +10,7 @@ import time
 import pytest
 import ray
 
-from rlsched.serve.node import LocalNode, _alive, _children
+from rlsched.serve.node import LocalNode, children_of, is_alive
 
 
 @pytest.fixture(autouse=True)
@@ -22,16 +22,16 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_process_is_dead_before_its_parent_has_heard_of_it() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert _alive(process.pid)
-        assert process.pid in _children(os.getpid())
+        assert is_alive(process.pid)
+        assert process.pid in children_of(os.getpid())
         assert LocalNode((process.pid,)).dead() == []  # there is no Ray, and nothing of it has died
         process.kill()
-        while _alive(process.pid):
+        while is_alive(process.pid):
             time.sleep(0.01)
     finally:
         process.kill()
         process.communicate()
-    assert not _alive(process.pid)
+    assert not is_alive(process.pid)
 
 
 def test_without_ray_there_are_no_agents() -> None:

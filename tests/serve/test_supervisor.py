@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -186,7 +187,7 @@ def test_a_closed_terminal_does_not_end_it() -> None:
 def test_a_signal_ends_both(run: Run, tmp_path: Path, script: str, code: int) -> None:
     def end() -> None:
         while not (tmp_path / "ready").exists():
-            pass
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
