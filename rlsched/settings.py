@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from rlsched.errors import BadInputError
@@ -37,10 +38,44 @@ class SettingError(ValueError):
         super().__init__(f"{key}: {problem}; {remedy}" if key else f"{problem}; {remedy}")
 
 
+class RenamedSettingWarning(FutureWarning):
+    """A setting was given by the name that it had in an earlier version."""
+
+
 class Frozen(BaseModel):
-    """A settings object: never changed after it was made, unknown keys refused."""
+    """A settings object: never changed after it was made, unknown keys refused.
+
+    Attributes:
+        renamed: former name -> present name. The former names are accepted for one version, with a
+            `RenamedSettingWarning`, so that runs and files of that version still load.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_former_names(cls, values: object) -> object:
+        """Replace former names by the present ones; both together are refused."""
+        if not cls.renamed or not isinstance(values, dict):
+            return values
+        current = dict(values)
+        for former in cls.renamed.keys() & values.keys():
+            name = cls.present_name(former)
+            if name in values:
+                raise SettingError(former, f"is given together with {name}, its new name", f"remove {former}")
+            current[name] = current.pop(former)
+        return current
+
+    @classmethod
+    def present_name(cls, name: str) -> str:
+        """The present name of a setting; a former name is warned about."""
+        present = cls.renamed.get(name)
+        if present is None:
+            return name
+        hint = f"setting {name!r} is now called {present!r}; the old name goes away in the next version"
+        warnings.warn(hint, RenamedSettingWarning, stacklevel=2)
+        return present
 
     @classmethod
     def preset(cls, word: str) -> dict[str, Any] | None:
@@ -159,6 +194,7 @@ def apply_overrides(
             raise BadInputError(
                 "--set", f"{_shown(override)} has more than {MOST_DEPTH} levels", "shorten the path"
             )
+        parents, last = _present_path(model, parents, last)
         node: Any = result
         for key in parents:
             node = _child(node, key, override)
@@ -176,6 +212,16 @@ def apply_overrides(
         else:
             raise BadInputError("--set", f"{_shown(override)} goes through a plain value", "shorten the path")
     return result
+
+
+def _present_path(model: type[BaseModel], parents: list[str], last: str) -> tuple[list[str], str]:
+    """A path with former names of settings replaced by the present ones."""
+    path: list[str] = []
+    for key in (*parents, last):
+        at = _models_at(model, tuple(0 if _is_position(part) else part for part in path))
+        owner = next((choice for choice in at if issubclass(choice, Frozen) and key in choice.renamed), None)
+        path.append(key if owner is None else owner.present_name(key))
+    return path[:-1], path[-1]
 
 
 def _preset(model: type[BaseModel], path: tuple[str, ...], value: object) -> dict[str, Any] | None:

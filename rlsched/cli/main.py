@@ -7,8 +7,10 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from rlsched.errors import BadInputError, visible
 from rlsched.files import ensure_home
@@ -68,9 +70,29 @@ def execute(arguments: Sequence[str]) -> object:
     from rlsched.cli.commands import app
 
     try:
-        return get_command(app).main(arguments, prog_name="rlsched", standalone_mode=False)
+        with hints_of_renamed_settings():
+            return get_command(app).main(arguments, prog_name="rlsched", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
+
+
+@contextmanager
+def hints_of_renamed_settings() -> Iterator[None]:
+    """Print each `RenamedSettingWarning` once, as one line on stderr without a place in the code."""
+    from rlsched.settings import RenamedSettingWarning
+
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_hint(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, RenamedSettingWarning):
+                say(f"hint: {message}")
+            else:
+                show(message, category, *place, **more)
+
+        warnings.simplefilter("once", RenamedSettingWarning)
+        warnings.showwarning = show_hint
+        yield
 
 
 def explain(error: Exception, debug: bool) -> int:
