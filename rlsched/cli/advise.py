@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from rlsched.integrations.slurm.asking import Local, Remote
+    from rlsched.integrations.slurm.mapping import Mapped
     from rlsched.serve.schema import Answer
-    from rlsched.serve.slurm.asking import Local, Remote
-    from rlsched.serve.slurm.mapping import Mapped
 
 app = typer.Typer(
     help="Ask a policy about a cluster that another scheduler runs. Nothing is changed there.",
@@ -131,9 +131,9 @@ def slurm(
             "--json, --as-scontrol", "both write to stdout", "give --json a file: it has both"
         )
 
-    from rlsched.serve.slurm.answers import read_answer
-    from rlsched.serve.slurm.mapping import map_cluster
-    from rlsched.serve.slurm.telling import as_json
+    from rlsched.integrations.slurm.answers import read_answer
+    from rlsched.integrations.slurm.mapping import map_cluster
+    from rlsched.integrations.slurm.telling import as_json
 
     policy_ = _opened(folder, fallback, gate, url, token_file, policy)
     limit_s = None if default_limit is None else 60 * int(default_limit)
@@ -193,8 +193,8 @@ def _opened(
     policy: str | None,
 ) -> Local | Remote:
     """Who is asked."""
+    from rlsched.integrations.slurm.asking import Local, Remote
     from rlsched.serve.settings import Gate
-    from rlsched.serve.slurm.asking import Local, Remote
 
     if folder is None:
         return Remote(url or "", token_file, policy)
@@ -218,7 +218,7 @@ def _of_who(answer: Answer, remembers: bool, gate: str) -> list[str]:
 
 def _tell(mapped: Mapped, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None) -> None:
     """Say it to people: commands alone on stdout, or the table."""
-    from rlsched.serve.slurm.commands import script
+    from rlsched.integrations.slurm.commands import script
 
     if as_scontrol:
         print(script(mapped, answer, notes), end="")
@@ -258,7 +258,7 @@ def _table(mapped: Mapped, answer: Answer) -> Table:
     from rich.text import Text
 
     from rlsched.cli.tables import plain_table
-    from rlsched.serve.slurm.telling import rows_of
+    from rlsched.integrations.slurm.telling import rows_of
 
     heuristic = answer.fallback.name if answer.fallback else "fallback"
     columns = [

@@ -22,18 +22,18 @@ import pytest
 import torch
 
 from rlsched import scenario
+from rlsched.integrations.slurm.asking import Local
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.schema import Answer, DecisionRequest
-from rlsched.serve.slurm.asking import Local
 from rlsched.sim.layout import Layout
 
 from .conftest import Outcome, Run
 
 ROOT = Path(__file__).parents[2]
-FILES = ROOT / "tests" / "serve" / "slurm"
+FILES = ROOT / "tests" / "integrations" / "slurm"
 NOW = 1_760_000_000
 SQUEUE, SINFO = FILES / "squeue-24.11.5.json", FILES / "sinfo-24.11.5.json"
 TOKEN = "0123456789abcdef"

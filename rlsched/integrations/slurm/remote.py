@@ -14,10 +14,10 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from rlsched.errors import BadInputError
+from rlsched.integrations.slurm.asked import Asked
+from rlsched.integrations.slurm.values import plain
 from rlsched.json_files import parse_json
 from rlsched.serve.schema import Answer, DecisionRequest
-from rlsched.serve.slurm.asked import Asked
-from rlsched.serve.slurm.values import plain
 from rlsched.serve.tokens import read_tokens
 
 TIMEOUT_S = 30.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlsched.serve.slurm.asked import Asked
+from rlsched.integrations.slurm.asked import Asked
 
 from .recorded import cluster, mapped, on, running, waiting
 

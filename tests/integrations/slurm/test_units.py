@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve.slurm.asked import Asked
+from rlsched.integrations.slurm.asked import Asked
 
 from .recorded import cluster, mapped, on, recorded, written
 

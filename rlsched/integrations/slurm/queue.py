@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rlsched.serve.slurm.values import Place
+from rlsched.integrations.slurm.values import Place
 
 NAMED = 20
 """Jobs that are named for a reason; more are counted."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from rlsched.serve.slurm.values import ID_MOST, Number, Numbered, Place, Words, plain, words
+from rlsched.integrations.slurm.values import ID_MOST, Number, Numbered, Place, Words, plain, words
 
 _TASKS = re.compile(r"(\d{1,10})(?:-(\d{1,10})(?::(\d{1,10}))?)?")
 Text = str | None

@@ -8,11 +8,11 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
+from rlsched.integrations.slurm.values import Place, plain
 from rlsched.serve.schema import MANY
-from rlsched.serve.slurm.values import Place, plain
 
 if TYPE_CHECKING:
-    from rlsched.serve.slurm.records import Record
+    from rlsched.integrations.slurm.records import Record
 
 GRES = "gres/"
 SCALES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rlsched.serve.slurm.answers import read_answer
-from rlsched.serve.slurm.asked import Asked
-from rlsched.serve.slurm.mapping import Mapped, map_cluster
+from rlsched.integrations.slurm.answers import read_answer
+from rlsched.integrations.slurm.asked import Asked
+from rlsched.integrations.slurm.mapping import Mapped, map_cluster
 
 FILES = Path(__file__).parent
 NOW = 1_760_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlsched.serve.slurm.hostlist import expand
+from rlsched.integrations.slurm.hostlist import expand
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rlsched.integrations.slurm.asked import CPUS, NODES, UNITS
+from rlsched.integrations.slurm.hostlist import expand
+from rlsched.integrations.slurm.nodes import Site
+from rlsched.integrations.slurm.queue import Held
+from rlsched.integrations.slurm.tres import POOL, rates, taken_away
 from rlsched.serve.schema import RunningJob
-from rlsched.serve.slurm.asked import CPUS, NODES, UNITS
-from rlsched.serve.slurm.hostlist import expand
-from rlsched.serve.slurm.nodes import Site
-from rlsched.serve.slurm.queue import Held
-from rlsched.serve.slurm.tres import POOL, rates, taken_away
 
 
 @dataclass(eq=False)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rlsched.integrations.slurm.mapping import Mapped
+from rlsched.integrations.slurm.queue import Pending
+from rlsched.integrations.slurm.values import plain
 from rlsched.serve.schema import Answer
-from rlsched.serve.slurm.mapping import Mapped
-from rlsched.serve.slurm.queue import Pending
-from rlsched.serve.slurm.values import plain
 
 GAP = 1000
 """Of priorities of jobs that follow each other: they move by age until Slurm looks at them."""

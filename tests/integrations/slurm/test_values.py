@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlsched.serve.slurm.asked import Asked
+from rlsched.integrations.slurm.asked import Asked
 
 from .recorded import CPUS, cluster, job, mapped, on, recorded, waiting, written
 

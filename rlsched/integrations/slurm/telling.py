@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from rlsched.integrations.slurm.commands import changes
+from rlsched.integrations.slurm.mapping import Mapped
 from rlsched.serve.schema import Answer
-from rlsched.serve.slurm.commands import changes
-from rlsched.serve.slurm.mapping import Mapped
 
 ACTIONS = {"start": "start", "reserve": "keep units for it"}
 """Actions of a policy, in words."""

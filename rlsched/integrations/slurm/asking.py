@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rlsched.integrations.slurm.asked import Asked
+from rlsched.integrations.slurm.remote import Service
 from rlsched.serve.engine import Engine
 from rlsched.serve.schema import Answer, DecisionRequest
 from rlsched.serve.sent import States
 from rlsched.serve.settings import Gate, ServeConfig
-from rlsched.serve.slurm.asked import Asked
-from rlsched.serve.slurm.remote import Service
 
 POLICY = "the policy"
 """What the only policy is called, in notes."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from rlsched.serve.schema import FAR
-from rlsched.serve.slurm.answers import Answer, Records
-from rlsched.serve.slurm.queue import Held, LeftOut, Pending, Queue
-from rlsched.serve.slurm.records import Record, label_of, tasks_of, unknown_of, whole_nodes
-from rlsched.serve.slurm.tres import counted, demanded
-from rlsched.serve.slurm.values import (
+from rlsched.integrations.slurm.answers import Answer, Records
+from rlsched.integrations.slurm.queue import Held, LeftOut, Pending, Queue
+from rlsched.integrations.slurm.records import Record, label_of, tasks_of, unknown_of, whole_nodes
+from rlsched.integrations.slurm.tres import counted, demanded
+from rlsched.integrations.slurm.values import (
     ID_MOST,
     LONGEST_MINUTES,
     Number,
@@ -23,6 +22,7 @@ from rlsched.serve.slurm.values import (
     plain,
     words,
 )
+from rlsched.serve.schema import FAR
 
 SKEW_S = 3600
 """That a job may have begun after now: the clocks of two machines differ."""

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlsched.errors import BadInputError
-from rlsched.serve.slurm.asked import Asked
-from rlsched.serve.slurm.mapping import Mapped
+from rlsched.integrations.slurm.asked import Asked
+from rlsched.integrations.slurm.mapping import Mapped
 
 from .recorded import FILES, NEWEST, VERSIONS, mapped, written
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve.slurm.answers import read_answer
-from rlsched.serve.slurm.asked import Asked
+from rlsched.integrations.slurm.answers import read_answer
+from rlsched.integrations.slurm.asked import Asked
 
 from .recorded import NOW, job, mapped, recorded, written
 

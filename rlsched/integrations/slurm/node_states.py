@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rlsched.serve.slurm.values import Place, plain, words
+from rlsched.integrations.slurm.values import Place, plain, words
 
 STARTING = frozenset(("IDLE", "MIXED", "MIX", "ALLOCATED", "ALLOC", "PLANNED", "COMPLETING", "COMP"))
 OUT = frozenset(

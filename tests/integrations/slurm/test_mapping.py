@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve.slurm.asked import Asked
+from rlsched.integrations.slurm.asked import Asked
 
-from .slurm.recorded import (
+from .recorded import (
     FILES,
     NEWEST,
     NOW,

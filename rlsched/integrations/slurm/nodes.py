@@ -15,13 +15,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from rlsched.errors import BadInputError
+from rlsched.integrations.slurm.answers import Answer, Records
+from rlsched.integrations.slurm.asked import CPUS, NODES
+from rlsched.integrations.slurm.hostlist import expand
+from rlsched.integrations.slurm.node_states import usable_and_busy
+from rlsched.integrations.slurm.tres import POOL, in_pool, listed, rates, shared_gpus
+from rlsched.integrations.slurm.values import LONGEST_MINUTES, Number, OneCluster, Place, Words, plain, words
 from rlsched.serve.schema import MANY
-from rlsched.serve.slurm.answers import Answer, Records
-from rlsched.serve.slurm.asked import CPUS, NODES
-from rlsched.serve.slurm.hostlist import expand
-from rlsched.serve.slurm.node_states import usable_and_busy
-from rlsched.serve.slurm.tres import POOL, in_pool, listed, rates, shared_gpus
-from rlsched.serve.slurm.values import LONGEST_MINUTES, Number, OneCluster, Place, Words, plain, words
 
 Count = Annotated[int, Meta(ge=0, le=MANY)]
 

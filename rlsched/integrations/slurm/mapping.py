@@ -14,15 +14,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from rlsched.errors import BadInputError
+from rlsched.integrations.slurm.answers import Answer
+from rlsched.integrations.slurm.asked import CPUS, NODES, UNITS, Asked
+from rlsched.integrations.slurm.holding import Holding
+from rlsched.integrations.slurm.jobs import read_queue
+from rlsched.integrations.slurm.nodes import Partition, Site, read_site
+from rlsched.integrations.slurm.queue import LeftOut, Pending, Queue
+from rlsched.integrations.slurm.tres import taken_away
+from rlsched.integrations.slurm.values import ONE_CLUSTER, many, plain
 from rlsched.serve.schema import MANY, DecisionRequest, RunningJob, WaitingJob
-from rlsched.serve.slurm.answers import Answer
-from rlsched.serve.slurm.asked import CPUS, NODES, UNITS, Asked
-from rlsched.serve.slurm.holding import Holding
-from rlsched.serve.slurm.jobs import read_queue
-from rlsched.serve.slurm.nodes import Partition, Site, read_site
-from rlsched.serve.slurm.queue import LeftOut, Pending, Queue
-from rlsched.serve.slurm.tres import taken_away
-from rlsched.serve.slurm.values import ONE_CLUSTER, many, plain
 
 STALE_S = 600
 """Age from which on answers are called old."""

@@ -1,0 +1,1 @@
+"""Connections to other schedulers; Slurm is the only one so far."""
