@@ -56,11 +56,12 @@ test-long: setup tools $(VENV)/.compiled  ## lost nodes, killed runs and sweeps,
 	$(PYTEST) -m long --ignore=tests/test_docs.py
 	$(BIN)/pytest -m long tests/test_docs.py  # by itself: it serves, and so do others
 
-lint: setup
+lint: setup  ## style, types, layers and the house rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.house_rules
 
 bench: setup  ## speed of the core, against the slow twin
 	$(BIN)/rlsched bench core

@@ -1,0 +1,279 @@
+"""House rules that no other tool checks: words, lengths, links and commit subjects.
+
+`python -m tests.house_rules` fails where a rule has more findings than `ALLOWED`, which only shrinks, and
+prints them; with `--all` it prints the others, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ALLOWED: Mapping[str, int] = {
+    "long file": 51,
+    "long function": 29,
+    "long sentence": 500,
+    "one name, many meanings": 6,
+    "retired name": 3086,
+    "retired phrase": 109,
+}
+"""Findings of code that is older than the rules; lower a number with every change that removes some."""
+FIRST_COMMIT = "f23d5afce0159b77b375405a125a187ef01814dd"
+"""From here on subjects of commits are checked."""
+
+LONGEST_SUBJECT = 72  # characters
+LONGEST_SENTENCE = 35  # words
+LONGEST_FUNCTION = 60  # lines
+LONGEST_FILE = 350  # lines
+MOST_PLACES = 2
+"""Modules of the package that may define a public class of the same name."""
+
+RETIRED_PARTS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    begun beginning beginnings kept told telling teller seen foreseen paid judged keen sharpness heat
+    spreads contestant contestants contender contenders noted desk spill letters beside asked asking
+    mine deferring whoever found own
+    """,
+    )
+)
+"""Words that no identifier contains."""
+RETIRED_NAMES = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    one each other others another both who whom whose what which this that these those it here there
+    alike enough lot news book moment given taken shown said left gone
+    """,
+    )
+)
+"""Pronouns, participles and old terms that are no identifier by themselves."""
+RETIRED_PHRASES = re.compile(
+    r"\b(what is told|is told|are told|who(?:ever)? (?:reads|learns|travels|plays|looks after|asks)|"
+    r"means? nothing to|beginnings|sharpness|contestants?|contenders?|keen(?:ness)?|foreseen|target_share|"
+    r"on e\d{5,}|teller)\b",
+    re.IGNORECASE,
+)
+"""Phrases that no help, error or document contains."""
+
+PROSE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/guide/**/*.md",
+    "docs/reference/**/*.md",
+)
+DOCUMENTS = (*PROSE, "docs/*.md", "docs/decisions/*.md")
+CODE = ("rlsched/**/*.py", "benchmarks/**/*.py", "tests/**/*.py")
+EXEMPT = frozenset({"tests/house_rules.py", "tests/test_house_rules.py"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A place that breaks a rule.
+
+    Attributes:
+        rule: short name of the rule.
+        file: path from the root of the repository, or "git log".
+        line: 1 is the first.
+        text: what is wrong there.
+    """
+
+    rule: str
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.rule}: {self.text}"
+
+
+def files(*patterns: str) -> list[Path]:
+    """Files of the repository that match any of the patterns, in the order of their names."""
+    found_files = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
+    return sorted(path for path in found_files if path.relative_to(ROOT).as_posix() not in EXEMPT)
+
+
+def parts(name: str) -> set[str]:
+    """The words of an identifier, in small letters."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every name that a module gives, with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node.lineno
+            case ast.arg():
+                yield node.arg, node.lineno
+            case ast.Name(ctx=ast.Store()):
+                yield node.id, node.lineno
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr, node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+
+
+def retired_names(file: str, tree: ast.AST) -> Iterator[Finding]:
+    """Identifiers, the module's name included, with retired words."""
+    for name, line in [(Path(file).stem, 1), *identifiers(tree)]:
+        bad = parts(name) & RETIRED_PARTS
+        if name.strip("_").lower() in RETIRED_NAMES or bad:
+            yield Finding("retired name", file, line, name)
+
+
+def user_texts(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Texts that a user reads: arguments of calls (help, errors, descriptions) and docstrings of commands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
+                for inner in ast.walk(argument):
+                    if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                        yield inner.value, inner.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            docstring = ast.get_docstring(node)
+            if docstring:
+                yield docstring, getattr(node, "lineno", 1)
+
+
+def retired_phrases(file: str, texts: Iterator[tuple[str, int]]) -> Iterator[Finding]:
+    """Texts with retired phrases."""
+    for text, line in set(texts):
+        for match in RETIRED_PHRASES.finditer(text):
+            yield Finding("retired phrase", file, line, match.group())
+
+
+def long_functions(file: str, tree: ast.AST) -> Iterator[Finding]:
+    """Functions with more lines than fit on a screen."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > LONGEST_FUNCTION:
+                yield Finding("long function", file, node.lineno, f"{node.name}, {lines} lines")
+
+
+def code_findings() -> Iterator[Finding]:
+    """Findings in Python files."""
+    places: dict[str, set[str]] = defaultdict(set)
+    for path in files(*CODE):
+        file, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+        tree = ast.parse(text)
+        yield from retired_names(file, tree)
+        yield from long_functions(file, tree)
+        if file.startswith("rlsched/"):
+            yield from retired_phrases(file, user_texts(tree))
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].add(file)
+        lines = text.count("\n")
+        if lines > LONGEST_FILE:
+            yield Finding("long file", file, 1, f"{lines} lines")
+    for name, where in sorted(places.items()):
+        if len(where) > MOST_PLACES:
+            yield Finding("one name, many meanings", min(where), 1, f"{name} in {', '.join(sorted(where))}")
+
+
+def sentences(text: str) -> Iterator[tuple[str, int]]:
+    """Sentences of a Markdown document with their lines, without code, tables and pictures."""
+    text = re.sub(r"^(```|~~~).*?^\1", lambda m: "\n" * m.group().count("\n"), text, flags=re.S | re.M)
+    paragraph: list[str] = []
+    start = 1
+    for number, raw in enumerate([*text.splitlines(), ""], start=1):
+        line = raw.strip()
+        begins = re.match(r"([-*+]|\d+\.|#+|>|\||!\[|---|\w+:\s*$)", line) or raw.startswith("    ")
+        if paragraph and (not line or begins):
+            joined = " ".join(paragraph)
+            for sentence in re.split(r"(?<=[.!?:;])\s+(?=[A-Z`*\[(\d])", joined):
+                yield sentence, start
+            paragraph = []
+        if not line or line.startswith(("#", "|", "![", "---")) or (raw.startswith("    ") and not paragraph):
+            continue
+        if not paragraph:
+            start = number
+        paragraph.append(re.sub(r"^([-*+]|\d+\.|>)\s+", "", line))
+
+
+def words(sentence: str) -> int:
+    """Words of a sentence; the target of a link counts for none, code in backticks for one."""
+    plain = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "code", sentence))
+    return len([word for word in plain.split() if re.search(r"\w", word)])
+
+
+def document_findings() -> Iterator[Finding]:
+    """Findings in documents."""
+    prose = set(files(*PROSE))
+    for path in files(*DOCUMENTS):
+        file, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+        yield from retired_phrases(
+            file, ((line, number) for number, line in enumerate(text.splitlines(), start=1))
+        )
+        if path in prose:
+            for sentence, line in sentences(text):
+                if words(sentence) > LONGEST_SENTENCE:
+                    yield Finding("long sentence", file, line, f"{words(sentence)} words: {sentence[:60]}...")
+    for path in files(*DOCUMENTS, "docs/experiments/*.md", "CHANGELOG.md"):
+        yield from dead_references(path)
+
+
+def dead_references(path: Path) -> Iterator[Finding]:
+    """Links of a document, and names of files in backticks, that name no file of the repository."""
+    file = path.relative_to(ROOT).as_posix()
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", line):
+            if (
+                "://" not in target
+                and not target.startswith("mailto:")
+                and not (path.parent / target).exists()
+            ):
+                yield Finding("dead reference", file, number, target)
+        for name in re.findall(
+            r"`((?:rlsched|docs|tests|benchmarks|datasets|tune_configs|clusters)/[\w./-]+)`", line
+        ):
+            if not (ROOT / name).exists():
+                yield Finding("dead reference", file, number, name)
+
+
+def commit_findings() -> Iterator[Finding]:
+    """Subjects of commits that are too long; none where the history is not there, as in an archive."""
+    command = ["git", "log", "--format=%h %s", f"{FIRST_COMMIT}..HEAD"]
+    log = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    for line in log.stdout.splitlines():
+        commit, _, subject = line.partition(" ")
+        if len(subject) > LONGEST_SUBJECT:
+            yield Finding("long subject", "git log", 1, f"{commit} {len(subject)} characters: {subject}")
+
+
+def all_findings() -> list[Finding]:
+    """Findings of all rules."""
+    return [*code_findings(), *document_findings(), *commit_findings()]
+
+
+def beyond(findings: list[Finding], allowed: Mapping[str, int]) -> list[Finding]:
+    """Findings of the rules that have more of them than is allowed."""
+    totals = Counter(finding.rule for finding in findings)
+    return [finding for finding in findings if totals[finding.rule] > allowed.get(finding.rule, 0)]
+
+
+def main(arguments: list[str]) -> int:
+    """Print findings; 1 where there are too many."""
+    findings = all_findings()
+    failures = beyond(findings, ALLOWED)
+    for finding in findings if "--all" in arguments else failures:
+        print(finding)
+    totals = Counter(finding.rule for finding in findings)
+    summary = ", ".join(f"{rule} {total}" for rule, total in sorted(totals.items()))
+    print(f"house rules: {'FAILED' if failures else 'passed'}; {summary or 'no findings'}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
