@@ -1,4 +1,4 @@
-"""Write rlsched/clusters/schemas/: what `rlsched cluster check` holds Kubernetes and compose files against.
+"""Write rlsched/deploy/schemas/: what `rlsched cluster check` holds Kubernetes and compose files against.
 
     python clusters/make_schemas.py
 

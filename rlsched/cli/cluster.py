@@ -34,7 +34,7 @@ def check(
     output.Targets(json=json).check()
     from rlsched.cli.main import BAD_INPUT, say
     from rlsched.cli.tables import plain_table
-    from rlsched.clusters.check import check as look
+    from rlsched.deploy.check import check as look
 
     looked = [(file, *look(file, refusal, served)) for file in files]
     problems = [problem for _, _, found in looked for problem in found]
@@ -84,6 +84,6 @@ def refusal(words: Sequence[str]) -> str | None:
     from typer.main import get_command
 
     from rlsched.cli.commands import app as everything
-    from rlsched.clusters.commands import refused
+    from rlsched.deploy.commands import refused
 
     return refused(get_command(everything), "rlsched", words)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ray.scripts.scripts import cli as ray_commands
 
-from rlsched.clusters.findings import Place, Problems, Refusal
+from rlsched.deploy.findings import Place, Problems, Refusal
 
 PROGRAMS = ("rlsched", "ray")
 REST = "@@"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlsched.cli.cluster import refusal
-from rlsched.clusters.commands import commands_in, option
+from rlsched.deploy.commands import commands_in, option
 
 
 @pytest.mark.parametrize(

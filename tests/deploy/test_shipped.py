@@ -14,8 +14,8 @@ from ray.scripts.scripts import cli as ray_commands
 from ray.serve.schema import ServeDeploySchema
 
 from rlsched.cli.cluster import refusal, served
-from rlsched.clusters.check import check
-from rlsched.clusters.commands import refused
+from rlsched.deploy.check import check
+from rlsched.deploy.commands import refused
 
 from .conftest import ROOT
 

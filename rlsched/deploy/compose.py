@@ -9,10 +9,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rlsched.clusters.commands import check_commands, check_token
-from rlsched.clusters.documents import at
-from rlsched.clusters.findings import Found, Place, Problems, Refusal, count, one_of
-from rlsched.clusters.schema import fits, kept
+from rlsched.deploy.commands import check_commands, check_token
+from rlsched.deploy.documents import at
+from rlsched.deploy.findings import Found, Place, Problems, Refusal, count, one_of
+from rlsched.deploy.schema import fits, kept
 
 LATER = {
     "": ("include", "models", "name"),

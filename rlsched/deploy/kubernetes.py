@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rlsched.clusters.documents import at
-from rlsched.clusters.findings import Found, Place, Problems, Refusal, Served, one_of
-from rlsched.clusters.kuberay import check_ray_kind, describe_ray_kind
-from rlsched.clusters.schema import KUBERAY, fits, kinds, unknown_keys
+from rlsched.deploy.documents import at
+from rlsched.deploy.findings import Found, Place, Problems, Refusal, Served, one_of
+from rlsched.deploy.kuberay import check_ray_kind, describe_ray_kind
+from rlsched.deploy.schema import KUBERAY, fits, kinds, unknown_keys
 
 SUFFIXES = {
     **{"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlsched.clusters.documents import at
-from rlsched.clusters.findings import Place, Problems, missing
-from rlsched.clusters.schema import said
+from rlsched.deploy.documents import at
+from rlsched.deploy.findings import Place, Problems, missing
+from rlsched.deploy.schema import said
 
 Fields = Mapping[str, "Fields | None"]
 """Known keys, with what may stand in their mapping or list of mappings; None: not looked into."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.cli.cluster import refusal, served
-from rlsched.clusters.check import check
+from rlsched.deploy.check import check
 
 POD = """apiVersion: v1
 kind: Pod

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from ray.scripts.scripts import start
 from ray.serve.schema import ServeApplicationSchema, ServeDeploySchema
 
-from rlsched.clusters.commands import check_commands, commands_in, option
-from rlsched.clusters.documents import at, read_documents
-from rlsched.clusters.findings import RAY, Place, Problems, Refusal, Served, count
+from rlsched.deploy.commands import check_commands, commands_in, option
+from rlsched.deploy.documents import at, read_documents
+from rlsched.deploy.findings import RAY, Place, Problems, Refusal, Served, count
 from rlsched.errors import BadInputError
 
 CLUSTER = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rlsched.cli.cluster import refusal, served
-from rlsched.clusters.check import check
+from rlsched.deploy.check import check
 
 from .conftest import ROOT
 

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 from difflib import get_close_matches
 
-from rlsched.clusters.commands import check_commands, check_token, commands_in, option
-from rlsched.clusters.findings import Found, Place, Problems, Refusal, missing
+from rlsched.deploy.commands import check_commands, check_token, commands_in, option
+from rlsched.deploy.findings import Found, Place, Problems, Refusal, missing
 
 OPTIONS = frozenset(
     (

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from rlsched.cli.cluster import refusal, served
-from rlsched.clusters.check import check
+from rlsched.deploy.check import check
 
 from .conftest import ROOT, Broken
 
@@ -103,7 +103,7 @@ def test_what_shellcheck_says_is_said(broken: Broken) -> None:
 
 
 def test_without_shellcheck_it_is_said_that_nobody_looked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlsched.clusters.slurm.shutil.which", lambda name: None)
+    monkeypatch.setattr("rlsched.deploy.slurm.shutil.which", lambda name: None)
     found, problems = check(ROOT / "clusters" / "slurm.sh", refusal, served)
     assert problems == []
     assert found is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.cli.cluster import refusal, served
-from rlsched.clusters.check import check
+from rlsched.deploy.check import check
 
 ROOT = Path(__file__).parents[2]
 

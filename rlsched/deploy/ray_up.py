@@ -14,11 +14,11 @@ import ray.autoscaler
 from ray.autoscaler._private import util
 from ray.autoscaler._private.providers import _NODE_PROVIDERS
 
-from rlsched.clusters.clouds import KNOWN, check_node
-from rlsched.clusters.commands import check_commands, check_token, commands_in, option
-from rlsched.clusters.documents import at
-from rlsched.clusters.findings import RAY, Found, Place, Problems, Refusal, count, missing, one_of
-from rlsched.clusters.schema import fits
+from rlsched.deploy.clouds import KNOWN, check_node
+from rlsched.deploy.commands import check_commands, check_token, commands_in, option
+from rlsched.deploy.documents import at
+from rlsched.deploy.findings import RAY, Found, Place, Problems, Refusal, count, missing, one_of
+from rlsched.deploy.schema import fits
 
 COMMANDS = (
     *("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands"),

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlsched.clusters.commands import check_commands
-from rlsched.clusters.findings import PYTHON, RAY, Found, Place, Problems, Refusal, count, one_of
+from rlsched.deploy.commands import check_commands
+from rlsched.deploy.findings import PYTHON, RAY, Found, Place, Problems, Refusal, count, one_of
 
 FLAGS = {
     **{"ADD": {"chmod", "chown", "checksum", "exclude", "keep-git-dir", "link", "unpack"}, "ARG": set()},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlsched.clusters import compose, dockerfile, kubernetes, ray_up, slurm
-from rlsched.clusters.documents import read_documents
-from rlsched.clusters.findings import Found, Place, Refusal, Served
+from rlsched.deploy import compose, dockerfile, kubernetes, ray_up, slurm
+from rlsched.deploy.documents import read_documents
+from rlsched.deploy.findings import Found, Place, Refusal, Served
 from rlsched.errors import BadInputError
 from rlsched.settings import read_text
 

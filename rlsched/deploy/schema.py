@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from jsonschema import Draft7Validator, Draft202012Validator, ValidationError
 
-from rlsched.clusters.findings import Place, Problems, one_of
+from rlsched.deploy.findings import Place, Problems, one_of
 from rlsched.settings import shown
 
 FOLDER = Path(__file__).parent / "schemas"
