@@ -11,9 +11,6 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.envs.letters import HEIGHT as LETTER
-from rlsched.envs.letters import width as text_width
-from rlsched.envs.letters import write
 from rlsched.envs.moment import Moment, battery_kwh, places, power_now
 from rlsched.envs.palette import (
     BACKUP,
@@ -34,6 +31,9 @@ from rlsched.envs.palette import (
     UNUSED,
     Indexed,
 )
+from rlsched.envs.picture_text import HEIGHT as LETTER
+from rlsched.envs.picture_text import width as text_width
+from rlsched.envs.picture_text import write
 from rlsched.jobs import IntArray, JobTable
 from rlsched.sim.rules import FINISHED_VALUE
 from rlsched.sim.simulator import VectorSimulator

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlsched import scenario
-from rlsched.envs import letters
+from rlsched.envs import picture_text
 from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.envs.grid_picture import FREE, OFF, _Frame, draw_indexed, grid_cells
@@ -249,17 +249,23 @@ def test_hues_are_told_from_all_else() -> None:
     assert following.min() > 80
 
 
-def test_letters() -> None:
+def test_text_is_drawn_where_it_is_wanted() -> None:
+    image = np.zeros((12, 40), np.uint8)
+    picture_text.write(image, "Hj", 1, 2, 7)
+    assert set(np.unique(image).tolist()) == {0, 7}
+    rows, columns = np.nonzero(image)
+    stem = np.flatnonzero(image[:, columns.min()])  # of the H
+    assert stem.tolist() == list(range(stem[0], 8))  # down to the baseline
+    assert len(stem) in {7, 8}
+    assert columns.min() in {2, 3}
+    assert rows.max() > 7  # the j reaches below the baseline
+    assert columns.max() < 2 + picture_text.width("Hj")
+    assert picture_text.width("Hj", 2) == pytest.approx(2 * picture_text.width("Hj"), abs=2)
+
+
+def test_text_beyond_the_edges_is_cut_off() -> None:
     image = np.zeros((10, 40), np.uint8)
-    letters.write(image, "Hj", 0, 0, 7)
-    assert image[0:7, 0].tolist() == [7] * 7  # the left stem of the H
-    assert image[7, 6:12].any()  # j reaches below the line
-    assert letters.width("Hj") == 11
-    before = image.copy()
-    letters.write(image[:4, :8], "WWWW", 2, 4, 9, scale=2)  # beyond all edges
-    assert not np.array_equal(image, before)
-    np.testing.assert_array_equal(image[4:], before[4:])
-    unknown, asked = np.zeros((8, 6), np.uint8), np.zeros((8, 6), np.uint8)
-    letters.write(unknown, "\u00e9", 0, 0, 1)
-    letters.write(asked, "?", 0, 0, 1)
-    np.testing.assert_array_equal(unknown, asked)
+    picture_text.write(image[:4, :8], "WWWW", 2, 4, 9, scale=2)
+    assert (image[:4, :8] == 9).any()
+    image[:4, :8] = 0
+    assert not image.any()
