@@ -54,9 +54,9 @@ def several_resources() -> None:
 
 def decisions() -> None:
     """What a service decides about clusters with one resource and with two."""
+    from rlsched.serve.api.requests import States
     from rlsched.serve.artefact import example_request
-    from rlsched.serve.decider import Decider, Heuristic
-    from rlsched.serve.sent import States
+    from rlsched.serve.decide.decider import Decider, Heuristic
     from tests.serve.conftest import feed_of, untrained
 
     both = "cluster.resources=[{name: cpu, units: 96}, {name: gpu, units: 4}]"

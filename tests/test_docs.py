@@ -23,7 +23,7 @@ import pytest
 
 from rlsched.cli.main import main
 from rlsched.learn.watchdog import watchdog
-from rlsched.serve.ports import free_ports
+from rlsched.serve.process.ports import free_ports
 
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")

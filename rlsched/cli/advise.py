@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rlsched.integrations.slurm.asking import Local, Remote
     from rlsched.integrations.slurm.mapping import Mapped
-    from rlsched.serve.schema import Answer
+    from rlsched.serve.api.schema import Answer
 
 app = typer.Typer(
     help="Ask a policy about a cluster that another scheduler runs. Nothing is changed there.",

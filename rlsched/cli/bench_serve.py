@@ -20,12 +20,12 @@ from rlsched.cli.bench_core import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.serve.api.requests import turned
+from rlsched.serve.api.schema import BatchRequest, ClusterState
 from rlsched.serve.artefact import example_request
 from rlsched.serve.describing import describe
 from rlsched.serve.load import Job, Load, load_of
-from rlsched.serve.ports import free_ports
-from rlsched.serve.schema import BatchRequest, ClusterState
-from rlsched.serve.sent import turned
+from rlsched.serve.process.ports import free_ports
 from rlsched.sim.simulator import VectorSimulator
 
 HOST = "127.0.0.1"

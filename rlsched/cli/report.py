@@ -41,10 +41,10 @@ def serve(
     output.check_file("--out", target, (".html",))
 
     from rlsched.files import write_whole
-    from rlsched.serve.drawing import counted
-    from rlsched.serve.journal import read_journal
-    from rlsched.serve.log import POLICIES
-    from rlsched.serve.page import page
+    from rlsched.serve.log.journal import read_journal
+    from rlsched.serve.log.service_log import POLICIES
+    from rlsched.serve.page.drawing import counted
+    from rlsched.serve.page.page import page
 
     shown = read_journal(run, cluster)
     if cluster is not None and shown.cluster != cluster:

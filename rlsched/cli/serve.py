@@ -20,8 +20,8 @@ from rlsched.files import quoted
 from rlsched.learn.interrupts import leave_terminal
 
 if TYPE_CHECKING:
+    from rlsched.serve.process.supervisor import Supervised
     from rlsched.serve.settings import ServeConfig
-    from rlsched.serve.supervisor import Supervised
 
 
 def serve(
@@ -85,7 +85,7 @@ def serve(
     Example: rlsched serve runs/policy --port 8000
     """
     output.Targets(json=json).check()
-    from rlsched.serve.supervisor import FAILS, Supervised
+    from rlsched.serve.process.supervisor import FAILS, Supervised
 
     supervised = Supervised.of_process()
     if supervised is not None:
@@ -148,10 +148,10 @@ def _check(config: ServeConfig, host: str, port: int, address: str | None) -> so
     Raises:
         BadInputError: a policy is not there, or a port or a folder is not ours.
     """
-    from rlsched.serve.launch import has_haproxy
-    from rlsched.serve.listener import passed
-    from rlsched.serve.ports import check_port
-    from rlsched.serve.tokens import read_tokens
+    from rlsched.serve.api.tokens import read_tokens
+    from rlsched.serve.process.launch import has_haproxy
+    from rlsched.serve.process.listener import passed
+    from rlsched.serve.process.ports import check_port
 
     for name, folder in config.policies.items():
         if not (folder / "policy.json").is_file():
@@ -162,7 +162,7 @@ def _check(config: ServeConfig, host: str, port: int, address: str | None) -> so
     read_tokens(config.token_file)
     if config.fallback is not None:
         from rlsched.learn.policy import load_policy
-        from rlsched.serve.decider import Heuristic
+        from rlsched.serve.decide.decider import Heuristic
 
         for folder in config.policies.values():
             Heuristic.named(config.fallback, load_policy(folder).scenario)
@@ -192,8 +192,8 @@ def _supervise(
     Returns:
         The exit code of the command.
     """
-    from rlsched.serve.launch import has_haproxy, opened
-    from rlsched.serve.supervisor import Supervisor
+    from rlsched.serve.process.launch import has_haproxy, opened
+    from rlsched.serve.process.supervisor import Supervisor
 
     listening = waiting
     if listening is None and has_haproxy():
@@ -219,7 +219,7 @@ def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
         return {}
     output.announce_compiling()
     with output.busy("holding policies against the heuristics"):
-        from rlsched.serve.engine import load_served
+        from rlsched.serve.decide.engine import load_served
 
         served = {name: load_served(name, folder, config) for name, folder in config.policies.items()}
     for one in served.values():
@@ -248,8 +248,8 @@ def _serve(
     supervised: Supervised | None,
 ) -> None:
     """Serve until somebody says that it is enough."""
-    from rlsched.serve.launch import serving
-    from rlsched.serve.supervisor import ANNOUNCED
+    from rlsched.serve.process.launch import serving
+    from rlsched.serve.process.supervisor import ANNOUNCED
 
     console, clock = output.people(json), output.Clock()
     enough = threading.Event()

@@ -20,7 +20,8 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import LoggingConfig
 
-from rlsched.serve.recorder import (
+from rlsched.serve.api.tokens import Tokens
+from rlsched.serve.ledger.ledger import (
     Accounts,
     Book,
     LedgerAwayError,
@@ -31,14 +32,13 @@ from rlsched.serve.recorder import (
     unpacked,
 )
 from rlsched.serve.settings import ServeConfig
-from rlsched.serve.tokens import Tokens
 from rlsched.settings import validate
 
 if TYPE_CHECKING:
-    from rlsched.serve.http import Application
-    from rlsched.serve.log import ServiceLog
-    from rlsched.serve.schema import Answer, PolicyName
-    from rlsched.serve.sent import Sent
+    from rlsched.serve.api.http import Application
+    from rlsched.serve.api.requests import Sent
+    from rlsched.serve.api.schema import Answer, PolicyName
+    from rlsched.serve.log.service_log import ServiceLog
 
 LOG = logging.getLogger("ray.serve")
 
@@ -71,7 +71,7 @@ class BookKeeper:
         self._book = Book()
         self._log: ServiceLog | None = None
         if told.log is not None:
-            from rlsched.serve.log import ServiceLog
+            from rlsched.serve.log.service_log import ServiceLog
 
             self._log = ServiceLog(told, told.log)
 
@@ -181,15 +181,15 @@ class DecisionService:
     def __init__(
         self, config: Mapping[str, Any], keeper: DeploymentHandle | None = None, instance: str = ""
     ) -> None:
-        from rlsched.serve import lean
+        from rlsched.serve.process import lean_imports
 
-        lean.postpone()
-        from rlsched.serve.desk import Desk
-        from rlsched.serve.engine import Engine, keep_current
-        from rlsched.serve.http import Application
+        lean_imports.postpone()
+        from rlsched.serve.api.http import Application
+        from rlsched.serve.decide.batching_queue import Desk
+        from rlsched.serve.decide.engine import Engine, keep_current
 
         sys.setswitchinterval(SWITCH_S)
-        gc.set_threshold(*lean.COLLECTED_AFTER)
+        gc.set_threshold(*lean_imports.COLLECTED_AFTER)
         self._config = validate(ServeConfig, config, "serve")
         self._desk = Desk(Engine(self._config))
         accounts = Accounts()

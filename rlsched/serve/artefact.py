@@ -11,7 +11,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import quoted
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
-from rlsched.serve.schema import DecisionRequest, RunningJob, WaitingJob
+from rlsched.serve.api.schema import DecisionRequest, RunningJob, WaitingJob
 from rlsched.settings import as_json
 from rlsched.versions import versions
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlsched.jobs import IntArray, JobTable
-from rlsched.serve.schema import ClusterState, History, PlannedJob, RunningJob, WaitingJob
+from rlsched.serve.api.schema import ClusterState, History, PlannedJob, RunningJob, WaitingJob
 from rlsched.sim.energy import foreseen
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import JOB_MASK

@@ -26,8 +26,8 @@ from rlsched.integrations.slurm.asking import Local
 from rlsched.learn.networks import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
+from rlsched.serve.api.schema import Answer, DecisionRequest
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.schema import Answer, DecisionRequest
 from rlsched.sim.layout import Layout
 
 from .conftest import Outcome, Run

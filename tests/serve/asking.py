@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlsched.serve.desk import Desk
-from rlsched.serve.engine import Engine
-from rlsched.serve.http import Application
-from rlsched.serve.recorder import Accounts, Book, News, Shown, packed, unpacked
-from rlsched.serve.schema import Answer, PolicyName
-from rlsched.serve.sent import Sent
+from rlsched.serve.api.http import Application
+from rlsched.serve.api.requests import Sent
+from rlsched.serve.api.schema import Answer, PolicyName
+from rlsched.serve.api.tokens import Tokens
+from rlsched.serve.decide.batching_queue import Desk
+from rlsched.serve.decide.engine import Engine
+from rlsched.serve.ledger.ledger import Accounts, Book, News, Shown, packed, unpacked
 from rlsched.serve.settings import ServeConfig
-from rlsched.serve.tokens import Tokens
 
 TOKEN = "a-token-that-is-long-enough"
 

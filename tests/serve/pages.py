@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
-from rlsched.serve.recorder import LATELY, Lately, Noted, Shown
-from rlsched.serve.schema import (
+from rlsched.serve.api.schema import (
     Answer,
     ClusterState,
     Decision,
@@ -18,6 +17,7 @@ from rlsched.serve.schema import (
     RunningJob,
     WaitingJob,
 )
+from rlsched.serve.ledger.ledger import LATELY, Lately, Noted, Shown
 
 CLOCK = 1_767_268_800.0
 """What the page takes for now, seconds since the epoch."""

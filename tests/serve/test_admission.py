@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rlsched.serve import admission, http
-from rlsched.serve.admission import Bodies, GoneError, Hosts, RefusedError
+from rlsched.serve.api import admission, http
+from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError
 from rlsched.serve.settings import ServeLimits
 
 from .asking import Service, example

@@ -15,11 +15,11 @@ from rlsched.evaluate.play import play
 from rlsched.evaluate.session import Choice, open_session
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.sections import Network
-from rlsched.serve.columns import Id
-from rlsched.serve.decider import Course, Decider, Heuristic
+from rlsched.serve.api.requests import States, Table, turned
+from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, WaitingJob
+from rlsched.serve.decide.columns import Id
+from rlsched.serve.decide.decider import Course, Decider, Heuristic
 from rlsched.serve.describing import describe
-from rlsched.serve.schema import ClusterState, Decision, RunningJob, WaitingJob
-from rlsched.serve.sent import States, Table, turned
 from rlsched.sim.playing import play_all
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import VectorSimulator

@@ -12,9 +12,9 @@ import pytest
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import load_policy
-from rlsched.serve import gate as gate_module
-from rlsched.serve.engine import load_served
-from rlsched.serve.gate import RECORD, judge
+from rlsched.serve.decide import gate as gate_module
+from rlsched.serve.decide.engine import load_served
+from rlsched.serve.decide.gate import RECORD, judge
 from rlsched.serve.settings import Gate, ServeConfig
 from tests.gated import EPISODE, JOBS, SETTINGS, export_by_length, write_site
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.serve import listener
-from rlsched.serve.interim import INSTANCE
-from rlsched.serve.node import children_of, is_alive
-from rlsched.serve.ports import answering, check_port
+from rlsched.serve.process import listener
+from rlsched.serve.process.interim import INSTANCE
+from rlsched.serve.process.node import children_of, is_alive
+from rlsched.serve.process.ports import answering, check_port
 
 from .asking import example
 from .test_service import Running, until

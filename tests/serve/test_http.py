@@ -15,13 +15,13 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from rlsched.serve.decider import Batch, Course
-from rlsched.serve.http import describe
-from rlsched.serve.recorder import AT_ONCE, summed
-from rlsched.serve.schema import BatchRequest, Cluster, ClusterColumns, ClusterState
-from rlsched.serve.sent import LISTS, TURNED, turned
+from rlsched.serve.api.http import describe
+from rlsched.serve.api.requests import LISTS, TURNED, turned
+from rlsched.serve.api.schema import BatchRequest, Cluster, ClusterColumns, ClusterState
+from rlsched.serve.api.tokens import Tokens
+from rlsched.serve.decide.decider import Batch, Course
+from rlsched.serve.ledger.ledger import AT_ONCE, summed
 from rlsched.serve.settings import ServeConfig
-from rlsched.serve.tokens import Tokens
 
 from .asking import TOKEN, Service, example, moved
 from .malformed import Writer

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.serve import interim, interim_server, listener
-from rlsched.serve.interim import INSTANCE, Interim
-from rlsched.serve.ports import answering
+from rlsched.serve.process import interim, interim_server, listener
+from rlsched.serve.process.interim import INSTANCE, Interim
+from rlsched.serve.process.ports import answering
 from rlsched.serve.settings import ServeConfig
 
 from .asking import example

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.serve import listener, proxy
+from rlsched.serve.process import listener, proxy
 
 TAKES = """
 import sys
-from rlsched.serve import listener
+from rlsched.serve.process import listener
 with listener.received(sys.argv[1]) as taken:
     taken.setblocking(True)
     client, _ = taken.accept()
@@ -66,7 +66,7 @@ os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2], LISTEN_FD
 code = '''
 import os, sys
 from rlsched.errors import BadInputError
-from rlsched.serve.listener import passed
+from rlsched.serve.process.listener import passed
 try:
     found = passed("127.0.0.1", int(sys.argv[1]))
 except BadInputError as error:

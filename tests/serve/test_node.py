@@ -10,7 +10,7 @@ import time
 import pytest
 import ray
 
-from rlsched.serve.node import LocalNode, children_of, is_alive
+from rlsched.serve.process.node import LocalNode, children_of, is_alive
 
 
 @pytest.fixture(autouse=True)

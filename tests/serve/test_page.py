@@ -9,14 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from rlsched.serve import page as module
-from rlsched.serve.drawing import inert
-from rlsched.serve.listing import DECISIONS, ROWS
-from rlsched.serve.page import page
-from rlsched.serve.page_style import STYLE
-from rlsched.serve.recorder import Lately, Shown
-from rlsched.serve.schedule import MOST
-from rlsched.serve.schema import (
+from rlsched.serve.api.schema import (
     FAR,
     MANY,
     ClusterState,
@@ -24,6 +17,13 @@ from rlsched.serve.schema import (
     RunningJob,
     WaitingJob,
 )
+from rlsched.serve.ledger.ledger import Lately, Shown
+from rlsched.serve.page.drawing import inert
+from rlsched.serve.page.listing import DECISIONS, ROWS
+from rlsched.serve.page.page import page
+from rlsched.serve.page.page import page as module
+from rlsched.serve.page.schedule import MOST
+from rlsched.serve.page.style import STYLE
 from tests.serve.pages import (
     CLOCK,
     HOSTILE,

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rlsched.serve.page import page
-from rlsched.serve.recorder import Noted
-from rlsched.serve.schema import FAR, MANY, ClusterState, RunningJob
+from rlsched.serve.api.schema import FAR, MANY, ClusterState, RunningJob
+from rlsched.serve.ledger.ledger import Noted
+from rlsched.serve.page.page import page
 from tests.serve.pages import (
     HOSTILE,
     NOW,

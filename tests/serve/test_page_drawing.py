@@ -6,18 +6,18 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from rlsched.serve.ahead import ahead_charts, used_ahead
-from rlsched.serve.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
-from rlsched.serve.gantt import time_axis
-from rlsched.serve.history import ROLLING, agreement_chart, by_time, point, span
-from rlsched.serve.page import page
-from rlsched.serve.schedule import MOST, Schedule, arrange, uses
-from rlsched.serve.schema import (
+from rlsched.serve.api.schema import (
     FAR,
     ClusterState,
     Decision,
     PlannedJob,
 )
+from rlsched.serve.page.ahead import ahead_charts, used_ahead
+from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
+from rlsched.serve.page.gantt import time_axis
+from rlsched.serve.page.history import ROLLING, agreement_chart, by_time, point, span
+from rlsched.serve.page.page import page
+from rlsched.serve.page.schedule import MOST, Schedule, arrange, uses
 from tests.serve.pages import (
     NOW,
     POLICIES,

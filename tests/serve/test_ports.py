@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve import listener
-from rlsched.serve.launch import _listening, _wait_for
-from rlsched.serve.ports import INSTANCE, answering, check_port, free_ports
+from rlsched.serve.process import listener
+from rlsched.serve.process.launch import _listening, _wait_for
+from rlsched.serve.process.ports import INSTANCE, answering, check_port, free_ports
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -59,7 +59,7 @@ def test_a_port_that_is_taken_is_refused(port: int) -> None:
 
 def test_a_port_that_was_taken_meanwhile_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where another service came after the first check of the port."""
-    monkeypatch.setattr("rlsched.serve.launch.has_haproxy", lambda: True)
+    monkeypatch.setattr("rlsched.serve.process.launch.has_haproxy", lambda: True)
     with listener.opened("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         line = f"--port: another service has taken 127.0.0.1:{port}; name another --port or --host"

@@ -22,8 +22,8 @@ from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
 from ray.serve.config import HTTPOptions
 
 from rlsched.errors import BadInputError
-from rlsched.serve import launch, listener, proxy
-from rlsched.serve.proxy import hardened, keep_running
+from rlsched.serve.process import launch, listener, proxy
+from rlsched.serve.process.proxy import hardened, keep_running
 
 TEMPLATES = "ray.serve._private.haproxy_templates"
 

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve.engine import Engine
-from rlsched.serve.schema import Answer, ClusterState, PlannedJob, RunningJob, WaitingJob
-from rlsched.serve.sent import Places, States, Table, turned
+from rlsched.serve.api.requests import Places, States, Table, turned
+from rlsched.serve.api.schema import Answer, ClusterState, PlannedJob, RunningJob, WaitingJob
+from rlsched.serve.decide.engine import Engine
 from rlsched.serve.settings import ServeConfig
 
 from .conftest import HPC, Export

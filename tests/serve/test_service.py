@@ -24,7 +24,7 @@ from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.load import Job, load_of
-from rlsched.serve.ports import check_port, free_ports
+from rlsched.serve.process.ports import check_port, free_ports
 
 from .asking import TOKEN, example
 from .conftest import HPC, feed_of, untrained

@@ -14,13 +14,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlsched.serve import listener, supervisor
+from rlsched.serve.process import listener, supervisor
+from rlsched.serve.process.supervisor import FAILED, GCS, INTERRUPTED, SUPERVISED, Supervised, Supervisor
 from rlsched.serve.settings import ServeConfig
-from rlsched.serve.supervisor import FAILED, GCS, INTERRUPTED, SUPERVISED, Supervised, Supervisor
 
 SECOND = f"""
 import os, signal, sys, time
-from rlsched.serve.supervisor import Supervised
+from rlsched.serve.process.supervisor import Supervised
 me = Supervised.of_process()
 assert {SUPERVISED!r} not in os.environ
 with open(sys.argv[1], "a+") as file:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.serve.tokens import Tokens, read_tokens
+from rlsched.serve.api.tokens import Tokens, read_tokens
 
 TOKEN = "0123456789abcdef"
 

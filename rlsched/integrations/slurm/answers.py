@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from rlsched.errors import BadInputError
 from rlsched.integrations.slurm.values import Number, Place, plain, shown
 from rlsched.reading import as_text, read_data, read_stream
-from rlsched.serve.repeats import check_repeats
+from rlsched.serve.api.repeated_keys import check_repeats
 from rlsched.workloads.slurm_errors import check_errors
 
 STDIN = "-"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rlsched.integrations.slurm.asked import Asked
 from rlsched.integrations.slurm.remote import Service
-from rlsched.serve.engine import Engine
-from rlsched.serve.schema import Answer, DecisionRequest
-from rlsched.serve.sent import States
+from rlsched.serve.api.requests import States
+from rlsched.serve.api.schema import Answer, DecisionRequest
+from rlsched.serve.decide.engine import Engine
 from rlsched.serve.settings import Gate, ServeConfig
 
 POLICY = "the policy"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rlsched.integrations.slurm.mapping import Mapped
 from rlsched.integrations.slurm.queue import Pending
 from rlsched.integrations.slurm.values import plain
-from rlsched.serve.schema import Answer
+from rlsched.serve.api.schema import Answer
 
 GAP = 1000
 """Of priorities of jobs that follow each other: they move by age until Slurm looks at them."""

@@ -11,7 +11,7 @@ from rlsched.integrations.slurm.hostlist import expand
 from rlsched.integrations.slurm.nodes import Site
 from rlsched.integrations.slurm.queue import Held
 from rlsched.integrations.slurm.tres import POOL, rates, taken_away
-from rlsched.serve.schema import RunningJob
+from rlsched.serve.api.schema import RunningJob
 
 
 @dataclass(eq=False)

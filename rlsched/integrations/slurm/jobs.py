@@ -22,7 +22,7 @@ from rlsched.integrations.slurm.values import (
     plain,
     words,
 )
-from rlsched.serve.schema import FAR
+from rlsched.serve.api.schema import FAR
 
 SKEW_S = 3600
 """That a job may have begun after now: the clocks of two machines differ."""

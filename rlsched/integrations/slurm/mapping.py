@@ -22,7 +22,7 @@ from rlsched.integrations.slurm.nodes import Partition, Site, read_site
 from rlsched.integrations.slurm.queue import LeftOut, Pending, Queue
 from rlsched.integrations.slurm.tres import taken_away
 from rlsched.integrations.slurm.values import ONE_CLUSTER, many, plain
-from rlsched.serve.schema import MANY, DecisionRequest, RunningJob, WaitingJob
+from rlsched.serve.api.schema import MANY, DecisionRequest, RunningJob, WaitingJob
 
 STALE_S = 600
 """Age from which on answers are called old."""

@@ -21,7 +21,7 @@ from rlsched.integrations.slurm.hostlist import expand
 from rlsched.integrations.slurm.node_states import usable_and_busy
 from rlsched.integrations.slurm.tres import POOL, in_pool, listed, rates, shared_gpus
 from rlsched.integrations.slurm.values import LONGEST_MINUTES, Number, OneCluster, Place, Words, plain, words
-from rlsched.serve.schema import MANY
+from rlsched.serve.api.schema import MANY
 
 Count = Annotated[int, Meta(ge=0, le=MANY)]
 

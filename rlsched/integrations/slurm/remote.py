@@ -17,8 +17,8 @@ from rlsched.errors import BadInputError
 from rlsched.integrations.slurm.asked import Asked
 from rlsched.integrations.slurm.values import plain
 from rlsched.json_files import parse_json
-from rlsched.serve.schema import Answer, DecisionRequest
-from rlsched.serve.tokens import read_tokens
+from rlsched.serve.api.schema import Answer, DecisionRequest
+from rlsched.serve.api.tokens import read_tokens
 
 TIMEOUT_S = 30.0
 MOST_BYTES = 256 << 20

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from rlsched.integrations.slurm.commands import changes
 from rlsched.integrations.slurm.mapping import Mapped
-from rlsched.serve.schema import Answer
+from rlsched.serve.api.schema import Answer
 
 ACTIONS = {"start": "start", "reserve": "keep units for it"}
 """Actions of a policy, in words."""

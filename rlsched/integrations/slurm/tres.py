@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from rlsched.integrations.slurm.values import Place, plain
-from rlsched.serve.schema import MANY
+from rlsched.serve.api.schema import MANY
 
 if TYPE_CHECKING:
     from rlsched.integrations.slurm.records import Record

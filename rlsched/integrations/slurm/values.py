@@ -13,7 +13,7 @@ from typing import NoReturn
 from msgspec import Struct
 
 from rlsched.errors import BadInputError
-from rlsched.serve.schema import MANY
+from rlsched.serve.api.schema import MANY
 
 WIDTHS = (16, 32, 64)
 """Bits of Slurm's numbers. The largest of a width stands for infinite, the next one for not set."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlsched.integrations.slurm.commands import changes, script
-from rlsched.serve.schema import Answer, Decision, Reason
+from rlsched.serve.api.schema import Answer, Decision, Reason
 
 from .recorded import NOW, job, mapped, recorded, written
 

@@ -1,0 +1,1 @@
+"""The HTTP interface: schema, requests, admission, tokens and the ASGI application."""

@@ -1,0 +1,157 @@
+"""Before a policy acts, it is held against the heuristics of validation on the site's own recent jobs."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import rlsched
+from rlsched.errors import BadInputError
+from rlsched.evaluate.contestants import heuristic, learned, seen_in_training
+from rlsched.evaluate.gate import check_episodes, gate_json, ranked, verdicts
+from rlsched.evaluate.measures import measure
+from rlsched.evaluate.references import heuristics
+from rlsched.evaluate.session import Choice, Session, open_session
+from rlsched.files import write_whole
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.report.words import gate_line, written
+from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.serve.decide.decider import rules_of
+from rlsched.serve.settings import Gate
+
+RECORD = "gate.json"
+"""In the folder of a policy: what the gate found last, which replicas and cron jobs need not repeat."""
+
+LONGER = "give a longer trace, or play fewer jobs in each episode by gate.jobs"
+"""What to do about too few episodes."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What the gate found about a policy.
+
+    Attributes:
+        key: of the policy, the trace and the settings that it was found for.
+        passes: whether the policy may act.
+        line: why, with figures; the policy is its subject.
+        heuristic: order:rule of the best heuristic that a service can run.
+        figures: of the verdict, see `gate_json`; also `trace`, the `offsets` of the episodes in it, and
+            `repairs`, what was left out or put right on reading it.
+    """
+
+    key: str
+    passes: bool
+    line: str
+    heuristic: str
+    figures: dict[str, Any]
+
+
+def judge(policy: TrainedPolicy, folder: Path, gate: Gate) -> Judged:
+    """Hold a policy against the heuristics on the last jobs of a trace.
+
+    What was found before about this policy, on this very trace, is taken from its folder.
+
+    Args:
+        policy: to be judged.
+        folder: of it, where what is found is kept if it can be written.
+        gate: the trace, and how much of it is played.
+
+    Raises:
+        BadInputError: the trace cannot be read, is too short, or is not for such a policy.
+    """
+    key = _key(policy, gate)
+    known = _known(folder / RECORD)
+    if known is not None and known.key == key:
+        return known
+    found = _judge(policy, folder, gate, key)
+    with suppress(OSError):  # a folder that cannot be written is one where it is found out again
+        write_whole(folder / RECORD, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    return found
+
+
+def _judge(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> Judged:
+    session = _session(policy.scenario, gate)
+    offsets = [episode.offset for episode in session.episodes]
+    check_episodes(offsets, LONGER)
+    contestant = learned(str(folder), {None: policy}, session)
+    rivals = [heuristic("--gate", *known, session, None) for known in heuristics(session.scenario)]
+    result = session.run([contestant, *rivals]).result
+    (verdict,) = verdicts(result)
+    rules = rules_of(policy.scenario)
+    instead, mean = next(pair for pair in ranked(result, verdict.metric) if pair[0].backfill in rules)
+    line = gate_line(verdict, gate.trace.name)
+    if instead != verdict.heuristic and not verdict.passes:
+        reached = written(mean, measure(verdict.metric).unit)
+        line += f"; no service runs {verdict.heuristic.backfill}; of the others {instead} is best, {reached}"
+    if seen := seen_in_training(contestant, session):
+        line += f"; the policy may have been trained on jobs of {seen} of them"
+    figures = gate_json([verdict])[0]
+    figures |= {"trace": str(gate.trace), "offsets": offsets, "repairs": session.repairs}
+    return Judged(key, verdict.passes, line, f"{instead.policy}:{instead.backfill}", figures)
+
+
+def _session(scenario: Scenario, gate: Gate) -> Session:
+    """The last episodes of the trace, as long as the policy's, on the machine of its header.
+
+    The rules of the policy's scenario stay, and so do those by which it takes jobs from a trace. What it
+    changes about a trace does not: load, estimates and days that are put together.
+
+    Raises:
+        BadInputError: there are none.
+    """
+    fresh = {"load": None, "estimates": None, "resample": "never", "training_jobs": None, "rules": "standard"}
+    workload = SwfWorkload(kind="swf", file=gate.trace)
+    if isinstance(scenario.workload, SwfWorkload):
+        workload = scenario.workload.model_copy(update={"file": gate.trace} | fresh)
+    first, *others = scenario.cluster.resources
+    cluster = scenario.cluster.model_copy(
+        update={"resources": (first.model_copy(update={"units": None}), *others)}
+    )
+    jobs = gate.jobs or scenario.episode.jobs
+    if jobs is None and scenario.decision.horizon is None:
+        jobs = Episode().jobs  # a policy of whole traces, or of some time, which only a horizon knows of
+    episode = scenario.episode.model_copy(update={"jobs": jobs, "offsets": ()})
+    site = scenario.model_copy(update={"workload": workload, "cluster": cluster, "episode": episode})
+    try:
+        return open_session(site, Choice(episodes=gate.episodes, recent=True))
+    except BadInputError as error:
+        remedy = error.remedy
+        if "--set" in remedy:  # settings of the scenario, which are the policy's
+            remedy = "write the size of the machine into its header, as in '; MaxProcs: 128'"
+        elif "episode." in remedy:
+            remedy = LONGER
+        raise BadInputError("--gate", f"{error.where}: {error.problem}", remedy) from None
+
+
+def _key(policy: TrainedPolicy, gate: Gate) -> str:
+    """A checksum of all that a verdict follows from.
+
+    Raises:
+        BadInputError: there is no such trace.
+    """
+    try:
+        there = gate.trace.stat()
+    except OSError as error:
+        raise BadInputError(
+            "--gate", f"cannot read {str(gate.trace)!r} ({error.strerror})", "name a job trace (SWF)"
+        ) from None
+    parts = (
+        rlsched.__version__,
+        policy.fingerprint,
+        policy.scenario.model_dump_json(),
+        (str(gate.trace.resolve()), there.st_size, there.st_mtime_ns),
+        (gate.episodes, gate.jobs),
+    )
+    return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _known(file: Path) -> Judged | None:
+    """What was found before; None where there is nothing that means anything."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Judged)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

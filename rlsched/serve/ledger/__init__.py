@@ -1,0 +1,1 @@
+"""The ledger: counters and recent decisions of all replicas."""

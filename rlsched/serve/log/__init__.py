@@ -1,0 +1,1 @@
+"""The service log: a journal of all states and a dataset for each policy version."""

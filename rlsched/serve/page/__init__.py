@@ -1,0 +1,1 @@
+"""The web page: recent decisions of a cluster as charts and tables."""
