@@ -73,7 +73,7 @@ PPO = [
     *("--algo", "ppo"),
     # The value of finished jobs, as it is earned.
     *("--set", "objective.reward={running_value: 1}"),
-    # As it was when docs/green.md was measured.
+    # As it was when docs/experiments/0015-figures-of-earlier-documents.md was measured.
     *("--set", "objective.gamma=0.99"),
     *("--set", "ppo.learning_rate=0.0001"),
     *("--set", "ppo.gae_lambda=0.9"),

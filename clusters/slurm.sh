@@ -10,7 +10,7 @@
 #SBATCH --open-mode=append
 #SBATCH --output=rlsched-%j.log
 #
-# Start Ray on the nodes of a job, run one rlsched command on it, and end Ray again. See docs/clusters.md.
+# Start Ray on the nodes of a job, run one rlsched command on it, and end Ray again. See docs/guide/on-a-cluster.md.
 #
 #     sbatch clusters/slurm.sh train --scenario green-10 --algo appo --set sampling.runners=40 --out /shared/runs/wide
 #     sbatch --nodes=5 clusters/slurm.sh tune tune_configs/horizon.yaml --out /shared/runs/horizon

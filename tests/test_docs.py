@@ -1,4 +1,4 @@
-"""Every command in README and docs runs: as it stands, only shorter where it trains.
+"""Every command in README, guides and reference runs: as it stands, only shorter where it trains.
 
 All run in this process, which has imported what takes long, and train on its one Ray; a service has a process
 of its own. That `rlsched` starts as a program is tested with the command line.
@@ -47,7 +47,15 @@ def commands(page: Path) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
-PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if commands(page)]
+PAGES = [
+    page
+    for page in (
+        ROOT / "README.md",
+        *sorted((ROOT / "docs" / "guide").glob("*.md")),
+        *sorted((ROOT / "docs" / "reference").glob("*.md")),
+    )
+    if commands(page)
+]
 
 
 class Shell:

@@ -230,7 +230,7 @@ def sacct(
 
     Runs that ended are jobs: steps, jobs that never started or still run, and runs after which a job was put
     back into the queue are left out. Numbers of jobs may have been used again. Users, accounts and partitions
-    become numbers. The command for a site is in docs/traces.md.
+    become numbers. The command for a site is in docs/guide/bring-a-trace.md.
 
     Example: rlsched trace import sacct sacct.txt --out runs/site.swf
     """

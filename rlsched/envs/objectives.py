@@ -26,7 +26,7 @@ class Note:
 
 _G5 = "Venkataswamy 2023, 5"
 _G6 = "Venkataswamy 2023, 6"
-_OWN = "docs/green.md, exact rules"
+_OWN = "docs/reference/green-rules.md, exact rules"
 
 TERM_NOTES: dict[str, Note] = {
     "slowdown": Note(

@@ -4,8 +4,9 @@ A sample holds one value per episode, or one per training seed and episode. Of t
 episodes are drawn anew, independently of each other: the same episodes for all seeds, which all play them.
 
 Sources: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. Two crossed factors: Owen,
-The pigeonhole bootstrap (2007). Of few seeds its intervals are too narrow (docs/seeds.md). Interquartile
-means over seeds: rliable [Agarwal et al. 2021, Deep RL at the edge of the statistical precipice].
+The pigeonhole bootstrap (2007). Of few seeds its intervals are too narrow (docs/guide/evaluate.md).
+Interquartile means over seeds: rliable [Agarwal et al. 2021, Deep RL at the edge of the statistical
+precipice].
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ The bound is the best schedule of somebody who knows true runtimes and the power
 less than a policy is. A schedule says at which ticks each job runs, and
 
 1. a job runs at ticks from its submit on, and is finished where it has run for its runtime by the end of the
-   episode; then it earns its value (`docs/green.md`). What it has done when it is stopped is kept;
+   episode; then it earns its value (`docs/reference/green-rules.md`). What it has done when it is stopped
+   is kept;
 2. at each tick the running jobs hold no more of any resource than is on;
 3. a job that ran at the tick before, and is not done, is stopped at a tick only where agents may suspend, or
    where a resource of which it holds a unit may have less units on than at the tick before;

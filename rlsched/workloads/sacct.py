@@ -1,7 +1,8 @@
 """What Slurm's accounting says of a site's jobs, as a trace in the Standard Workload Format.
 
 Reads what `sacct --parsable2` prints, line by line: what is more than some thousand jobs is kept on disk, so
-that memory hardly grows. What `sacct --json` prints is read whole. docs/traces.md has the command; fields:
+that memory hardly grows. What `sacct --json` prints is read whole. Command: docs/guide/bring-a-trace.md.
+Fields:
 https://slurm.schedmd.com/sacct.html.
 """
 

@@ -386,7 +386,7 @@ def test_what_the_page_tells_to_type_runs(
     shutil.copy(SINFO, "n.json")
     shutil.copytree(policy, tmp_path / "runs" / "policy")
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    page = (ROOT / "docs" / "slurm.md").read_text("utf-8")
+    page = (ROOT / "docs" / "guide" / "beside-slurm.md").read_text("utf-8")
     lines = [line.strip() for line in page.splitlines() if line.startswith("    rlsched advise slurm")]
     assert len(lines) >= 4
     for line in lines:

@@ -307,7 +307,7 @@ def test_without_a_horizon_there_is_no_policy_for_power(
 
 
 def test_the_scenario_of_the_manual(rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "green.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "green-datacenters.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     for name, kind in (("mine.yaml", "yaml"), ("site.csv", "csv")):
         found = re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
@@ -321,7 +321,7 @@ def test_the_scenario_of_the_manual(rlsched: Run, tmp_path: Path, monkeypatch: p
 
 
 def test_the_manual_names_every_shipped_scenario_and_known_keys() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "green.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "green-datacenters.md").read_text("utf-8")
     green = [name for name in names() if load(name).decision.horizon is not None]
     assert all(f"| {name} |" in page for name in green)
     settings_of = {

@@ -93,7 +93,7 @@ def told(page: str) -> list[list[str]]:
 
 
 def test_what_the_page_tells_to_type_would_be_taken() -> None:
-    commands = told((ROOT / "docs" / "clusters.md").read_text("utf-8"))
+    commands = told((ROOT / "docs" / "guide" / "on-a-cluster.md").read_text("utf-8"))
     refusals = {
         shlex.join([program, *words]): refusal(words)
         if program == "rlsched"
@@ -105,6 +105,6 @@ def test_what_the_page_tells_to_type_would_be_taken() -> None:
 
 
 def test_the_page_names_files_that_are_there() -> None:
-    page = (ROOT / "docs" / "clusters.md").read_text("utf-8")
+    page = (ROOT / "docs" / "guide" / "on-a-cluster.md").read_text("utf-8")
     named = set(re.findall(r"clusters/[\w./-]+\.(?:yaml|sh)|clusters/Dockerfile", page))
     assert named == {f"clusters/{name}" for name in KINDS}

@@ -1,4 +1,6 @@
-"""The slow twin with a horizon against what was worked out on paper: a case per rule of `docs/green.md`.
+"""The slow twin with a horizon against results worked out on paper.
+
+One case for each rule of `docs/reference/green-rules.md`.
 
 Unless a case says otherwise: hourly ticks, so that watts are Wh; a unit draws 100 W idle and 200 W at work
 and is worth 0.5 per tick; the agent is asked at every tick.

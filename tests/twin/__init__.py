@@ -9,7 +9,7 @@ the tests drive both with the same jobs and actions and compare everything that 
     compat  the rules of RLScheduler's simulator
     env     the decision process: legal actions, time rules, rewards, ends
 
-With a horizon (`docs/green.md`):
+With a horizon (`docs/reference/green-rules.md`):
 
     task    a job on its way: what it is worth, when it is due, what of it is left
     pools   the places of a job, who enters the ready pool

@@ -1,6 +1,6 @@
 """A green datacenter without anybody who decides: its jobs, its power, and the steps of a tick.
 
-The rules are those of `docs/green.md`; the steps are methods in its order.
+The rules are those of `docs/reference/green-rules.md`; the steps are methods in its order.
 """
 
 from __future__ import annotations
