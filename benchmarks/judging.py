@@ -19,10 +19,10 @@ import torch
 from scipy import stats
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.networks.priority import PriorityNet
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.priority import PriorityNet
-from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout
 

@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from benchmarks.plain_ppo import Iteration
 from rlsched.envs.env import SchedulingEnv
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.scenario import Scenario
 
 

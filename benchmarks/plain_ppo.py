@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.critic import Critic
-from rlsched.learn.networks import build_policy
-from rlsched.learn.sampling import TrainingVectorEnv
-from rlsched.learn.scale import expected_returns
+from rlsched.learn.config.training import TrainConfig, make_config
+from rlsched.learn.networks.critic import Critic
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.rllib.sampling import TrainingVectorEnv
+from rlsched.learn.rllib.scale import expected_returns
 from rlsched.scenario import load
 from rlsched.sim.layout import Layout
 

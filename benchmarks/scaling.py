@@ -22,8 +22,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.config.training import TrainConfig, make_config
+from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.scenario import load
 from rlsched.scenario.beside import split_overrides
 

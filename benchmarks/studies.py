@@ -16,7 +16,7 @@ from math import inf, nan
 from pathlib import Path
 
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.policy import load_policy
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader

@@ -21,8 +21,8 @@ from scipy import stats
 from benchmarks.plain_ppo import PlainPPO
 from rlsched.cli.bench_train import OURS, PLAIN, STOCK, Rllib
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.session import session_for
+from rlsched.learn.config.training import TrainConfig, make_config
+from rlsched.learn.rllib.session import session_for
 from rlsched.scenario import load
 from rlsched.scenario.beside import split_overrides
 

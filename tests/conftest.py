@@ -97,7 +97,7 @@ def kept_ray(shared_ray: None) -> str:
     """
     import ray
 
-    from rlsched.learn.session import start_ray
+    from rlsched.learn.rllib.session import start_ray
 
     if not ray.is_initialized():
         start_ray(num_cpus=4)

@@ -93,7 +93,7 @@ def algorithms(json: options.JsonOption = None) -> None:
 
     Example: rlsched train --scenario lublin-256 --algo ppo --set ppo.learning_rate=3e-4
     """
-    from rlsched.learn.config import Algorithm, TrainConfig
+    from rlsched.learn.config.training import Algorithm, TrainConfig
 
     config = TrainConfig()
     rows = []

@@ -157,7 +157,7 @@ def learn(
     """
     from rlsched.cli.train import settings_given
     from rlsched.evaluate.contestants import check_name
-    from rlsched.learn.config import FROM_DATASETS, SECTIONS
+    from rlsched.learn.config.training import FROM_DATASETS, SECTIONS
 
     playing = [algo for algo in SECTIONS if algo not in FROM_DATASETS]
     chosen = options.items(algos) or ["ppo", "appo", "dqn", "reinforce", "priority_search"]

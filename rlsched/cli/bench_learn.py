@@ -9,7 +9,7 @@ from statistics import median
 
 from rlsched.cli.bench_core import Figure
 from rlsched.cli.watch import RichDisplay
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.run import train
 from rlsched.learn.summary import Summary

@@ -21,7 +21,7 @@ from rlsched.cli import repository
 from rlsched.cli.bench_core import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.scenario import Scenario
 
 OURS, STOCK, PLAIN = "rlsched", "RLlib", "plain loop"
@@ -79,9 +79,9 @@ class Rllib:
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, *, stock: bool) -> None:
         from ray.rllib.algorithms.ppo import PPO
 
-        from rlsched.learn.algorithms import build_config
-        from rlsched.learn.ppo import lambda_of
-        from rlsched.learn.scale import expected_returns
+        from rlsched.learn.algorithms.learners.ppo import lambda_of
+        from rlsched.learn.rllib.build import build_config
+        from rlsched.learn.rllib.scale import expected_returns
 
         if stock:
             sampling = config.sampling.model_copy(update={"batched": False})
@@ -171,7 +171,7 @@ def measure(
     Raises:
         BadInputError: a policy with a memory, which not all of them know.
     """
-    from rlsched.learn.session import session_for
+    from rlsched.learn.rllib.session import session_for
 
     if config.network.lstm:
         raise BadInputError("network.lstm", "is not known to all that are measured", "leave it out")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
-    from rlsched.learn.config import TrainConfig
+    from rlsched.learn.config.training import TrainConfig
     from rlsched.learn.folder import RunFolder
     from rlsched.learn.run import Display
     from rlsched.scenario import Limit, Scenario

@@ -47,7 +47,7 @@ def settings(
 
     Example: rlsched settings network
     """
-    from rlsched.learn.config import TrainConfig
+    from rlsched.learn.config.training import TrainConfig
     from rlsched.scenario import Scenario
     from rlsched.serve.settings import ServeConfig
 

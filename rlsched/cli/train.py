@@ -27,7 +27,7 @@ from rlsched.files import quoted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rlsched.learn.config import TrainConfig
+    from rlsched.learn.config.training import TrainConfig
     from rlsched.learn.folder import RunFolder
     from rlsched.learn.summary import Summary
     from rlsched.scenario import Scenario
@@ -106,7 +106,7 @@ def train(
     """
     from rlsched.cli.output import Targets, people, write_json
     from rlsched.evaluate.contestants import check_name
-    from rlsched.learn.config import Algorithm, TrainConfig
+    from rlsched.learn.config.training import Algorithm, TrainConfig
     from rlsched.learn.folder import RunFolder, check_no_run, first_run
     from rlsched.settings import validate
 
@@ -297,7 +297,7 @@ def settings_given(
     Raises:
         BadInputError: more than one source of settings, or they are wrong.
     """
-    from rlsched.learn.config import TrainConfig, make_config, read_config
+    from rlsched.learn.config.training import TrainConfig, make_config, read_config
     from rlsched.offline.manifest import read_manifest
     from rlsched.scenario import parse
     from rlsched.scenario.beside import split_overrides
@@ -337,7 +337,7 @@ def settings_of_run(
     Raises:
         BadInputError: there is no run, or something else than its length is to change.
     """
-    from rlsched.learn.config import make_config
+    from rlsched.learn.config.training import make_config
     from rlsched.scenario import files, parse
 
     simulated, training = folder.read()

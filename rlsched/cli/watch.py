@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rlsched.cli.bar import Bar
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.selection import DIFFERENCE, Validation, limited_name
 from rlsched.report.words import described, number
 from rlsched.scenario import Scenario

@@ -30,7 +30,7 @@ from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
-from rlsched.learn.config import TrainConfig, make_config, parse_config
+from rlsched.learn.config.training import TrainConfig, make_config, parse_config
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.beside import yaml_with_scenario
 from rlsched.settings import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings

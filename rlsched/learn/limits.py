@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rlsched.errors import BadInputError
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.plan import Plan, inputs_of, whole
 from rlsched.learn.policy import TrainedPolicy

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import inf
 
-from rlsched.learn.sections import Pid
+from rlsched.learn.config.sections import Pid
 from rlsched.settings import Frozen
 
 

@@ -14,11 +14,11 @@ from rlsched.evaluate.costs import check_heuristic
 from rlsched.evaluate.gate import LEAST_EPISODES
 from rlsched.files import checksum
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.imitation import check_teacher
-from rlsched.learn.networks import build_policy
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.selection import Validation
+from rlsched.learn.warm_start import check_teacher
 from rlsched.offline.check import check_for
 from rlsched.offline.manifest import MANIFEST, read_manifest
 from rlsched.scenario import Episode, RelativeLimit, Scenario, files, rooted
@@ -193,7 +193,7 @@ def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
     if (warm_start := config.imitation(feed.scenario)) is not None:
         check_teacher(feed, warm_start)
     if config.search.start is not None:
-        from rlsched.learn.search import found_before
+        from rlsched.learn.algorithms.learners.search import found_before
 
         found_before(layout_of(feed), config.network, config.search.start)
 

@@ -30,10 +30,10 @@ from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import checksum, hidden
 from rlsched.jobs import IntArray
 from rlsched.json_files import parse_json, with_checksum, without_checksum
-from rlsched.learn.networks import LINEAR_SCALE, SCORE_SCALE, build_policy
-from rlsched.learn.recurrent import RecurrentPolicy, Remembered
-from rlsched.learn.sections import Network
-from rlsched.learn.shapes import check_shapes, shapes_by
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import LINEAR_SCALE, SCORE_SCALE, build_policy
+from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered
+from rlsched.learn.networks.shapes import check_shapes, shapes_by
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.bounds import MOST_SLOTS
 from rlsched.settings import validate

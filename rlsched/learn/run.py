@@ -16,15 +16,15 @@ from tensorboardX import SummaryWriter
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.calibration import calibrate
 from rlsched.learn.checkpoints import PICKLED, Standing, private_copy
-from rlsched.learn.config import PPO_KINDS, TrainConfig
+from rlsched.learn.config.training import PPO_KINDS, TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.resources import bundles, check_resources
+from rlsched.learn.rllib.resources import bundles, check_resources
+from rlsched.learn.rllib.session import session_for
 from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name, margin_name
-from rlsched.learn.session import session_for
 from rlsched.learn.summary import Reason, Summary, reason_to_end
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import Scenario
@@ -120,14 +120,14 @@ def train(
 def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int) -> Engine:
     """The algorithm that these settings name, ready to go on from an iteration, so many decisions later."""
     if config.algo == "priority_search":
-        from rlsched.learn.search import SearchEngine
+        from rlsched.learn.algorithms.learners.search import SearchEngine
 
         return SearchEngine(config, feed, iteration)
     if config.algo == "reinforce":
-        from rlsched.learn.reinforce import ReinforceEngine
+        from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine
 
         return ReinforceEngine(config, feed, iteration)
-    from rlsched.learn.rllib import RllibEngine
+    from rlsched.learn.rllib.engine import RllibEngine
 
     return RllibEngine(config, feed, iteration, before)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlsched.evaluate.seeds import seed_folder
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder, check_no_run
 from rlsched.learn.run import Display, train
 from rlsched.learn.summary import Summary, reason_to_end

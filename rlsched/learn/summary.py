@@ -9,7 +9,7 @@ from typing import Literal
 from rlsched.evaluate.statistics import Contender
 from rlsched.json_files import parse_json
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config import PPO_KINDS, TrainConfig
+from rlsched.learn.config.training import PPO_KINDS, TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.selection import best_by_mean
 from rlsched.scenario import Scenario

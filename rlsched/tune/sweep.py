@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from rlsched.errors import BadInputError
 from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.evaluate.measures import measure
-from rlsched.learn.config import SECTIONS, TrainConfig, parse_config
+from rlsched.learn.config.training import SECTIONS, TrainConfig, parse_config
 from rlsched.learn.plan import check_teachers, fit, in_place
 from rlsched.scenario import Scenario, rooted
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate

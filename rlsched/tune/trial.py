@@ -15,8 +15,8 @@ from ray.tune import PlacementGroupFactory
 
 from rlsched.files import Alone
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config import TrainConfig
-from rlsched.learn.resources import bundles
+from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.rllib.resources import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
 from rlsched.scenario import Scenario

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import studies
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 
 WORDS = ["--algo", "ppo"]
 

@@ -23,9 +23,9 @@ import torch
 
 from rlsched import scenario
 from rlsched.integrations.slurm.asking import Local
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
 from rlsched.serve.api.schema import Answer, DecisionRequest
 from rlsched.serve.artefact import export_policy
 from rlsched.sim.layout import Layout

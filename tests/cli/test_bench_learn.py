@@ -9,7 +9,7 @@ import pytest
 
 from rlsched.cli import bench_learn
 from rlsched.cli.bench_learn import Race
-from rlsched.learn.config import TrainConfig, make_config
+from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.scenario import Scenario, load
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from rlsched.evaluate.references import HEURISTICS
 from rlsched.evaluate.statistics import Contender
 from rlsched.learn import policy as artefact
+from rlsched.learn.config.sections import Network
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.networks import build_policy
-from rlsched.learn.sections import Network
+from rlsched.learn.networks.policies import build_policy
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout, job_features
 from tests.policies import Forgetful

@@ -14,12 +14,12 @@ from rlsched.cli.main import main
 from rlsched.cli.watch import RichDisplay
 from rlsched.errors import BadInputError
 from rlsched.learn.checkpoints import Standing
+from rlsched.learn.config.sections import Network
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.limits import UNCONSTRAINED, costs_of, with_limits, without_limits
-from rlsched.learn.networks import build_policy
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.plan import plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.sections import Network
 from rlsched.report.words import number
 from rlsched.scenario import RelativeLimit
 from rlsched.sim.layout import Layout

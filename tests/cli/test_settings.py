@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.cli.main import main
-from rlsched.learn.config import TrainConfig, make_config
+from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.scenario import Scenario, load
 from rlsched.serve.settings import ServeConfig
 from rlsched.settings import shown, validate

@@ -8,7 +8,7 @@ import pytest
 import ray
 
 from rlsched import scenario
-from rlsched.learn.config import TrainConfig, make_config
+from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.recipe import Recipe, parse_behaviors

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from rlsched.errors import BadInputError
-from rlsched.learn.attention import QueueAttention
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.attention import QueueAttention
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

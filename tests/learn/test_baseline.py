@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlsched.learn.baseline import FARTHEST, _of_others, replica_baseline, standardised_by_episode
+from rlsched.learn.rllib.baseline import FARTHEST, _of_others, replica_baseline, standardised_by_episode
 
 Piece = tuple[int, list[float], list[int]]
 """Which episode, advantages, and ticks between decisions."""

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.blocks import ILLEGAL, EncodedPolicy
 from rlsched.learn.calibration import LARGEST_STEP, PLAYS, TOLERANCE, calibrate
-from rlsched.learn.config import make_config
-from rlsched.learn.networks import SCORE_SCALE, build_policy
-from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.config.training import make_config
+from rlsched.learn.networks.blocks import ILLEGAL, EncodedPolicy
+from rlsched.learn.networks.policies import SCORE_SCALE, build_policy
+from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator

@@ -24,7 +24,7 @@ from rlsched.learn.checkpoints import (
     damage,
     private_copy,
 )
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.plan import plan
 from rlsched.scenario import Scenario

@@ -16,15 +16,15 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.cloning import SQUARES
-from rlsched.learn.config import make_config, read_config
-from rlsched.learn.dataset import Dataset, flat
+from rlsched.learn.algorithms.learners.cloning import SQUARES
+from rlsched.learn.config.sections import WarmStart
+from rlsched.learn.config.training import make_config, read_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.imitation import demonstrate
 from rlsched.learn.policy import load_policy
-from rlsched.learn.scale import Returns
-from rlsched.learn.sections import WarmStart
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.dataset import Dataset, flat
+from rlsched.learn.rllib.scale import Returns
+from rlsched.learn.warm_start import demonstrate
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import read_manifest

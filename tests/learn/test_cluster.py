@@ -14,9 +14,9 @@ from ray._private.state import actors
 from ray.cluster_utils import Cluster
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import make_config
+from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.scenario import Scenario
 
 from .conftest import SMALL

@@ -15,19 +15,19 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.algorithms import build_config, reports_of
-from rlsched.learn.cocorl import weigh
-from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.memory import Memory
+from rlsched.learn.algorithms.learners.cocorl import weigh
+from rlsched.learn.algorithms.learners.ppo import TimedPPOLearner
+from rlsched.learn.config.sections import Pid
+from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.pid import Control, LimitCheck, control
 from rlsched.learn.plan import check_limits
-from rlsched.learn.ppo import TimedPPOLearner
-from rlsched.learn.rllib import RllibEngine
-from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.sampling import COSTS, LIMITED, log_limited
-from rlsched.learn.scale import EPISODES, REFERENCES, STREAM, Returns, expected_returns
-from rlsched.learn.sections import Pid
-from rlsched.learn.transitions import Transitions
+from rlsched.learn.rllib.build import build_config, reports_of
+from rlsched.learn.rllib.engine import RllibEngine
+from rlsched.learn.rllib.memory import Memory
+from rlsched.learn.rllib.runner import BatchedEnvRunner
+from rlsched.learn.rllib.sampling import COSTS, LIMITED, log_limited
+from rlsched.learn.rllib.scale import EPISODES, REFERENCES, STREAM, Returns, expected_returns
+from rlsched.learn.rllib.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
@@ -247,7 +247,7 @@ def test_multipliers_follow_costs_and_go_on(
             told[name].append(value)
         log_limited(logger, values)
 
-    monkeypatch.setattr("rlsched.learn.sampling.log_limited", listen)
+    monkeypatch.setattr("rlsched.learn.rllib.sampling.log_limited", listen)
     config = make_config({}, "test", [*OWN, "sampling.fragment=128"]).settled(limited)
     assert config.decisions_per_iteration == 2 * config.decisions_per_batch
     feed = EpisodeFeed(limited)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.config import TrainConfig, make_config, read_config
+from rlsched.learn.config.training import TrainConfig, make_config, read_config
 from rlsched.scenario.beside import split_overrides
 
 

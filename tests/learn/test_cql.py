@@ -14,11 +14,11 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch
 
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
-from rlsched.learn.cql import conservative_gap
-from rlsched.learn.dataset import Dataset
+from rlsched.learn.algorithms.learners.cql import conservative_gap
+from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.dataset import Dataset
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
 from rlsched.scenario import Scenario

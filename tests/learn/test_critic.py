@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rlsched.learn.critic import centres, initial_logits, squash, two_hot, unsquash
+from rlsched.learn.networks.critic import centres, initial_logits, squash, two_hot, unsquash
 
 
 def test_two_hot_by_hand() -> None:

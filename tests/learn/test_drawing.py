@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
-from rlsched.learn.drawing import draw
-from rlsched.learn.module import ConstrainedModule
-from rlsched.learn.runner import BatchedEnvRunner, Ongoing
+from rlsched.learn.config.training import make_config
+from rlsched.learn.networks.drawing import draw
+from rlsched.learn.networks.module import ConstrainedModule
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.runner import BatchedEnvRunner, Ongoing
 from rlsched.scenario import Scenario
 
 from .conftest import TINY

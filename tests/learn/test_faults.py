@@ -17,13 +17,13 @@ from ray import cloudpickle
 
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn import algorithms
-from rlsched.learn.config import make_config
+from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.guard import RunnersLostError
 from rlsched.learn.policy import load_policy
-from rlsched.learn.rllib import RllibEngine
-from rlsched.learn.runner import BatchedEnvRunner
+from rlsched.learn.rllib.engine import RllibEngine
+from rlsched.learn.rllib.engine import build as algorithms
+from rlsched.learn.rllib.runner import BatchedEnvRunner
+from rlsched.learn.supervisor import RunnersLostError
 from rlsched.learn.watchdog import watchdog
 from rlsched.scenario import Scenario
 

@@ -12,7 +12,7 @@ from rlsched.cli.main import main
 from rlsched.cli.train import settings_given
 from rlsched.errors import BadInputError
 from rlsched.learn.checkpoints import KEPT_CHECKPOINTS, Standing
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.scenario import Scenario
 

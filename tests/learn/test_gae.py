@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray.rllib.utils.postprocessing.value_predictions import compute_value_targets
 
-from rlsched.learn.gae import advantages
+from rlsched.learn.rllib.gae import advantages
 
 
 @dataclass(frozen=True)

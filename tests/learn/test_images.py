@@ -11,9 +11,9 @@ import torch
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.images import EXTRA_LAYERS, JOB_UNITS, ImagePolicy, draw_images
-from rlsched.learn.networks import build_policy
-from rlsched.learn.sections import Network
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.images import EXTRA_LAYERS, JOB_UNITS, ImagePolicy, draw_images
+from rlsched.learn.networks.policies import build_policy
 from rlsched.sim.simulator import VectorSimulator
 
 FAILING = ("power.kind=synthetic", "power.level=0.5", "power.probability=0.5", "power.forecast_error=0.1")

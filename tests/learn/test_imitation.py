@@ -11,10 +11,10 @@ import torch
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.imitation import demonstrate, imitate
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network, WarmStart
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network, WarmStart
+from rlsched.learn.warm_start import demonstrate, imitate
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -100,8 +100,8 @@ def test_teachers_that_cannot_teach(short: Scenario, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_training_goes_on_from_what_was_imitated(short: Scenario, kept_ray: str) -> None:
     """The learner and the runners have the imitated weights, not only the policy that is kept."""
-    from rlsched.learn.config import make_config
-    from rlsched.learn.rllib import RllibEngine
+    from rlsched.learn.config.training import make_config
+    from rlsched.learn.rllib.engine import RllibEngine
 
     config = make_config(
         {

@@ -25,16 +25,16 @@ from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME
 from ray.rllib.utils.torch_utils import clip_gradients
 
 from rlsched import scenario
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import TrainConfig, make_config
-from rlsched.learn.critic import centres
-from rlsched.learn.learner import follow
-from rlsched.learn.memory import Memory
-from rlsched.learn.minibatches import Minibatches
-from rlsched.learn.module import MaskedModule
-from rlsched.learn.ppo import TimedPPOLearner
-from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.transitions import Transitions
+from rlsched.learn.algorithms.learners.ppo import TimedPPOLearner
+from rlsched.learn.config.training import TrainConfig, make_config
+from rlsched.learn.networks.critic import centres
+from rlsched.learn.networks.module import MaskedModule
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.learner import follow
+from rlsched.learn.rllib.memory import Memory
+from rlsched.learn.rllib.minibatches import Minibatches
+from rlsched.learn.rllib.runner import BatchedEnvRunner
+from rlsched.learn.rllib.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

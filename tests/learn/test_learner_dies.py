@@ -16,9 +16,9 @@ from ray.rllib.core.learner.training_data import TrainingData
 from torch import Tensor
 
 from rlsched.cli.main import main
-from rlsched.learn import algorithms
-from rlsched.learn.appo import GuardedAPPOLearner
-from rlsched.learn.ppo import TimedPPOLearner
+from rlsched.learn.algorithms.learners.appo import GuardedAPPOLearner
+from rlsched.learn.algorithms.learners.ppo import TimedPPOLearner
+from rlsched.learn.rllib.engine import build as algorithms
 
 pytestmark = pytest.mark.slow
 

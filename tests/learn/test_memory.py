@@ -16,7 +16,7 @@ import ctypes
 import resource
 import sys
 import threading
-from rlsched.learn.memory import keep_freed
+from rlsched.learn.rllib.memory import keep_freed
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.blocks import ILLEGAL, masked
-from rlsched.learn.critic import FAR, SMALL, Critic
-from rlsched.learn.networks import LINEAR_SCALE, JobHeads, JobScorer, build_policy, mean_job
-from rlsched.learn.sections import Network
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.blocks import ILLEGAL, masked
+from rlsched.learn.networks.critic import FAR, SMALL, Critic
+from rlsched.learn.networks.policies import LINEAR_SCALE, JobHeads, JobScorer, build_policy, mean_job
 from rlsched.scenario import PRIVILEGED, Decision, Observation, ObservationBlock, Scenario
 from rlsched.sim.layout import Layout
 

@@ -9,9 +9,9 @@ import ray
 from ray._private.internal_api import node_stats
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config import make_config
-from rlsched.learn.rllib import RllibEngine
-from rlsched.learn.session import ray_session
+from rlsched.learn.config.training import make_config
+from rlsched.learn.rllib.engine import RllibEngine
+from rlsched.learn.rllib.session import ray_session
 from rlsched.scenario import Scenario
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

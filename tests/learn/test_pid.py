@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlsched.learn.config.sections import Pid
 from rlsched.learn.pid import Control, LimitCheck, control
-from rlsched.learn.sections import Pid
 
 COSTS = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=60)
 PIDS = st.builds(

@@ -17,9 +17,9 @@ import rlsched.learn.policy
 from rlsched.errors import BadInputError
 from rlsched.files import checksum
 from rlsched.json_files import without_checksum
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
-from rlsched.learn.sections import Network
 from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.sim.layout import Layout, public_columns
 

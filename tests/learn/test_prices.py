@@ -7,9 +7,9 @@ import pytest
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.jobs import FloatArray
+from rlsched.learn.algorithms.learners.hoarding import FAR, GOAL, charged
+from rlsched.learn.config.sections import Pid, Search
 from rlsched.learn.pid import Control, control
-from rlsched.learn.prices import FAR, GOAL, charged
-from rlsched.learn.sections import Pid, Search
 from rlsched.learn.selection import MARGIN
 
 PID = Pid(kp=0.0, ki=0.5, kd=0.0)

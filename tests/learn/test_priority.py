@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.networks import build_policy
-from rlsched.learn.priority import Candidates, PriorityNet, other_features
-from rlsched.learn.sections import Network
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.networks.priority import Candidates, PriorityNet, other_features
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

@@ -18,16 +18,16 @@ from ray.rllib.evaluation.postprocessing import Postprocessing
 
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.actor_critic import WORTHS, RareModule
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
-from rlsched.learn.critic import Critic
-from rlsched.learn.dataset import TRANSITIONS, learned_from
+from rlsched.learn.algorithms.learners.rare import regression_weights
+from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
+from rlsched.learn.networks.actor_critic import WORTHS, RareModule
+from rlsched.learn.networks.critic import Critic
+from rlsched.learn.networks.popart import PopArt
 from rlsched.learn.policy import load_policy
-from rlsched.learn.popart import PopArt
-from rlsched.learn.rare import regression_weights
-from rlsched.learn.replay import ReplayBuffer
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.dataset import TRANSITIONS, learned_from
+from rlsched.learn.rllib.replay import ReplayBuffer
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
 from rlsched.scenario import Scenario

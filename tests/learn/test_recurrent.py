@@ -24,19 +24,19 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.compare import EvaluationEpisode, Learned
 from rlsched.evaluate.history import record
 from rlsched.evaluate.play import play
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
+from rlsched.learn.config.sections import Network, WarmStart
+from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.imitation import demonstrate
-from rlsched.learn.memory import Memory
-from rlsched.learn.minibatches import Minibatches, Sequences
-from rlsched.learn.networks import build_policy
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered, by_itself
 from rlsched.learn.policy import Player, TrainedPolicy, load_policy
-from rlsched.learn.recurrent import RecurrentPolicy, Remembered, by_itself
-from rlsched.learn.rllib import RllibEngine
-from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.sections import Network, WarmStart
-from rlsched.learn.transitions import Transitions
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.engine import RllibEngine
+from rlsched.learn.rllib.memory import Memory
+from rlsched.learn.rllib.minibatches import Minibatches, Sequences
+from rlsched.learn.rllib.runner import BatchedEnvRunner
+from rlsched.learn.rllib.transitions import Transitions
+from rlsched.learn.warm_start import demonstrate
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 

@@ -16,10 +16,10 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn import reinforce
-from rlsched.learn.config import make_config
+from rlsched.learn.algorithms.learners import reinforce
+from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine, Trajectories, advantages, earned
+from rlsched.learn.config.training import make_config
 from rlsched.learn.policy import load_policy
-from rlsched.learn.reinforce import ReinforceEngine, Trajectories, advantages, earned
 
 pytestmark = pytest.mark.usefixtures("no_ray")
 

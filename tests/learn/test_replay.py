@@ -14,7 +14,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
-from rlsched.learn.replay import ReplayBuffer
+from rlsched.learn.rllib.replay import ReplayBuffer
 
 
 class Seen(NamedTuple):

@@ -9,10 +9,10 @@ import pytest
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
-from rlsched.learn.runner import BatchedEnvRunner
-from rlsched.learn.sampling import SHARED, TrainingVectorEnv
+from rlsched.learn.config.training import make_config
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.runner import BatchedEnvRunner
+from rlsched.learn.rllib.sampling import SHARED, TrainingVectorEnv
 from rlsched.scenario import Scenario
 
 from .conftest import TINY

@@ -9,9 +9,9 @@ import torch
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.play import play
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from tests.policies import Forgetful

@@ -14,10 +14,10 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.costs import episode_cost
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
-from rlsched.learn.sampling import TrainingVectorEnv
-from rlsched.learn.scale import (
+from rlsched.learn.config.training import make_config
+from rlsched.learn.rllib.build import build_config
+from rlsched.learn.rllib.sampling import TrainingVectorEnv
+from rlsched.learn.rllib.scale import (
     EPISODES,
     LEAST_SPREAD,
     REFERENCES,

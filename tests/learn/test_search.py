@@ -16,10 +16,10 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.play import play
 from rlsched.jobs import FloatArray
-from rlsched.learn.config import make_config
-from rlsched.learn.networks import build_policy
+from rlsched.learn.algorithms.learners.search import SearchEngine
+from rlsched.learn.config.training import make_config
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.search import SearchEngine
 from rlsched.learn.selection import Validation, limit_shares, measured
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout

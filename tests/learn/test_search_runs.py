@@ -20,7 +20,7 @@ import pytest
 
 from rlsched.cli.algorithms import ENTRIES
 from rlsched.cli.main import main
-from rlsched.learn.config import Algorithm, TrainConfig, make_config
+from rlsched.learn.config.training import Algorithm, TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.policy import load_policy
 

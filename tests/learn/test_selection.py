@@ -16,7 +16,7 @@ from rlsched.evaluate.play import play
 from rlsched.evaluate.references import HEURISTICS, HEURISTICS_WITH_HORIZON
 from rlsched.evaluate.statistics import Contender
 from rlsched.jobs import JobTable
-from rlsched.learn.config import make_config
+from rlsched.learn.config.training import make_config
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.plan import validation_of, whole
 from rlsched.learn.selection import MARGIN, Score, Validation, beyond

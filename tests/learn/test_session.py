@@ -21,11 +21,11 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.errors import BadInputError
 from rlsched.files import ensure_home
-from rlsched.learn import session
-from rlsched.learn.config import make_config
+from rlsched.learn.config.training import make_config
 from rlsched.learn.interrupts import ended_by_signals
-from rlsched.learn.resources import bundles
-from rlsched.learn.session import ray_session
+from rlsched.learn.rllib.engine import session
+from rlsched.learn.rllib.resources import bundles
+from rlsched.learn.rllib.session import ray_session
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_ray")]
 
@@ -104,7 +104,7 @@ INTERRUPTED = """
 import signal
 import ray
 from rlsched.learn.interrupts import ended_by_signals
-from rlsched.learn.session import start_ray
+from rlsched.learn.rllib.session import start_ray
 core = ray._raylet.CoreWorker
 def connect(*given, **settings):
     found = core(*given, **settings)

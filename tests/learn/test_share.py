@@ -10,13 +10,13 @@ import pytest
 
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine
+from rlsched.learn.algorithms.learners.search import SearchEngine
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config import make_config
+from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.reinforce import ReinforceEngine
-from rlsched.learn.rllib import RllibEngine
+from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.learn.run import SLOW, Run, open_engine, share_of_iteration
-from rlsched.learn.search import SearchEngine
 from rlsched.scenario import Scenario
 
 from .conftest import TINY

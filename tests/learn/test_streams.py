@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-from rlsched.learn.algorithms import build_config
-from rlsched.learn.config import make_config
+from rlsched.learn.config.training import make_config
+from rlsched.learn.rllib.build import build_config
 from rlsched.scenario import Scenario
 
 from .conftest import TINY

@@ -28,14 +28,14 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn import rllib
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config import read_config
+from rlsched.learn.config.sections import WarmStart
+from rlsched.learn.config.training import read_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.imitation import Demonstration, demonstrate
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
-from rlsched.learn.sections import WarmStart
+from rlsched.learn.rllib.engine import engine as rllib
+from rlsched.learn.warm_start import Demonstration, demonstrate
 
 from .conftest import SMALL, TINY
 from .test_sampled_play import STEPS, play_drawing

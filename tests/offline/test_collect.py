@@ -17,9 +17,9 @@ import torch
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.learn.sections import Network
 from rlsched.offline.behavior import Behavior
 from rlsched.offline.check import check
 from rlsched.offline.collect import collect

@@ -10,10 +10,10 @@ import torch
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.blocks import EncodedPolicy
-from rlsched.learn.networks import build_policy
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.blocks import EncodedPolicy
+from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
 from rlsched.scenario import Scenario
 from rlsched.serve.artefact import export_policy
 from rlsched.sim.layout import Layout

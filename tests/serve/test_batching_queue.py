@@ -18,8 +18,8 @@ from msgspec import to_builtins
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
+from rlsched.learn.config.sections import Network
 from rlsched.learn.policy import load_policy
-from rlsched.learn.sections import Network
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.api.requests import Places, Sent, States, Table, turned

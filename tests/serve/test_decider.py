@@ -13,8 +13,8 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.compare import Learned
 from rlsched.evaluate.play import play
 from rlsched.evaluate.session import Choice, open_session
+from rlsched.learn.config.sections import Network
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.sections import Network
 from rlsched.serve.api.requests import States, Table, turned
 from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, WaitingJob
 from rlsched.serve.decide.columns import Id

@@ -22,7 +22,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import Alone
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.session import ray_session
+from rlsched.learn.rllib.session import ray_session
 from rlsched.tune import launch
 from rlsched.tune.folder import SweepFolder
 from rlsched.tune.follower import Progress

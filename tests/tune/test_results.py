@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rlsched.learn.config import read_config
+from rlsched.learn.config.training import read_config
 from rlsched.tune.folder import Run, SweepFolder
 from rlsched.tune.results import Outcome, front, objectives_of, outcomes, rank, save, score
 from rlsched.tune.sweep import Sweep, Target

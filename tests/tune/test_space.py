@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from rlsched.learn.config import TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.settings import apply_overrides
 from rlsched.tune.space import Domain, assignments, name_of, text
 

@@ -207,7 +207,7 @@ def serving(
     folder = prepare(config.limits)
     if supervised is not None and folder is not None:
         supervised.tell(FOLDER, folder)
-    from rlsched.learn.session import ray_session
+    from rlsched.learn.rllib.session import ray_session
     from rlsched.serve.process.node import LocalNode
 
     settings = {

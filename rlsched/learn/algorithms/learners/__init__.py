@@ -1,0 +1,1 @@
+"""Learners and engines of the algorithms; they import ray or torch."""

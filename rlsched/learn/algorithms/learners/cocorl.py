@@ -1,0 +1,155 @@
+"""CoCoRL: PPO within limits, each with a multiplier under PID control [Venkataswamy 2023, 6].
+
+The advantage of a decision is that of its reward less that of its costs, times multipliers that a controller
+moves between batches [Stooke et al. 2020]; see `PlayedLearner.within_limits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import Any
+
+import numpy as np
+from ray.rllib.algorithms.ppo import PPO
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
+
+from rlsched.learn.algorithms.learners.ppo import PlayedLearner
+from rlsched.learn.config.sections import Pid
+from rlsched.learn.pid import Control, LimitCheck, control
+from rlsched.learn.rllib.sampling import LIMITED, PROJECTED
+from rlsched.learn.rllib.scale import Constraint
+
+CONTROLS = "controls"
+"""Part of the algorithm's state: cost -> its controller's."""
+
+PAID = "paid"
+"""Likewise: cost -> what the newest episodes came to."""
+
+FAR_BEYOND = 1.5
+"""Multiple of a limit. A smaller projected cost may come from a busy start of the episodes."""
+
+LARGEST_MARGIN = 0.2
+"""Share of a limit that is left unused at most, however uncertain the mean of few validation episodes is."""
+
+FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
+"""Of each constraint, for the record; costs and errors in the cost's own unit.
+
+An error is what a cost is beyond its goal, the limit less its margin."""
+
+
+class Cocorl(PPO):
+    """PPO whose multipliers follow what its episodes cost.
+
+    Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
+    cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
+    Episodes of a policy that hardly starts anything take long to end. Where those that go on are on their way
+    far beyond a limit, their projected cost moves the multiplier.
+
+    `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
+
+    Attributes:
+        run_fraction: share of the run that is over; rates and the temperature fall with it.
+        checks: cost -> what the last validation says of it.
+    """
+
+    run_fraction = 0.0
+    checks: Mapping[str, LimitCheck] = {}
+
+    def setup(self, config: Any) -> None:
+        """Build as RLlib does; multipliers are the initial ones until costs are known."""
+        self.controls: dict[str, Control] = {}
+        self.paid: dict[str, list[float]] = {}
+        super().setup(config)
+        told = self.config.learner_config_dict
+        self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
+        self.constraints: Sequence[Constraint] = told["constraints"]
+        self.pid = Pid.model_validate(told["own"]["pid"])
+        self._weigh()
+
+    def training_step(self) -> None:
+        """Play and learn, and look at what the episodes cost that ended."""
+        self.learner_group.foreach_learner(partial(set_run_fraction, fraction=self.run_fraction))
+        before = {constraint.name: len(self._ended(constraint)) for constraint in self.constraints}
+        super().training_step()
+        for constraint in self.constraints:
+            ended = self._ended(constraint)[before[constraint.name] :]
+            known = [*self.paid.get(constraint.name, ()), *ended][-self.wave :]
+            self.paid[constraint.name] = known
+            cost = float(np.mean(known)) if len(known) == self.wave else -inf
+            projected = self._projected(constraint)
+            check = self.checks.get(constraint.name)
+            margin = 0.0 if check is None else min(check.margin, LARGEST_MARGIN)
+            if projected > max(FAR_BEYOND * constraint.limit, cost):
+                self._look(constraint, projected, margin)
+            elif ended and cost > -inf:
+                self._look(constraint, cost, margin)
+        self._weigh()
+
+    def _ended(self, constraint: Constraint) -> list[float]:
+        """What the episodes of an iteration cost that ended until now."""
+        found: list[float] = self.metrics.peek(
+            (ENV_RUNNER_RESULTS, LIMITED, constraint.name), default=[], compile=False
+        )
+        return found
+
+    def _projected(self, constraint: Constraint) -> float:
+        """What episodes that go on will come to at their pace, on average."""
+        where = (ENV_RUNNER_RESULTS, PROJECTED, constraint.name)
+        return float(self.metrics.peek(where, default=-inf))
+
+    def _look(self, constraint: Constraint, cost: float, margin: float) -> None:
+        """Move a multiplier by a mean cost, so that this share of the limit is left unused."""
+        name, unit = constraint.name, constraint.unit
+        goal = constraint.limit * (1.0 - margin)
+        found = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
+        self.controls[name] = found
+        told = found.model_dump(include=set(FIGURES) - {"multiplier"})
+        told |= {figure: told[figure] * unit for figure in ("cost", "error")}
+        for figure, value in told.items():
+            self._log(name, figure, value)
+
+    def _log(self, name: str, figure: str, value: float) -> None:
+        where = (LEARNER_RESULTS, DEFAULT_MODULE_ID, column(name, figure))
+        self.metrics.log_value(where, value, reduce="mean", window=1)
+
+    def _weigh(self) -> None:
+        """Set the multipliers in all learners, and log them."""
+        known = [self.controls.get(constraint.name) for constraint in self.constraints]
+        multipliers = [
+            min(self.pid.initial, self.pid.integral_limit) if one is None else one.multiplier for one in known
+        ]
+        for constraint, multiplier in zip(self.constraints, multipliers, strict=True):
+            self._log(constraint.name, "multiplier", multiplier)
+        self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))
+
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """RLlib's, and the controllers'."""
+        state: dict[str, Any] = super().get_state(*args, **kwargs)
+        controls = {name: one.model_dump(mode="json") for name, one in self.controls.items()}
+        return state | {CONTROLS: controls, PAID: self.paid}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        super().set_state(state)
+        found = state[CONTROLS].items()
+        self.controls = {name: Control.model_validate(values) for name, values in found}
+        self.paid = {name: list(costs) for name, costs in state[PAID].items()}
+        self._weigh()
+
+
+def column(constraint: str, figure: str) -> str:
+    """Where a figure of a constraint stands in the record."""
+    return f"{constraint}_{figure}"
+
+
+def set_run_fraction(learner: Any, fraction: float) -> None:
+    """Tell a learner which share of the run is over."""
+    learner.set_run_fraction(fraction)
+
+
+def weigh(learner: PlayedLearner, multipliers: Sequence[float]) -> None:
+    """Set what a unit of each cost is worth to a learner."""
+    learner.multipliers = np.array(multipliers, np.float32)

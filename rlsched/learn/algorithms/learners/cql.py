@@ -1,0 +1,81 @@
+"""Conservative Q-learning from a dataset, for choices among actions [Kumar et al. 2020, eq. 4]: CQL(H).
+
+Double Q-learning (`dqn`) takes the best of what it guesses; where the dataset tells nothing about an action,
+nobody sets a wrong guess right. So what the dataset's actions are worth is pushed up against the (soft)
+maximum over all of them.
+
+RLlib's CQL is for continuous actions only. Where it would take targets along with decisions that are played,
+of which there are none, they follow every step of a gradient here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from ray.rllib.algorithms.dqn import DQN, DQNConfig
+from ray.rllib.algorithms.dqn.dqn_learner import QF_PREDS
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from torch import Tensor
+
+from rlsched.learn.algorithms.learners.cloning import ReadingLearner
+from rlsched.learn.algorithms.learners.dqn import TimedDQNLearner
+from rlsched.learn.rllib.dataset import Reading
+from rlsched.learn.rllib.learner import follow
+
+GAP = "conservative_gap"
+"""By how much the soft maximum is above what the dataset's actions are worth."""
+
+
+class ReadingCQL(Reading, DQN):
+    """Conservative Q-learning."""
+
+
+class ReadingCQLConfig(DQNConfig):
+    """As of DQN, but for who plays: nobody."""
+
+    def __init__(self) -> None:
+        super().__init__(algo_class=ReadingCQL)
+        self._is_online = False
+
+
+class CQLLearner(ReadingLearner, TimedDQNLearner):
+    """Huber's loss of double Q-learning, and how far the dataset's actions are below the soft maximum.
+
+    `learner_config_dict` holds `gamma`, per tick, and in `own` how much the latter is worth (`conservative`)
+    and the `temperature` of the soft maximum, in units of reward: differences between actions are far
+    smaller than returns, and at a temperature of 1 all of them would be alike.
+    """
+
+    def compute_loss_for_module(
+        self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
+    ) -> Tensor:
+        """Both, reported."""
+        own = self.config.learner_config_dict["own"]
+        error: Tensor = super().compute_loss_for_module(
+            module_id=module_id, batch=batch, fwd_out=fwd_out, **kwargs
+        )
+        worth, actions = fwd_out[QF_PREDS], batch[Columns.ACTIONS].long()
+        self.log_agreement(module_id, worth, actions)
+        gap = conservative_gap(worth, actions, own["temperature"])
+        self.metrics.log_value((module_id, GAP), gap.detach(), window=1)
+        return error + own["conservative"] * gap
+
+    def apply_gradients(self, gradients_dict: Any) -> None:
+        """Move the networks, and those that follow them after them."""
+        super().apply_gradients(gradients_dict)
+        for network, target in self.module[DEFAULT_MODULE_ID].unwrapped().get_target_network_pairs():
+            follow(network, target, self.config.tau)
+
+
+def conservative_gap(worth: Tensor, actions: Tensor, temperature: float) -> Tensor:
+    """Mean of the soft maximum of all actions over the one that was taken; not below 0.
+
+    Args:
+        worth: (row, action) Q, -inf where illegal.
+        actions: (row,) taken.
+        temperature: of the maximum, in units of reward; towards 0 it is the maximum.
+    """
+    soft = temperature * torch.logsumexp(worth / temperature, dim=1)
+    return (soft - worth.gather(1, actions.unsqueeze(1)).squeeze(1)).mean()

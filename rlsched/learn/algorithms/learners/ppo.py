@@ -1,0 +1,289 @@
+"""PPO on RLlib's new API stack: whole episodes to one batch, advantages in simulated time, minibatches.
+
+A discount per decision would be wrong where decisions take no time: starting a job, or reserving one, would
+push all later costs one step further away and be rewarded for nothing but being one more decision. So a
+transition of k ticks is discounted by gamma^k, as rewards are inside it [Cunha 2022, 4.7.3].
+
+The same holds for lambda. With a lambda per decision every reservation is judged at once by the value of
+the state it leads to, and the critic's error there is far larger than what is to be learned. So k ticks weigh
+lambda^k, and what takes no time is never judged by a guess.
+
+RLlib's own pipeline lengthens every episode by a row for the state after it, copies the batch once per piece
+of the pipeline, and again to shuffle it; here it is copied once, and minibatches are gathered by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.ppo import LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from torch import Tensor
+
+from rlsched.learn.networks.critic import two_hot
+from rlsched.learn.rllib.baseline import replica_baseline, standardised, standardised_by_episode
+from rlsched.learn.rllib.gae import advantages
+from rlsched.learn.rllib.learner import LeanLearner
+from rlsched.learn.rllib.losses import Losses
+from rlsched.learn.rllib.memory import Memory
+from rlsched.learn.rllib.minibatches import Minibatches, Sequences
+from rlsched.learn.rllib.transitions import Timing, Transitions
+
+ANNEALED = 0.5
+"""Share of a run after which the temperature stays at its final value."""
+
+VALUED_AT_ONCE = 512
+"""Rows: as many as whose intermediate results stay in a core's cache."""
+
+
+def replica_advantages(
+    advantages: NDArray[np.float32], played: Transitions
+) -> tuple[NDArray[np.float32], float]:
+    """Standardised advantages; with replicas, less the replica baseline.
+
+    They are standardised by episode before the baseline too: an outlier of one replica would otherwise be the
+    baseline of the others.
+
+    Returns:
+        (row,) advantages, and the share of their variance that the baseline leaves.
+    """
+    if not len(played.shared):
+        return standardised(advantages), 1.0
+    scaled = standardised_by_episode(advantages, played.shared)
+    residual = scaled - replica_baseline(scaled, played.shared, played.obs[:, -1], played.ends)
+    variance = float(residual.var() / (scaled.var() + 1e-12))
+    return standardised_by_episode(residual, played.shared), variance
+
+
+def lambda_of(told: Mapping[str, Any]) -> float:
+    """Per tick, from what a learner is told; the discount where it is left out."""
+    given: float | None = told["own"].get("gae_lambda")
+    return float(told["gamma"]) if given is None else given
+
+
+class PlayedLearner(LeanLearner):
+    """A learner of what its own policy played, that makes a batch of pieces of episodes.
+
+    `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
+
+    Attributes:
+        foreseen: the share of the variance of what the last batch came to that its critic had expected.
+        noise_left: the share of the variance of its advantages that replicas do not explain.
+        multipliers: (cost,) what a unit of each cost with a limit is worth.
+    """
+
+    foreseen = 0.0
+    noise_left = 1.0
+
+    def build(self) -> None:
+        """Build the learner; the algorithm sets the multipliers."""
+        super().build()
+        self.memory = Memory()
+        constraints = self.config.learner_config_dict.get("constraints", ())
+        self.multipliers = np.zeros(len(constraints), np.float32)
+
+    def _create_iterator_if_necessary(
+        self,
+        *,
+        training_data: Any,
+        num_total_minibatches: int = 0,
+        num_epochs: int = 1,
+        minibatch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Minibatches:
+        together = self.module[DEFAULT_MODULE_ID].unwrapped().together
+        played = Transitions.of(training_data.episodes, self.memory, together)
+        columns = self.columns(played)
+        rows = len(columns[Columns.OBS])
+        sequences = self.sequences(played) if together else None
+        return Minibatches(columns, minibatch_size or rows, num_epochs, num_total_minibatches, sequences)
+
+    def sequences(self, played: Transitions) -> Sequences:
+        """Which rows stay together, on the learner's device."""
+        states = {name: torch.from_numpy(of).to(self.device) for name, of in played.states.items()}
+        return Sequences(torch.from_numpy(played.lengths).to(self.device), states)
+
+    def columns(self, played: Transitions) -> dict[str, Tensor]:
+        """The batch, on the learner's device, with standardised advantages and the targets of values."""
+        device = self.device
+        obs = torch.from_numpy(played.obs).to(device)
+        after = torch.from_numpy(played.after).to(device)
+        arrays = {Columns.ACTIONS: played.actions, Columns.ACTION_LOGP: played.logp}
+        arrays |= self.judged(played, obs, after, Timing.of(played))
+        return {Columns.OBS: obs} | {name: torch.from_numpy(of).to(device) for name, of in arrays.items()}
+
+    def judged(
+        self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
+    ) -> dict[str, NDArray[Any]]:
+        """What is to be learned of transitions: advantages, and what values should have been.
+
+        Args:
+            played: the transitions.
+            obs: (row, size) theirs, on the learner's device.
+            after: (piece, size) likewise.
+            timing: of the transitions.
+        """
+        values, following = self.expected(played, obs, after)
+        lam = lambda_of(self.config.learner_config_dict)
+        found = self.beyond_expected(
+            played, played.rewards, values[:, 0], following[:, 0], timing.share(lam), timing
+        )
+        targets = found + values[:, 0]
+        self.foreseen = float(1.0 - found.var() / targets.var())
+        if played.costs.shape[1]:
+            found, targets = self.within_limits(played, found, targets, values, following, timing)
+        gained, self.noise_left = replica_advantages(found, played)
+        return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
+
+    def within_limits(
+        self,
+        played: Transitions,
+        gained: NDArray[np.float32],
+        targets: NDArray[np.float32],
+        values: NDArray[np.float32],
+        following: NDArray[np.float32],
+        timing: Timing,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Advantages less those of costs, times their multipliers; and what all values should have been.
+
+        A multiplier means the same whatever unit a cost has (`Constraint.weight`). Standardised apart,
+        its effect would depend on how noisy each of the advantages is.
+
+        Args:
+            played: the transitions.
+            gained: (row,) advantages of rewards.
+            targets: (row,) of rewards.
+            values: (row, 1 + cost) that the critic expected.
+            following: (piece, 1 + cost) likewise, after each.
+            timing: of the transitions.
+        """
+        settings = self.config.learner_config_dict
+        given = settings["own"]["cost_lambda"]
+        lambdas = timing.share(lambda_of(settings) if given is None else given)
+        every = [targets]
+        for which, multiplier in enumerate(self.multipliers, 1):
+            costs = np.ascontiguousarray(played.costs[:, which - 1])
+            beyond = self.beyond_expected(
+                played, costs, values[:, which], following[:, which], lambdas, timing
+            )
+            every.append(beyond + values[:, which])
+            gained = gained - multiplier * settings["constraints"][which - 1].weight * beyond
+        return gained, np.stack(every, axis=1)
+
+    @torch.no_grad()
+    def expected(
+        self, played: Transitions, obs: Tensor, after: Tensor
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(row, 1 + cost) what the critic expects before transitions, (piece, 1 + cost) after the last."""
+        compute = self.module[DEFAULT_MODULE_ID].unwrapped().expected
+        at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
+        each = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
+        following = compute({Columns.OBS: after}).cpu().numpy()
+        following[played.terminated] = 0.0
+        return torch.cat(each).cpu().numpy(), following
+
+    def beyond_expected(
+        self,
+        played: Transitions,
+        earned: NDArray[np.float32],
+        values: NDArray[np.float32],
+        following: NDArray[np.float32],
+        lambdas: NDArray[np.float32],
+        timing: Timing,
+    ) -> NDArray[np.float32]:
+        """(row,) advantages.
+
+        Args:
+            played: the transitions.
+            earned: (row,) that the values are sums of.
+            values: (row,) that the critic expected.
+            following: (piece,) likewise, after each.
+            lambdas: (row,) weight of what was seen against what the critic expects.
+            timing: of the transitions.
+        """
+        values = np.ascontiguousarray(values)
+        discounts = timing.share(self.config.learner_config_dict["gamma"])
+        return advantages(
+            values, played.following(values, following), earned, timing.last, discounts, lambdas
+        )
+
+
+class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
+    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
+
+    Attributes:
+        run_fraction: share of the run that is over; learning rate and entropy weight fall with it.
+    """
+
+    run_fraction = 0.0
+
+    def configure_optimizers_for_module(self, module_id: str, config: Any) -> None:
+        """Adam with one parameter group for the policy and one for the critic."""
+        super().configure_optimizers_for_module(module_id, config)
+        policy = {id(weights) for weights in self.module[module_id].unwrapped().policy.parameters()}
+        for _, optimizer in self.get_optimizers_for_module(module_id):
+            (group,) = optimizer.param_groups
+            critic = [weights for weights in group["params"] if id(weights) not in policy]
+            group["params"] = [weights for weights in group["params"] if id(weights) in policy]
+            optimizer.add_param_group({"params": critic})
+
+    def set_run_fraction(self, fraction: float) -> None:
+        """Set the learning rates for this share of the run.
+
+        At a lower temperature the same step of the weights changes probabilities more, so the policy's rate
+        falls with the square root of the temperature.
+        """
+        self.run_fraction = fraction
+        rate = self.schedule("learning_rate")
+        temperature = float(self.module[DEFAULT_MODULE_ID].unwrapped().temperature)
+        for optimizer in self._named_optimizers.values():
+            policy, critic = optimizer.param_groups
+            policy["lr"], critic["lr"] = rate * temperature**0.5, rate
+
+    def schedule(self, name: str) -> float:
+        """The current value of a setting that falls linearly to its final value."""
+        own = self.config.learner_config_dict["own"]
+        first, last = own[name], own[f"final_{name}"]
+        return float(first + (last - first) * self.run_fraction)
+
+    def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
+        """Set the temperature of the next batch, which runners receive with the weights."""
+        super().after_gradient_based_update(timesteps=timesteps)
+        final = self.config.learner_config_dict["own"]["final_temperature"]
+        share = min(1.0, self.run_fraction / ANNEALED)
+        self.module[DEFAULT_MODULE_ID].unwrapped().temperature.fill_(final**share)
+
+    def compute_loss_for_module(
+        self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
+    ) -> Tensor:
+        """The loss of a minibatch, reported."""
+        entropy = self.schedule("entropy")
+        module = self.module[module_id].unwrapped()
+        targets = batch[Postprocessing.VALUE_TARGETS]
+        targets = two_hot(targets.unsqueeze(1) if targets.dim() == 1 else targets, module.centres)
+        errors = -(targets * module.distributions(batch).log_softmax(dim=-1)).sum(dim=-1).mean(dim=0)
+        losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], errors[0], batch, config, entropy)
+        told = {
+            POLICY_LOSS_KEY: losses.policy,
+            VF_LOSS_KEY: losses.value,
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: self.foreseen,
+            ENTROPY_KEY: losses.entropy,
+            "approximate_kl": losses.kl,
+            "clip_fraction": losses.clipped,
+            "noise_left": self.noise_left,
+            "cost_loss": errors[1:].sum(),
+        }
+        figures = {
+            name: value.detach() if isinstance(value, Tensor) else value for name, value in told.items()
+        }
+        self.metrics.log_dict(figures, key=module_id, window=1)
+        return losses.total + config.vf_loss_coeff * errors[1:].sum()

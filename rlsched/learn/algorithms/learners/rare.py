@@ -1,0 +1,395 @@
+"""RARE: an actor and twin critics on one encoder, that learn from datasets and from play [Venkataswamy 2023].
+
+From a dataset: the actor does what conservative critics [Kumar et al. 2020] think is best, or, which is
+critic-regularised regression [Wang et al. 2020], imitates what was better than what it would do itself.
+From play: it goes by what came of its newest decisions [Schulman et al. 2017], or by what critics think of
+every action [Haarnoja et al. 2018; Christodoulou 2019]. Launchpad begins with the one and goes on with the
+other, and keeps drawing from the dataset [Ball et al. 2023], which may be larger than any replay buffer.
+
+While it reads, the critics' loss moves the encoder and the actor's does not, but for the first rows, which
+are imitated as they are. Critics are normalised as targets are (`popart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+from ray.rllib.utils.metrics import (
+    ENV_RUNNER_RESULTS,
+    LEARNER_RESULTS,
+    NUM_ENV_STEPS_SAMPLED_LIFETIME,
+)
+from torch import Tensor
+from torch.nn.functional import huber_loss, one_hot
+
+from rlsched.learn.algorithms.learners.cloning import ReadingLearner
+from rlsched.learn.algorithms.learners.cql import GAP, conservative_gap
+from rlsched.learn.algorithms.learners.ppo import PlayedLearner
+from rlsched.learn.networks.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
+from rlsched.learn.rllib.dataset import TRANSITIONS, learned_from
+from rlsched.learn.rllib.discounting import discounts
+from rlsched.learn.rllib.learner import follow
+from rlsched.learn.rllib.losses import log_ratio, surrogate
+from rlsched.learn.rllib.minibatches import Minibatches
+from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.reader import Reader
+
+GREATEST_WEIGHT = 20.0
+"""Of an action that is imitated by the exponential of its advantage [Wang et al. 2020]."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """What decisions of a run come from.
+
+    Attributes:
+        read: so many first from the dataset alone; infinite: all.
+        imitate: the first of those, as they are.
+        share: of a batch that comes from the dataset while playing.
+    """
+
+    read: float
+    imitate: int
+    share: float
+
+
+class RareConfig(AlgorithmConfig):
+    """RLlib's settings and, in `told`, what `Rare` wants to know beside.
+
+    These are `phases`, `dataset` (its folder, or None) with `read_before`, `rows` per iteration, and `every`,
+    `batch`, `capacity` and `learning_starts` of what is played.
+    """
+
+    def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
+        super().__init__(algo_class=algo_class or Rare)
+        self.told: dict[str, Any] = {}
+        # What the actor has played says nothing to critics, and what critics remember nothing to the actor.
+        self.torch_ddp_kwargs = {"find_unused_parameters": True}
+
+    def training(self, *, told: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
+        """Set what is known of training."""
+        super().training(**kwargs)
+        if told is not None:
+            self.told = dict(told)
+        return self
+
+    def get_default_learner_class(self) -> type[Any]:
+        """What learns."""
+        return RareLearner
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """What is learned."""
+        return RLModuleSpec(module_class=RareModule)
+
+
+class Rare(Algorithm):
+    """Reads, or plays and remembers, and learns."""
+
+    def setup(self, config: Any) -> None:
+        """Build as RLlib does; what is read is opened, what is played is not remembered yet."""
+        super().setup(config)
+        told, learned = self.config.told, self.config.learner_config_dict
+        self.gamma, self.n_step = learned["gamma"], learned["own"]["n_step"]
+        self.reader: Reader | None = None
+        if told["dataset"] is not None:
+            folder = Path(told["dataset"])
+            seed, before = self.config.seed or 0, told["read_before"]
+            self.reader = Reader(
+                folder,
+                read_manifest(folder),
+                TRANSITIONS,
+                seed=seed,
+                read_before=before,
+                gamma=self.gamma,
+                n_step=self.n_step,
+            )
+        capacity = told["capacity"]
+        rows = capacity + -(-capacity // told["every"]) + 1
+        self.rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
+        self.replay = ReplayBuffer(rows, self.rng)
+        self.played = 0
+
+    def training_step(self) -> None:
+        """As much as an iteration is."""
+        phases: Phases = self.config.told["phases"]
+        known = self._decisions()
+        if known < phases.read:
+            end = phases.read if known >= phases.imitate else min(phases.imitate, phases.read)
+            self._read(int(min(self.config.told["rows"], end - known)))
+        else:
+            self._play()
+
+    def cleanup(self) -> None:
+        """Let go of files and processes."""
+        if self.reader is not None:
+            self.reader.close()
+        super().cleanup()
+
+    def _decisions(self) -> int:
+        """Read or played since the run began."""
+        return int(self.metrics.peek(NUM_ENV_STEPS_SAMPLED_LIFETIME, default=0))
+
+    def _count(self, decisions: int) -> None:
+        self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, decisions, reduce="lifetime_sum")
+
+    def _read(self, rows: int) -> None:
+        """Learn from so many decisions of the dataset, once from each."""
+        columns = self._from_dataset(rows)
+        self._count(rows)
+        self._learn(columns, self.config.minibatch_size)
+
+    def _play(self) -> None:
+        """Play, and learn from some of what was played and read after every few decisions."""
+        told = self.config.told
+        over = self._decisions() + told["rows"]
+        while self._decisions() < over:
+            episodes, results = synchronous_parallel_sample(
+                worker_set=self.env_runner_group,
+                sample_timeout_s=self.config.sample_timeout_s,
+                _uses_new_env_runners=True,
+                _return_metrics=True,
+            )
+            self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
+            decisions = sum(len(episode) for episode in episodes)
+            if not decisions:
+                return  # every runner is away; they are looked after between training steps
+            self.replay.add(episodes)
+            self._count(decisions)
+            self.played += decisions
+            if self.played < told["learning_starts"] or not len(self.replay):
+                continue
+            if told["actor"] == "played":
+                self._learn_played(episodes)
+            self._learn(self._drawn(told["batch"]), self.config.minibatch_size)
+            self.env_runner_group.sync_weights(
+                from_worker_or_learner_group=self.learner_group,
+                policies=[DEFAULT_MODULE_ID],
+                inference_only=True,
+            )
+
+    def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
+        """From what was played and, by its share, from the dataset."""
+        read = round(rows * self.config.told["phases"].share) if self.reader is not None else 0
+        drawn = self.replay.sample(rows - read, self.n_step, self.gamma)
+        if not read:
+            return drawn
+        columns = self._from_dataset(read)
+        order = self.rng.permutation(rows)  # each minibatch is to have some of both
+        return {name: np.concatenate([drawn[name], columns[name]])[order] for name in drawn}
+
+    def _from_dataset(self, rows: int) -> dict[str, NDArray[Any]]:
+        assert self.reader is not None
+        return learned_from(self.reader.take(rows), self.config.env_config["reward_scale"])
+
+    def _learn(self, columns: Mapping[str, NDArray[Any]], minibatch: int | None) -> None:
+        rows = len(columns[Columns.OBS])
+        batch = MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(dict(columns))}, env_steps=rows)
+        learned = self.learner_group.update(
+            batch=batch,
+            minibatch_size=minibatch,
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
+        )
+        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
+
+    def _learn_played(self, episodes: Sequence[SingleAgentEpisode]) -> None:
+        """Let the actor learn from what it has just played."""
+        learned = self.learner_group.update(
+            episodes=list(episodes),
+            minibatch_size=self.config.told["actor_minibatch"],
+            num_epochs=self.config.told["epochs"],
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
+        )
+        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
+
+
+class RareLearner(PlayedLearner, ReadingLearner):
+    """The losses of the critics, the actor and the temperature.
+
+    All at once but for an actor that goes by what was played: then it learns from that alone, and critics
+    from what was remembered and read.
+    """
+
+    def build(self) -> None:
+        """Build what learns, and what follows it."""
+        super().build()
+        self.networks.make_target_networks()
+
+    @property
+    def networks(self) -> RareModule:
+        """What learns."""
+        module: RareModule = self.module[DEFAULT_MODULE_ID].unwrapped()
+        return module
+
+    def before_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
+        """See how far the run is."""
+        super().before_gradient_based_update(timesteps=timesteps)
+        decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
+        phases: Phases = self.config.told["phases"]
+        self.reads = decisions <= phases.read
+        self.imitates = self.reads and decisions <= phases.imitate
+        self.apart = not self.reads and self.config.told["actor"] == "played"
+        self.networks.heat = 1.0 if self.reads else float(self.networks.model_config["heat"])
+        # Who errs less moves what both see by.
+        both = {ACTOR, CRITICS}
+        self.networks.encoders = frozenset(both if self.imitates else {ACTOR if self.apart else CRITICS})
+
+    def _create_iterator_if_necessary(self, *, training_data: Any, **kwargs: Any) -> Minibatches:
+        kind = PlayedLearner if training_data.episodes is not None else ReadingLearner
+        return kind._create_iterator_if_necessary(self, training_data=training_data, **kwargs)
+
+    def compute_gradients(self, loss_per_module: Any, **kwargs: Any) -> Any:
+        """Of what the loss depends on; the rest is left as it is."""
+        found = super().compute_gradients(loss_per_module, **kwargs)
+        return {name: gradient for name, gradient in found.items() if gradient is not None}
+
+    def compute_loss_for_module(
+        self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
+    ) -> Tensor:
+        """All of them, reported."""
+        self.targets: Tensor | None = None
+        if Columns.NEXT_OBS not in batch:
+            return self._loss_of_played(module_id, batch, fwd_out)
+        own, networks = self.config.learner_config_dict["own"], self.networks
+        actions = batch[Columns.ACTIONS].long()
+        logits, worths = fwd_out[Columns.ACTION_DIST_INPUTS], fwd_out[WORTHS]
+        self.targets = self._targets(batch, fwd_out)
+        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
+        taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
+        critics = self._errors(taken, self.targets)
+        every = logits.log_softmax(dim=1)
+        chances = every.exp()
+        believed = networks.popart.undo(worths.detach().min(0).values)
+        expected = (chances.detach() * believed).sum(1)
+        advantages = believed.gather(1, actions.unsqueeze(1)).squeeze(1) - expected
+        told = {
+            "critic_loss": critics,
+            "value_mean": expected.mean(),
+            "better_share": (advantages > 0).float().mean(),
+        }
+        self.log_agreement(module_id, logits, actions)
+        if self.apart:
+            self._tell(module_id, told)
+            return critics
+        if self.reads and own["weights"] == "best":
+            told[GAP] = self._overrated(worths, actions, legal)
+            # Of errors in units of reward, as cql has it, while errors here are in spreads, squared.
+            critics = critics + own["conservative"] * told[GAP] / networks.popart.spread**2
+        entropy = entropies(every, legal)
+        temperature = networks.log_temperature.exp()
+        if self.reads:
+            wanted = self._imitated(actions, legal, believed, advantages)
+            actor = -(wanted * every.where(legal, 0.0)).sum(1).mean()
+        else:
+            actor = -((chances * believed).sum(1) + temperature.detach() * entropy).mean()
+        # By which share of the greatest entropy that a choice can have, whatever the number of actions.
+        excess = entropy.detach() - own["entropy"] * legal.sum(1).clamp(min=1).log()
+        cooling = (temperature * excess).mean() * float(not self.reads)
+        self._tell(
+            module_id,
+            told | {"policy_loss": actor, "entropy": entropy.mean(), "temperature": temperature},
+        )
+        return critics + actor + cooling
+
+    def _loss_of_played(self, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
+        """What came of decisions moves the policy, and what critics expect of it in these states."""
+        networks = self.networks
+        every = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
+        expected = (every.detach().exp() * fwd_out[WORTHS]).sum(2)
+        critics = self._errors(expected, batch[Postprocessing.VALUE_TARGETS])
+        actor = surrogate(log_ratio(every, batch), batch, self.config.learner_config_dict["own"]["clip"])
+        legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
+        told = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
+        self._tell(module_id, told | {"vf_explained_var": torch.tensor(self.foreseen)})
+        return actor + critics
+
+    def _imitated(self, actions: Tensor, legal: Tensor, believed: Tensor, advantages: Tensor) -> Tensor:
+        """(row, action) how much each is to be imitated: what was shown, or what critics think is best."""
+        own = self.config.learner_config_dict["own"]
+        if own["weights"] == "best" and not self.imitates:
+            return believed.masked_fill(~legal, -torch.inf).div(own["best_temperature"]).softmax(dim=1)
+        shown = one_hot(actions, legal.shape[1]).to(believed.dtype)
+        if self.imitates:
+            return shown
+        return regression_weights(advantages, own["weights"], own["beta"]).unsqueeze(1) * shown
+
+    def _overrated(self, worths: Tensor, actions: Tensor, legal: Tensor) -> Tensor:
+        """By how much critics think more of other actions than of those shown, on average of the critics."""
+        believed = self.networks.popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
+        temperature = self.config.learner_config_dict["own"]["conservative_temperature"]
+        return conservative_gap(believed, actions.repeat(2), temperature)
+
+    def _errors(self, worths: Tensor, targets: Tensor) -> Tensor:
+        """Huber's loss of what (critic, row) say of (row,) targets, in spreads of these.
+
+        In the critics' own units it would be so small beside the actor's that it did not move what both see
+        by: Adam goes by what the gradients of a weight were like before.
+        """
+        popart = self.networks.popart
+        return huber_loss(worths * popart.spreads, (popart(targets) * popart.spreads).expand(2, -1))
+
+    def _tell(self, module_id: str, values: Mapping[str, Tensor]) -> None:
+        """Report means of a minibatch."""
+        self.metrics.log_dict(
+            {name: value.detach() for name, value in values.items()}, key=module_id, window=1
+        )
+
+    @torch.no_grad()
+    def _targets(self, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
+        """(row,) what the critics should have said, in units of reward.
+
+        Entropy is no part of it: over a thousand decisions it would be worth more than what is earned, and
+        the policy would learn to be asked again and again, which is to wait.
+        """
+        chances = fwd_out[TARGET_NETWORK_ACTION_DIST_INPUTS].softmax(dim=1)
+        following = (chances * fwd_out[NEXT_WORTHS]).sum(1)
+        ticks = batch[Columns.NEXT_OBS][:, -1] - batch[Columns.OBS][:, -1]
+        left = discounts(ticks, self.config.learner_config_dict["gamma"]) * following
+        return batch[Columns.REWARDS] + left.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
+
+    def apply_gradients(self, gradients_dict: Any) -> None:
+        """Move the networks, those that follow them after them, and the scale that critics think in."""
+        super().apply_gradients(gradients_dict)
+        networks = self.networks
+        if self.targets is None:
+            return
+        for network, target in networks.get_target_network_pairs():
+            follow(network, target, self.config.learner_config_dict["own"]["target_share"])
+        factor, offset = networks.popart.update(self.targets)
+        for critic in networks.every_critic():
+            critic.rescale(factor, offset)
+
+
+def entropies(every: Tensor, legal: Tensor) -> Tensor:
+    """(row,) of (row, action) log probabilities, of which those that are legal count."""
+    return -(every.exp() * every.where(legal, 0.0)).sum(1)
+
+
+def regression_weights(advantages: Tensor, kind: str, beta: float) -> Tensor:
+    """How much each action is to be imitated [Wang et al. 2020, eq. 3 and 4].
+
+    Args:
+        advantages: (row,) of what was done over what the policy would do.
+        kind: `binary`, whether it was better; `exp`, the more so the better it was.
+        beta: of `exp`, in standard deviations of the advantages.
+    """
+    if kind == "binary":
+        return (advantages > 0).float()
+    spread = advantages.std(correction=0).clamp(min=1e-8)
+    return (advantages / (beta * spread)).exp().clamp(max=GREATEST_WEIGHT)

@@ -1,0 +1,284 @@
+"""Policy gradient with the mean of trajectories as its baseline: no critic, no RLlib, a page of code.
+
+Several trajectories play the same jobs; what one of them earned from its k-th decision on is held against
+what all of them did in the mean. Sources: Cunha 2022 [H], algorithm 1; Mao et al. 2016, section 3.3; Williams
+1992.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import PickleError
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.engine import Progress
+from rlsched.learn.networks.drawing import draw
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.pid import LimitCheck
+from rlsched.learn.policy import TrainedPolicy, one_thread
+from rlsched.sim.layout import Layout
+from rlsched.sim.simulator import VectorSimulator
+
+STATE = "reinforce.pt"
+TRIES = 1000
+"""Training episodes in a row that may ask nothing, as short or idle ones do."""
+
+LOST = "the policy gives no numbers any more: begin again with a lower reinforce.learning_rate"
+
+DAMAGED = (OSError, ValueError, KeyError, TypeError, RuntimeError, EOFError, PickleError)
+
+
+class Trajectories(NamedTuple):
+    """What was played of one episode, several times side by side."""
+
+    obs: NDArray[np.float32]  # (row, size), a row for each that is playing, decision by decision
+    masks: NDArray[np.int8]  # (row, action)
+    actions: IntArray  # (row,)
+    playing: NDArray[np.bool_]  # (decision, trajectory)
+    rewards: FloatArray  # (decision, trajectory), 0 where it is over
+    elapsed: IntArray  # likewise, ticks
+
+
+def earned(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
+    """What each trajectory earns from each of its decisions on.
+
+    Args:
+        rewards: (decision, trajectory) of the transitions, 0 where it is over.
+        elapsed: likewise, ticks that they took.
+        gamma: discount per tick.
+
+    Returns:
+        (decision, trajectory).
+    """
+    found, after = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    for k in range(len(rewards) - 1, -1, -1):
+        after = rewards[k] + gamma ** elapsed[k] * after
+        found[k] = after
+    return found
+
+
+def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1) -> FloatArray:
+    """How much better than the mean of those that are still playing [H, algorithm 1].
+
+    The mean is also that of the trajectory itself, so of n that still play an advantage is (n - 1) / n of
+    what it would be against the others, and the last decisions of the longest one teach nothing.
+
+    Args:
+        values: (decision, trajectory) what was earned from there on.
+        playing: likewise, whether there was such a decision.
+        workers: that have an equal share of the trajectories, one after the other, and a mean of their own.
+
+    Returns:
+        (decision, trajectory), 0 where there was none.
+    """
+    shape = (len(values), workers, values.shape[1] // workers)
+    ours, there = values.reshape(shape), playing.reshape(shape)
+    means = np.sum(ours * there, axis=2) / np.maximum(1, there.sum(axis=2))
+    advantage: FloatArray = (ours - means[:, :, None]) * there
+    return advantage.reshape(values.shape)
+
+
+class ReinforceEngine:
+    """REINFORCE at work.
+
+    Episodes and draws of an iteration come from a stream of its number: a run that goes on plays what it
+    would have played without a break.
+
+    Args:
+        config: how to train.
+        feed: of training episodes, and what is simulated.
+        iteration: at which the run begins or goes on.
+    """
+
+    alike = False
+    columns = ("episode_return_mean", "advantage_std", "entropy")
+
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        scenario = feed.scenario
+        self.scenario, self.config, self.feed = scenario, config, feed
+        self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+        torch.manual_seed(config.seed)  # of the network's first weights
+        self.net = build_policy(self.layout, config.network)
+        self.kept = build_policy(self.layout, config.network).eval()
+        self.kept.load_state_dict(self.net.state_dict())
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.reinforce.learning_rate)
+        self.iteration = iteration
+        self.steps = self.trajectories = 0  # that were taken and played
+        self.sim = self._simulator(config.reinforce.trajectories)
+
+    def _simulator(self, trajectories: int) -> VectorSimulator:
+        """In which so many trajectories are played."""
+        return VectorSimulator(self.scenario, self.feed.units, trajectories, self.feed.max_jobs)
+
+    @property
+    def usual_decisions(self) -> float:
+        """See `Engine`; before the first iteration by an episode that is played for that."""
+        own, steps, trajectories = self.config.reinforce, self.steps, self.trajectories
+        if not trajectories:
+            self.play_one(np.random.default_rng(self.config.seed))
+            steps, self.steps = self.steps, steps
+            trajectories = self.sim.num_envs
+        return own.episodes * own.trajectories * steps / trajectories
+
+    def iterate(
+        self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
+    ) -> Progress:
+        """Play some episodes, and take a step; with a share below 1 fewer episodes, and these fewer times.
+
+        Raises:
+            BadInputError: training episodes ask nothing.
+            FloatingPointError: the policy is lost; its weights are still those of before.
+        """
+        own = self.config.reinforce
+        rng = np.random.default_rng([self.config.seed, self.iteration])
+        returns, spreads, entropies = [], [], []
+        self.optimizer.zero_grad()
+        episodes = max(1, int(share * own.episodes))
+        wanted = min(1.0, share * own.episodes / episodes) * own.trajectories
+        count = max(2, int(wanted) // own.workers) * own.workers  # two for each worker at least
+        if self.sim.num_envs != count:
+            self.sim = self._simulator(count)
+        for _ in range(episodes):
+            played = self.play_one(rng)
+            values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
+            better = advantages(values, played.playing, own.workers)
+            entropies.append(self.learn_from(played, better, episodes))
+            returns.append(played.rewards.sum(axis=0).mean())
+            spreads.append(better[played.playing].std())
+        gradients = [weights.grad for weights in self.net.parameters() if weights.grad is not None]
+        if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
+            raise FloatingPointError(LOST)
+        self.optimizer.step()
+        for average, newest in zip(self.kept.parameters(), self.net.parameters(), strict=True):
+            average.data.lerp_(newest.data, 1.0 - self.config.averaging)
+        self.iteration += 1
+        self.trajectories += episodes * count
+        found = (returns, spreads, entropies)
+        row = {name: float(np.mean(each)) for name, each in zip(self.columns, found, strict=True)}
+        return Progress(self.steps, row)
+
+    def play_one(self, rng: np.random.Generator) -> Trajectories:
+        """Play the next training episode in which anything is to be decided.
+
+        Raises:
+            BadInputError: there is none.
+        """
+        for _ in range(TRIES):
+            played = self.play(self.feed.training(rng), rng)
+            if len(played.actions):
+                return played
+        raise BadInputError(
+            "episode",
+            f"nothing is to be decided in any of {TRIES} training episodes",
+            "set more jobs (episode.jobs), or more load",
+        )
+
+    def play(self, episode: Episode, rng: np.random.Generator) -> Trajectories:
+        """Play an episode as often as the simulator has room for, each time by other draws."""
+        sim = self.sim
+        for env in range(sim.num_envs):
+            sim.load(env, episode.jobs, episode.scale, episode.power)
+        none = np.zeros(0, np.int64)
+        told = [(sim.obs[none], sim.mask[none], none)]
+        playing, rewards, elapsed = [], [], []
+        while not (over := sim.terminated | sim.truncated).all():
+            asked = np.flatnonzero(~over)
+            obs, mask = sim.obs[asked], sim.mask[asked]
+            with torch.inference_mode(), one_thread():
+                logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float()).numpy()
+            actions = np.full(sim.num_envs, self.layout.num_actions - 1)
+            actions[asked] = draw(logits, rng.random(len(asked)))[0]
+            if (actions < 0).any():
+                raise FloatingPointError(LOST)
+            sim.step(actions)
+            told.append((obs, mask, actions[asked]))
+            playing.append(~over)
+            rewards.append(np.where(over, 0.0, sim.reward))
+            elapsed.append(np.where(over, 0, sim.elapsed))
+            self.steps += len(asked)
+        shape = (len(playing), sim.num_envs)
+        seen, legal, taken = zip(*told, strict=True)
+        return Trajectories(
+            np.concatenate(seen),
+            np.concatenate(legal),
+            np.concatenate(taken),
+            playing=np.array(playing, np.bool_).reshape(shape),
+            rewards=np.array(rewards, np.float64).reshape(shape),
+            elapsed=np.array(elapsed, np.int64).reshape(shape),
+        )
+
+    def learn_from(self, played: Trajectories, better: FloatArray, episodes: int) -> float:
+        """Add to the gradient what these trajectories say; their mean entropy.
+
+        Args:
+            played: what was played of an episode.
+            better: (decision, trajectory) advantages.
+            episodes: of the step.
+        """
+        own = self.config.reinforce
+        actions, weights = played.actions, better[played.playing]
+        share = 1.0 / (episodes * self.sim.num_envs)
+        entropy = 0.0
+        for begin in range(0, len(actions), own.minibatch):
+            part = slice(begin, begin + own.minibatch)
+            mask = torch.from_numpy(played.masks[part]).float()
+            logits = self.net(torch.from_numpy(played.obs[part]), mask)
+            logp = torch.log_softmax(logits, dim=1)
+            taken = logp.gather(1, torch.from_numpy(actions[part])[:, None]).squeeze(1)
+            chances = torch.where(mask > 0, logp.exp() * logp, 0.0)
+            unsure = -chances.sum(dim=1)
+            weight = torch.from_numpy(weights[part]).float()
+            loss = -share * ((weight * taken).sum() + own.entropy * unsure.sum())
+            loss.backward()  # type: ignore[no-untyped-call]
+            entropy += float(unsure.detach().sum())
+        return entropy / len(actions)
+
+    def policy(self) -> TrainedPolicy:
+        """The average of what was learned."""
+        about = {"algo": self.config.algo, "seed": self.config.seed}
+        return TrainedPolicy(self.scenario, self.config.network, self.kept, self.layout.num_resources, about)
+
+    def save(self, folder: Path) -> None:
+        """Write weights, and what the optimizer remembers; the average is in the policy beside it."""
+        folder.mkdir(parents=True)
+        state = {
+            "net": self.net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "steps": self.steps,
+            "trajectories": self.trajectories,
+        }
+        torch.save(state, folder / STATE)
+
+    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+        """Go on from what was saved.
+
+        Raises:
+            BadInputError: it is damaged, or of other settings.
+        """
+        try:
+            state = torch.load(folder / STATE, weights_only=True)
+            self.net.load_state_dict(state["net"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.steps = int(state["steps"])
+            # Older files have no such count, and all of their iterations were whole.
+            usual = self.iteration * self.config.reinforce.episodes * self.sim.num_envs
+            self.trajectories = int(state.get("trajectories", usual))
+        except DAMAGED as error:
+            raise BadInputError(
+                str(folder / STATE),
+                f"is damaged or of another version ({error!r})",
+                f"remove {folder.parent} to go on from the checkpoint before it",
+            ) from None
+        self.kept.load_state_dict(kept.net.state_dict())
+
+    def stop(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,351 @@
+"""Priority functions found by evolution on replays: CMA-ES over the weights of a small score.
+
+Every candidate plays the same random training episodes to their end, all side by side in one vector. Of a
+mixture every part has its share of them: which parts came up would else be most of what sets one generation
+apart from the next. What counts is the mean return, less the price of waits and spans that are near the
+limits of hoarding (`prices`), since validation would keep no such policy. Sources: Carastan-Santos and
+de Camargo 2017 for learned priority functions, Hansen 2016 for CMA-ES, which is the library `cma`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import cma
+import numpy as np
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.algorithms.learners.hoarding import charged
+from rlsched.learn.config.sections import Network
+from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.engine import Progress
+from rlsched.learn.networks.blocks import order_features
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.networks.priority import Candidates, PriorityNet, state_blocks, state_features
+from rlsched.learn.pid import Control, LimitCheck
+from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.selection import by_sjf, measured
+from rlsched.sim.layout import Layout
+from rlsched.sim.simulator import VectorSimulator
+
+STATE = "search.npz"
+GUESSED = 8
+"""Candidates, and episodes of each, by which the length of a generation is guessed before the first."""
+
+
+class Draws:
+    """Normal numbers as `cma` asks for them, from a stream of their own that is saved with the search.
+
+    Numpy's global stream, which it takes otherwise, is anybody's: what else draws from it changes the search,
+    and a run that goes on would draw the numbers of its first generations again.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, *shape: int) -> FloatArray:
+        """An array of this shape."""
+        return self.rng.standard_normal(shape)
+
+
+def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
+    """(parameters,) of a priority function that a search may begin with.
+
+    It must have the same features of jobs and states; window, cluster and scales of time need not be those of
+    this scenario. Where times are scaled otherwise it begins with another idea of them.
+
+    Raises:
+        BadInputError: there is none in that folder, or it is of another form.
+    """
+    if not Path(folder).is_dir():
+        raise BadInputError("search.start", f"no such folder: {folder}", "name a run of priority_search")
+    policy = load_policy(Path(folder))
+    if not isinstance(policy.net, PriorityNet):
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} holds a {policy.network.kind}",
+            "name a run of priority_search",
+        )
+    if policy.network.priority_units != network.priority_units:
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} has {policy.network.priority_units} hidden units, not {network.priority_units}",
+            f"set network.priority_units={policy.network.priority_units}",
+        )
+    theirs = policy.layout
+    if (theirs.num_resources, theirs.horizon > 0) != (layout.num_resources, layout.horizon > 0):
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} judges jobs of {theirs.num_resources} resources "
+            f"with{'' if theirs.horizon else 'out'} a horizon",
+            f"name one of {layout.num_resources} with{'' if layout.horizon else 'out'} one",
+        )
+    seen, here = ([block.name for block in state_blocks(each)] for each in (theirs, layout))
+    if seen != here:
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} judges states by {', '.join(seen)}, not by {', '.join(here)}",
+            "name one whose observation.blocks have the same of these",
+        )
+    if theirs.job_features != layout.job_features:
+        raise BadInputError(
+            "search.start",
+            f"{folder!r} judges jobs by {', '.join(theirs.job_features)}",
+            "name one that judges them by " + ", ".join(layout.job_features),
+        )
+    return policy.net.flat().astype(np.float64)
+
+
+class SearchEngine:
+    """CMA-ES at work.
+
+    A return is the plain sum of an episode's rewards, which is what policies are judged by. The objective's
+    gamma is for learners of values: inside a transition alone it would reward being asked often.
+
+    The episodes of a generation are drawn by seed and number of the generation. A checkpoint holds every
+    candidate and its loss, with which the search is done again up to there: numbers only, which run no code
+    when they are read, as a pickle of `cma` would. So a run that goes on finds what it would have found
+    without a break.
+
+    Args:
+        config: how to search.
+        feed: of training episodes, and what is simulated.
+        iteration: at which the run begins or goes on.
+
+    Raises:
+        BadInputError: what is observed is not enough for a priority function, or what the search should begin
+            with is of another form.
+    """
+
+    alike = False
+    columns = ("return_mean", "return_best", "sigma", "highest_price")
+
+    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+        scenario = feed.scenario
+        self.scenario, self.config, self.feed = scenario, config, feed
+        self.network = config.settled(scenario).network
+        self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+        net = build_policy(self.layout, self.network)
+        assert isinstance(net, PriorityNet)
+        self.net = net
+        self.generation = iteration
+        self.steps = self.episodes = 0  # that all candidates have taken and played
+        self.history: list[tuple[FloatArray, FloatArray]] = []
+        """Of every generation the candidates (candidate, parameters) and their losses (candidate,)."""
+        self.prices: dict[str, Control] = {}
+        hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
+        if config.search.start is None or iteration:
+            start = self._with_random_hidden(net.flat(), np.random.default_rng(hidden))
+        else:
+            start = found_before(self.layout, self.network, config.search.start)
+            net.set_flat(start)
+        self.draws = draws
+        self.es = self._begun(start)
+        self.sim = self._simulator(config.search.population * config.search.episodes)
+
+    def _simulator(self, envs: int) -> VectorSimulator:
+        """With so many environments."""
+        plain = self.scenario.objective.model_copy(update={"gamma": 1.0})
+        undiscounted = self.scenario.model_copy(update={"objective": plain})
+        return VectorSimulator(undiscounted, self.feed.units, envs, self.feed.max_jobs)
+
+    @property
+    def usual_decisions(self) -> float:
+        """See `Engine`; before the first generation by some candidates that are like those of it."""
+        steps, episodes = self.steps, self.episodes
+        if not episodes:
+            rng = np.random.default_rng(self.config.seed)
+            chosen, _ = self.feed.stratified(rng, GUESSED)
+            spread = self.config.search.sigma * self._spread(self.es.mean.size)
+            values = self.es.mean + spread * rng.standard_normal((GUESSED, self.es.mean.size))
+            _, steps = self.play(values, chosen)
+            episodes = GUESSED**2
+            if not steps:
+                raise BadInputError(
+                    "episode",
+                    f"nothing is to be decided in {GUESSED} training episodes",
+                    "set more jobs (episode.jobs), or more load",
+                )
+        return self.config.search.population * self.config.search.episodes * steps / episodes
+
+    def _begun(self, start: FloatArray) -> Any:
+        """CMA-ES before its first generation, around these weights (parameters,)."""
+        return cma.CMAEvolutionStrategy(
+            start,
+            self.config.search.sigma,
+            {
+                "popsize": self.config.search.population,
+                "seed": np.nan,  # none: the draws have theirs
+                "randn": Draws(self.draws),
+                "CMA_stds": self._spread(len(start)),
+                "verbose": -9,
+                # A full covariance of many weights is never learned in the time there is.
+                "CMA_diagonal": len(start) > 100,
+            },
+        )
+
+    def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
+        features, hidden = len(self.layout.job_features), self.network.priority_units
+        inputs = features + len(state_features(self.layout))
+        first = len(order_features(self.layout))
+        values = start.copy()
+        values[first : first + hidden * inputs] = rng.normal(0.0, inputs**-0.5, hidden * inputs)
+        return values
+
+    def _spread(self, parameters: int) -> FloatArray:
+        """(parameters,) of the first candidates, times sigma.
+
+        A weight of the order has several that are multiplied by the history and added to it: what these come
+        to together is spread as the weight itself is.
+        """
+        spread = np.ones(parameters)
+        first, last = len(self.layout.job_features), len(order_features(self.layout))
+        spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
+        return spread
+
+    def iterate(
+        self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
+    ) -> Progress:
+        """One generation; with a share below 1 every candidate plays fewer episodes."""
+        values = np.array(self.es.ask())
+        rng = np.random.default_rng([self.config.seed, self.generation])
+        count = max(1, int(share * self.config.search.episodes))
+        episodes, parts = self.feed.stratified(rng, count)
+        returns, steps = self.play(values, episodes)
+        worth = returns - abs(float(np.median(returns))) * self.charge(episodes, parts)
+        self._tell(values, -worth)
+        self.net.set_flat(self.es.mean)
+        self.generation += 1
+        self.steps += steps
+        self.episodes += self.sim.num_envs
+        row = {
+            "return_mean": float(returns.mean()),
+            "return_best": float(returns.max()),
+            "sigma": float(self.es.sigma),
+            "highest_price": max((price.multiplier for price in self.prices.values()), default=0.0),
+        }
+        return Progress(self.steps, row)
+
+    def _tell(self, values: FloatArray, losses: FloatArray) -> None:
+        """Let the search learn from a generation, and keep it for the checkpoint."""
+        self.es.tell(list(values), losses.tolist())
+        self.history.append((values, losses))
+
+    def play(self, values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
+        """Let every candidate play every episode.
+
+        Args:
+            values: (candidate, parameters).
+            episodes: that each plays.
+
+        Returns:
+            (candidate,) mean returns, and the decisions that were taken.
+        """
+        each = len(episodes)
+        if self.sim.num_envs != len(values) * each:
+            self.sim = self._simulator(len(values) * each)
+        sim = self.sim
+        envs = np.arange(sim.num_envs)
+        candidates = Candidates(self.layout, self.network.priority_units, values, envs // each)
+        for env in range(sim.num_envs):
+            episode = episodes[env % each]
+            sim.load(env, episode.jobs, episode.scale, episode.power)
+        returns, steps = np.zeros(sim.num_envs), 0
+        while True:
+            playing = ~(sim.terminated | sim.truncated)
+            if not playing.any():
+                return returns.reshape(len(values), each).mean(axis=1), steps
+            sim.step(candidates.act(sim.obs, sim.mask, envs))
+            returns += np.where(playing, sim.reward, 0.0)
+            steps += int(playing.sum())
+
+    def charge(self, episodes: list[Episode], parts: IntArray) -> FloatArray:
+        """(candidate,) what each pays for hoarding in what was just played; prices move.
+
+        Where episodes may end before their jobs do nobody pays: who is cut off is not like who is not.
+
+        Args:
+            episodes: that were played.
+            parts: (episode,) which part of a mixture each is of.
+        """
+        each, candidates = len(episodes), self.config.search.population
+        if self.scenario.episode.end != "all_finished":
+            return np.zeros(candidates)
+        units = self.feed.units
+        played = [self.sim.played(env, episodes[env % each].jobs) for env in range(self.sim.num_envs)]
+        own = [measured(self.scenario, units, played[k * each : (k + 1) * each]) for k in range(candidates)]
+        reference = by_sjf(self.scenario, units, episodes)
+        paid, self.prices = charged(self.prices, own, reference, parts, self.config.search.pid)
+        return paid
+
+    def policy(self) -> TrainedPolicy:
+        """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""
+        about = {"algo": self.config.algo, "seed": self.config.seed}
+        resources = self.layout.num_resources
+        return TrainedPolicy(self.scenario, self.network, self.net, resources, about)
+
+    def save(self, folder: Path) -> None:
+        """Write the search so far."""
+        folder.mkdir(parents=True)
+        population, parameters = self.config.search.population, len(self.es.mean)
+        values = np.array([values for values, _ in self.history]).reshape(-1, population, parameters)
+        losses = np.array([losses for _, losses in self.history]).reshape(-1, population)
+        prices = json.dumps({name: price.model_dump() for name, price in self.prices.items()})
+        start = self.es.x0
+        np.savez(
+            folder / STATE,
+            start=start,
+            values=values,
+            losses=losses,
+            prices=prices,
+            steps=self.steps,
+            episodes=self.episodes,
+        )
+
+    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+        """Go on from what was saved: search again, with losses that are known.
+
+        Raises:
+            BadInputError: it is damaged, or of other settings or another version.
+        """
+        try:
+            with np.load(BytesIO((folder / STATE).read_bytes()), allow_pickle=False) as saved:
+                if "losses" not in saved:
+                    raise ValueError("a pickle, which is not read any more")
+                start, values, losses = saved["start"], saved["values"], saved["losses"]
+                steps = int(saved["steps"])
+                # Older files have no such count, and all of their generations were whole.
+                usual = self.generation * self.config.search.population * self.config.search.episodes
+                episodes = int(saved["episodes"]) if "episodes" in saved else usual
+                told = json.loads(str(saved["prices"]))
+                prices = {name: Control.model_validate(price) for name, price in told.items()}
+            if start.shape != self.es.x0.shape:
+                raise ValueError(f"{start.size} parameters, not {self.es.x0.size}")
+            shape = (self.generation, self.config.search.population, start.size)
+            if values.shape != shape or losses.shape != shape[:2]:
+                raise ValueError(f"losses of {losses.shape} candidates, not of {shape[:2]}")
+            if not (np.isfinite(values).all() and np.isfinite(start).all()):
+                raise ValueError("candidates that are no numbers")
+        except Exception as error:  # what reading a damaged archive raises has no end
+            raise BadInputError(
+                str(folder / STATE),
+                f"is damaged or of another version ({error})",
+                f"remove {folder.parent} to go on from the checkpoint before it, or begin another run with "
+                f"--set search.start={folder.parents[2]}",
+            ) from None
+        self.es, self.history = self._begun(start), []
+        for candidates, found in zip(values, losses, strict=True):
+            self.es.ask()  # the same candidates, but for rounding on other machines
+            self._tell(candidates, found)
+        self.steps, self.episodes, self.prices = steps, episodes, prices
+        self.net.set_flat(self.es.mean)
+
+    def stop(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,168 @@
+"""An actor and twin critics on one encoder, and all of them as they were: what RARE learns.
+
+Critics think in units of the normalised returns (`popart`).
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import torch
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.utils import make_target_network
+from ray.rllib.core.rl_module.apis import (
+    TARGET_NETWORK_ACTION_DIST_INPUTS,
+    InferenceOnlyAPI,
+    TargetNetworkAPI,
+)
+from ray.rllib.utils.schedules.scheduler import Scheduler
+from torch import Tensor, nn
+
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.blocks import EncodedPolicy
+from rlsched.learn.networks.critic import Critic, Seen
+from rlsched.learn.networks.module import MaskedModule, Worth
+from rlsched.learn.networks.policies import SCORE_SCALE
+from rlsched.learn.networks.popart import PopArt
+from rlsched.sim.layout import Layout
+
+WORTHS, NEXT_WORTHS = "worths", "next_worths"
+ACTOR, CRITICS = "actor", "critics"
+
+
+class Judge(nn.Module):
+    """One critic: V(s), and what actions are worth beside each other, by what the policy encodes.
+
+    In units of the normalised returns.
+    """
+
+    def __init__(
+        self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float, coming: Any
+    ) -> None:
+        super().__init__()
+        self.value = Critic(layout, network.critic_hidden, coming)
+        self.advantage = advantage
+        self.worth = Worth(logit_value * SCORE_SCALE)
+
+    def forward(self, seen: Seen, mask: Tensor, encoded: Any) -> Tensor:
+        """(batch, actions) Q; of illegal actions as of the state."""
+        legal = mask > 0.5
+        scores = self.advantage(encoded).where(legal, 0.0)
+        mean = scores.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+        return self.value.judge(seen).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
+
+    @torch.no_grad()
+    def rescale(self, factor: float, offset: float) -> None:
+        """Give factor times what it gave, and offset, from now on."""
+        self.value.rescale(factor, offset)
+        self.worth.log.add_(log(factor))
+
+
+class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
+    """The policy, its twin critics, and all of them as they were some updates ago.
+
+    `model_config` also holds `own`, the algorithm's settings, and the `heat` of play.
+
+    Attributes:
+        encoders: whose loss moves the encoder, of `ACTOR` and `CRITICS`.
+        heat: the policy's logits are divided by it; 1 while a dataset is read.
+    """
+
+    encoders = frozenset({CRITICS})
+
+    def setup(self) -> None:
+        """Build the networks and the schedule of exploration."""
+        super().setup()
+        del self.critic
+        own, network = self.model_config["own"], Network.model_validate(self.model_config["network"])
+        policy = encoded(self.policy)
+        self.critics = nn.ModuleList(
+            Judge(self.layout, network, policy.judge(), own["logit_value"], self.model_config["coming"])
+            for _ in range(2)
+        )
+        self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"], own["spreads"])
+        self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))
+        ends = [[0, own["epsilon"]], [own["epsilon_steps"], own["final_epsilon"]]]
+        self.epsilon_schedule = Scheduler(ends, framework=self.framework)
+        self.heat = float(self.model_config["heat"])
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """Names of what choosing actions can do without."""
+        return ["critics", "popart", "log_temperature", "target_policy", "target_critics"]
+
+    def make_target_networks(self) -> None:
+        """Copy the policy and its critics."""
+        self.target_policy = make_target_network(self.policy)
+        self.target_critics = make_target_network(self.critics)
+
+    def every_critic(self) -> list[Judge]:
+        """Those that learn and those that follow them."""
+        found = [*self.critics, *self.target_critics]
+        return [critic for critic in found if isinstance(critic, Judge)]
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        """What follows what."""
+        return [(self.policy, self.target_policy), (self.critics, self.target_critics)]
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """(batch, actions) of the older policy, and what the more careful of the older critics thinks."""
+        vector, mask = self._split(batch)
+        policy = encoded(self.target_policy)
+        means = policy.encode(vector, mask)
+        worths = judged(self.target_critics, vector, mask, means)
+        return {
+            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask) / self.heat,
+            NEXT_WORTHS: self.popart.undo(worths.min(0).values),
+        }
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+        """(batch,) of the states under the policy, on average of the critics, in units of reward."""
+        vector, mask = self._split(batch)
+        policy = encoded(self.policy)
+        means = policy.encode(vector, mask)
+        worths = judged(self.critics, vector, mask, means).mean(0)
+        chances = (policy.choose(means, mask) / self.heat).softmax(dim=1)
+        return self.popart.undo((chances * worths).sum(1))
+
+    def _forward_exploration(
+        self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The policy's logits, softened and mixed with any legal action by the chance of the schedule."""
+        _, mask = self._split(batch)
+        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS] / self.heat
+        chance = float(self.epsilon_schedule.update(t or 0))
+        if chance > 0.0:
+            anything = mask / mask.sum(1, keepdim=True).clamp(min=1)
+            mixed = ((1 - chance) * torch.softmax(logits, dim=1) + chance * anything).log()
+            logits = torch.where(mask > 0.5, mixed, logits)
+        return {Columns.ACTION_DIST_INPUTS: logits}
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Of the states with gradients and, where it is known what follows, of that by what is older."""
+        vector, mask = self._split(batch)
+        policy = encoded(self.policy)
+        means = policy.encode(vector, mask)
+        chosen, weighed = (means if whose in self.encoders else means.detach() for whose in (ACTOR, CRITICS))
+        found = {
+            Columns.ACTION_DIST_INPUTS: policy.choose(chosen, mask) / self.heat,
+            WORTHS: judged(self.critics, vector, mask, weighed),
+        }
+        if Columns.NEXT_OBS in batch:
+            with torch.no_grad():
+                found |= self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
+        return found
+
+
+def encoded(policy: nn.Module) -> EncodedPolicy:
+    """A policy that critics can judge by; settings name no other."""
+    if not isinstance(policy, EncodedPolicy):
+        raise TypeError(f"a {type(policy).__name__} encodes nothing")
+    return policy
+
+
+def judged(critics: nn.Module, vector: Tensor, mask: Tensor, means: Any) -> Tensor:
+    """(critic, batch, actions) what critics of a kind, that see the same, think of states."""
+    judges = [critic for critic in critics.children() if isinstance(critic, Judge)]
+    seen = judges[0].value.look(vector)
+    return torch.stack([judge(seen, mask, means) for judge in judges])

@@ -1,0 +1,287 @@
+"""The RLlib face of our networks: the one place that knows RLModule's shapes.
+
+RLlib sees one flat Box observation: the vector, the mask, and the clock of its episode
+(`envs.vector`, flat=True). It is split once per call, without touching the batch that others still read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.dqn.dqn_learner import QF_NEXT_PREDS, QF_PREDS, QF_TARGET_NEXT_PREDS
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.utils import make_target_network
+from ray.rllib.core.rl_module.apis import (
+    TARGET_NETWORK_ACTION_DIST_INPUTS,
+    InferenceOnlyAPI,
+    QNetAPI,
+    TargetNetworkAPI,
+)
+from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.utils.schedules.scheduler import Scheduler
+from torch import Tensor, nn
+
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.blocks import ILLEGAL
+from rlsched.learn.networks.critic import BINS, Critic, centres, initial_logits
+from rlsched.learn.networks.policies import build_policy
+from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered
+from rlsched.scenario import Decision, Observation
+from rlsched.sim.layout import Layout
+
+
+def module_config(
+    scenario_parts: tuple[Observation, Decision], resources: int, network: Network
+) -> dict[str, Any]:
+    """What `MaskedModule` is built from, as plain values that RLlib can store in a checkpoint."""
+    observation, decision = scenario_parts
+    return {
+        "observation": observation.model_dump(mode="json"),
+        "decision": decision.model_dump(mode="json"),
+        "num_resources": resources,
+        "network": network.model_dump(mode="json"),
+    }
+
+
+def layout_of(config: dict[str, Any]) -> Layout:
+    """The layout that a `module_config` describes."""
+    return Layout.of(
+        Observation.model_validate(config["observation"]),
+        Decision.model_validate(config["decision"]),
+        config["num_resources"],
+    )
+
+
+class MaskedModule(TorchRLModule, ValueFunctionAPI):
+    """Policy and critic with one mask path, for on-policy algorithms.
+
+    Only the policy may have a memory: the critic sees what the simulator knows.
+
+    Attributes:
+        together: decisions that are learned from as a sequence; 0: the policy remembers nothing.
+    """
+
+    def setup(self) -> None:
+        """Build the networks from `model_config`, see `module_config`."""
+        super().setup()
+        self.layout = layout_of(self.model_config)
+        network = Network.model_validate(self.model_config["network"])
+        self.policy = build_policy(self.layout, network)
+        self.together = network.lstm_steps if network.lstm else 0
+        self.critic = Critic(self.layout, network.critic_hidden, self.model_config["coming"])
+        self.critic.begin_with(self.model_config["mean_return"])
+
+    def _split(self, batch: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        flat = batch[Columns.OBS]
+        return flat[:, : self.layout.size], flat[:, self.layout.size : -1]
+
+    def get_initial_state(self) -> dict[str, NDArray[np.float32]]:
+        """What is remembered of an episode of which nothing was seen yet, as RLlib keeps it."""
+        if not isinstance(self.policy, RecurrentPolicy):
+            return {}
+        return {name: of[0].cpu().numpy() for name, of in self.policy.begin(1)._asdict().items()}
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        if isinstance(self.policy, RecurrentPolicy):
+            return self._recall(self.policy, batch)
+        vector, mask = self._split(batch)
+        return {Columns.ACTION_DIST_INPUTS: self.policy(vector, mask)}
+
+    def _recall(self, policy: RecurrentPolicy, batch: dict[str, Any]) -> dict[str, Any]:
+        """The same with what is remembered.
+
+        In play RLlib gives one decision of each episode, (episode, 1, size); our learners give sequences one
+        after the other.
+        """
+        memory = Remembered(**batch[Columns.STATE_IN])
+        if Columns.SEQ_LENS in batch:
+            logits = policy(*self._split(batch), memory, batch[Columns.SEQ_LENS])
+            return {Columns.ACTION_DIST_INPUTS: logits}
+        vector, mask = self._split({Columns.OBS: batch[Columns.OBS].squeeze(1)})
+        logits, then = policy.step(vector, mask, memory)
+        return {Columns.ACTION_DIST_INPUTS: logits.unsqueeze(1), Columns.STATE_OUT: then._asdict()}
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+        """(batch,) values."""
+        return self.critic(self._split(batch)[0])
+
+    def expected(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1) what is expected from here on, of rewards alone."""
+        return self.compute_values(batch).unsqueeze(1)
+
+
+class ConstrainedModule(MaskedModule):
+    """The same with a critic that also expects each cost that has a limit, and a temperature.
+
+    The critic learns distributions over bins. Their mean is unbiased where few states are worth a hundred
+    times the others. A squared error would look at little but those, and on a logarithmic scale it would
+    leave them out.
+
+    `model_config` also holds `mean_costs`, what the critic had better expect of each at first.
+
+    Attributes:
+        centres: (bin,) returns that the bins stand for.
+        temperature: that logits are divided by in rollouts and updates; the greedy action does not change.
+    """
+
+    centres: Tensor
+    temperature: Tensor
+
+    def setup(self) -> None:
+        """Build the networks."""
+        super().setup()
+        hidden = Network.model_validate(self.model_config["network"]).critic_hidden
+        means = torch.tensor([self.model_config["mean_return"], *self.model_config["mean_costs"]])
+        self.register_buffer("centres", centres(), persistent=False)
+        self.critic = Critic(self.layout, hidden, self.model_config["coming"], len(means) * BINS)
+        self.critic.begin_with(*initial_logits(means, self.centres).flatten().tolist())
+        self.register_buffer("temperature", torch.ones(()))
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        found = super()._forward(batch, **kwargs)
+        logits = found[Columns.ACTION_DIST_INPUTS] / self.temperature
+        # Illegal ones stay finite: their product with a probability of 0 is to be 0.
+        return found | {Columns.ACTION_DIST_INPUTS: logits.clamp(min=ILLEGAL)}
+
+    @property
+    def persistence(self) -> float:
+        """Chance that a draw of the no-op holds for the next decision; it grows as the temperature falls.
+
+        Drawn anew at every event, a no-op that is a little more likely than a job costs one event or two,
+        while the policy that takes the best action waits on and on. A draw that holds makes rollouts wait
+        as that policy does.
+        """
+        return 1.0 - float(self.temperature)
+
+    def distributions(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1 + cost, bin) logits of the distributions of returns, of rewards and of each cost."""
+        found: Tensor = self.critic(self._split(batch)[0])
+        return found.view(len(found), -1, BINS)
+
+    def expected(self, batch: dict[str, Any]) -> Tensor:
+        """(batch, 1 + cost) the means of these."""
+        return self.distributions(batch).softmax(dim=-1) @ self.centres
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
+        """(batch,) values."""
+        return self.expected(batch)[:, 0]
+
+
+class ClonedModule(MaskedModule):
+    """The same where nothing is expected of states: learners in other processes wait for every gradient."""
+
+    def setup(self) -> None:
+        """Build the networks; only the policy learns."""
+        super().setup()
+        self.critic.requires_grad_(False)
+
+
+class TargetedModule(MaskedModule, TargetNetworkAPI):
+    """The same with the policy as it was some updates ago, for APPO."""
+
+    def make_target_networks(self) -> None:
+        """Copy the policy."""
+        self.target_policy = make_target_network(self.policy)
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        """What follows what."""
+        return [(self.policy, self.target_policy)]
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Masked logits of the older policy."""
+        return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.target_policy(*self._split(batch))}
+
+
+class Worth(nn.Module):
+    """What logits are worth in units of reward: one number above 0, learned."""
+
+    def __init__(self, first: float) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.tensor(first).log())
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """The same shape."""
+        return self.log.exp() * logits
+
+
+class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
+    """The same networks as a dueling Q function [Wang et al. 2016], for DQN.
+
+    Q(s, a) = V(s) + c (logit(s, a) - mean of the legal logits), -inf for illegal actions: the critic tells
+    what a state is worth and the policy which action is best in it, alone. c, what a logit is worth in units
+    of reward, is learned, too.
+
+    `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and in the
+    algorithm's `own` settings `logit_value`, c at the start.
+    """
+
+    def setup(self) -> None:
+        """Build the networks and the schedule."""
+        super().setup()
+        self.worth = Worth(self.model_config["own"]["logit_value"])
+        self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework=self.framework)
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """Names of what choosing actions can do without."""
+        return ["critic", "worth", "target_policy", "target_critic", "target_worth"]
+
+    def make_target_networks(self) -> None:
+        """Copy everything."""
+        self.target_policy = make_target_network(self.policy)
+        self.target_critic = make_target_network(self.critic)
+        self.target_worth = make_target_network(self.worth)
+
+    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
+        """What follows what."""
+        return [
+            (self.policy, self.target_policy),
+            (self.critic, self.target_critic),
+            (self.worth, self.target_worth),
+        ]
+
+    def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return {Columns.ACTIONS: self.policy(*self._split(batch)).argmax(dim=1)}
+
+    def _forward_exploration(
+        self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
+        """The best action, or with the chance of the schedule any legal one."""
+        _, mask = self._split(batch)
+        best = self._forward(batch)[Columns.ACTIONS]
+        chance = self.epsilon_schedule.update(t or 0)
+        anything = torch.multinomial(mask, 1).squeeze(1)
+        return {Columns.ACTIONS: torch.where(torch.rand_like(mask[:, 0]) < chance, anything, best)}
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Q of the states and of those that follow [van Hasselt et al. 2016].
+
+        Only the first takes gradients. Of the networks that learn all that is asked about the latter is which
+        action is best: the policy's logits tell it, of which Q is a rising function.
+        """
+        following = {Columns.OBS: batch[Columns.NEXT_OBS]}
+        with torch.no_grad():
+            logits, target = self.policy(*self._split(following)), self.forward_target(following)
+        return {
+            QF_PREDS: self.compute_q_values(batch)[QF_PREDS],
+            QF_NEXT_PREDS: logits,
+            QF_TARGET_NEXT_PREDS: target[QF_PREDS],
+        }
+
+    def compute_q_values(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """(batch, actions) of the networks that learn."""
+        return {QF_PREDS: self._q(batch, self.policy, self.critic, self.worth)}
+
+    def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """(batch, actions) of the networks that follow."""
+        return {QF_PREDS: self._q(batch, self.target_policy, self.target_critic, self.target_worth)}
+
+    def _q(self, batch: dict[str, Any], policy: nn.Module, critic: nn.Module, worth: nn.Module) -> Tensor:
+        vector, mask = self._split(batch)
+        logits, legal = policy(vector, mask), mask > 0.5
+        mean = logits.where(legal, 0.0).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+        advantages = (logits - mean).where(legal, 0.0)
+        return (critic(vector).unsqueeze(1) + worth(advantages)).where(legal, -torch.inf)

@@ -1,0 +1,293 @@
+"""Policy networks: (observation vector, mask) -> masked logits.
+
+The mask is applied here and nowhere else: whatever asks these networks for logits gets illegal actions at a
+finite minimum, so that softmax, entropy and imitation losses stay finite and illegal actions have no mass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rlsched.errors import BadInputError
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.attention import QueueAttention
+from rlsched.learn.networks.blocks import (
+    ILLEGAL,
+    Blocks,
+    EncodedPolicy,
+    Recall,
+    as_seen,
+    context_size,
+    masked,
+)
+from rlsched.learn.networks.images import ImagePolicy
+from rlsched.learn.networks.priority import STATE_BLOCKS, PriorityNet
+from rlsched.learn.networks.recurrent import RecurrentPolicy
+from rlsched.sim.layout import Layout, history_features
+
+NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
+"""Blocks that kinds of networks cannot do without."""
+
+LINEAR_SCALE, SCORE_SCALE = 60.0, 6.0
+"""Logits per unit of a job's linear score, and of what the layers add to it. Adam moves all weights by the
+same amount, and few weights learn an order from little data: so the linear score moves faster
+(docs/experiments/0009-imitation-instead-of-weights.md)."""
+
+
+def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
+    """Linear layers with ReLU between them, orthogonal weights; `last_gain` scales the last layer's."""
+    layers: list[nn.Module] = []
+    for k, (n, m) in enumerate(pairwise(sizes)):
+        linear = nn.Linear(n, m)
+        last = k == len(sizes) - 2
+        nn.init.orthogonal_(linear.weight, last_gain if last and last_gain is not None else 2**0.5)
+        nn.init.zeros_(linear.bias)
+        layers.append(linear)
+        if not last:
+            layers.append(nn.ReLU(inplace=True))
+    return nn.Sequential(*layers)
+
+
+def mean_job(jobs: Tensor) -> Tensor:
+    """(batch, feature) mean over the jobs that are there; rows of empty slots are zero."""
+    return jobs.sum(1) / jobs[..., 0].sum(1, keepdim=True).clamp(min=1)
+
+
+class FlatPolicy(EncodedPolicy):
+    """One MLP over the whole vector [H 5.3]; tied to its window and cluster."""
+
+    def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        jobs = layout.block("jobs")
+        self.jobs = "jobs" if jobs is not None else None
+        inputs = context_size(layout, privileged=False) + (jobs.size if jobs is not None else 0)
+        self.net = mlp([inputs, *hidden, layout.num_actions], last_gain=0.01)
+        self.width = hidden[-1]
+
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Tensor:
+        """(batch, width) what the last layer is given."""
+        inputs = self.blocks.context(vector, privileged=False)
+        if self.jobs is not None:
+            inputs = [self.blocks(vector, self.jobs).flatten(1), *inputs]
+        return recall(self.net[:-1](torch.cat(inputs, dim=1)))
+
+    def choose(self, encoded: Tensor, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        return masked(self.net[-1](encoded), mask)
+
+    @torch.no_grad()
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op."""
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias[-1] += amount
+
+    def judge(self) -> nn.Module:
+        """What judges all actions by what is encoded: -> (batch, actions)."""
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        return mlp([last.in_features, last.out_features], last_gain=0.01)
+
+
+class JobEncoder(nn.Module):
+    """What a job means in its state: one layer over the job and, through an MLP, all that stands around it.
+
+    Args:
+        layout: with a `jobs` block.
+        width: units.
+        privileged: also sees what only a critic may.
+        more: numbers that stand around the jobs beside the context and their mean.
+    """
+
+    def __init__(self, layout: Layout, width: int, *, privileged: bool, more: int = 0) -> None:
+        super().__init__()
+        features = len(layout.job_features)
+        self.of_job = nn.Linear(features, width)
+        # The context and the mean of all visible jobs, whichever of them are encoded.
+        around = context_size(layout, privileged=privileged) + features + more
+        self.of_state = mlp([around, width, width])
+
+    def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
+        """(n, width) of jobs (n, feature) in states (n, width)."""
+        return self.of_job(chosen).add_(around).relu_()
+
+
+class Encoded(NamedTuple):
+    """The n jobs that may be chosen, and the states around them.
+
+    Attributes:
+        env: (n,) state of each.
+        slot: (n,) of the window that each is in.
+        jobs: (n, feature) as they are observed.
+        hidden: (n, width) what they mean in their states.
+        around: (batch, 2 width) what actions that are no job are judged by.
+        legal: (batch, window) 1 where a job may be chosen.
+        history: (batch, feature) what accounting knows of each episode; no columns where it is not observed.
+    """
+
+    env: Tensor
+    slot: Tensor
+    jobs: Tensor
+    hidden: Tensor
+    around: Tensor
+    legal: Tensor
+    history: Tensor
+
+    def detach(self) -> Encoded:
+        """The same, for who may not change how it is encoded."""
+        return self._replace(hidden=self.hidden.detach(), around=self.around.detach())
+
+
+class JobHeads(nn.Module):
+    """One score for each job, and one for every other action, by what is encoded.
+
+    Args:
+        hidden: units per layer; the first is what jobs are encoded in.
+        others: actions that are no job: the no-op, with a horizon suspending before it.
+    """
+
+    def __init__(self, hidden: Sequence[int], others: int) -> None:
+        super().__init__()
+        width = hidden[0]
+        self.hidden = tuple(hidden)
+        self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
+        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
+
+    def action_scores(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
+        """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
+
+        Args:
+            scores: (n,) of the jobs that may be chosen.
+            encoded: these, and the states around them.
+            scale: what the heads of other actions are multiplied by.
+        """
+        jobs = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
+        return torch.cat([jobs, *(scale * head(encoded.around) for head in self.others)], dim=1)
+
+
+class JobJudge(JobHeads):
+    """Judges all actions by what is encoded, those that are no job beside the best job."""
+
+    def forward(self, encoded: Encoded) -> Tensor:
+        """(batch, actions), `ILLEGAL` where a job may not be chosen."""
+        scores = self.action_scores(self.body(encoded.hidden).squeeze(-1), encoded)
+        jobs, others = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
+        best = jobs.max(dim=1, keepdim=True).values
+        return torch.cat([jobs, others + best.where(best > ILLEGAL / 2, 0.0)], dim=1)
+
+
+class JobScorer(JobHeads, EncodedPolicy):
+    """Scores every legal job of the window alike, from its features and the state around it.
+
+    Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster.
+    Jobs that may not be chosen are not scored: on real queues that saves most of the work.
+
+    Beside the layers there is a linear path from a job's features to its score, whose weights are zero at
+    first. Where the history is observed, they hang on that: which order is good does. The no-op has a level
+    of its own: so whether to wait depends on the jobs.
+
+    Args:
+        layout: with a `jobs` block.
+        hidden: units per layer.
+        attention: weighted means of the queue that are seen beside the plain one.
+    """
+
+    def __init__(self, layout: Layout, hidden: Sequence[int], attention: int = 0) -> None:
+        super().__init__(hidden, layout.num_actions - layout.window)
+        self.blocks = Blocks(layout)
+        features = len(layout.job_features)
+        self.knows_history = layout.block("history") is not None
+        self.width = hidden[0]
+        self.attention = QueueAttention(features, self.width, attention) if attention else None
+        self.encoder = JobEncoder(
+            layout, self.width, privileged=False, more=self.attention.size if self.attention else 0
+        )
+        self.linear = nn.Linear(features, 1, bias=False)
+        nn.init.zeros_(self.linear.weight)
+        self.order: nn.Linear | None = None
+        if self.knows_history:
+            self.order = nn.Linear(len(history_features()), features, bias=False)
+            nn.init.zeros_(self.order.weight)
+
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Encoded:
+        """The jobs that may be chosen, and the states around them."""
+        jobs = self.blocks(vector, "jobs")
+        around = [*self.blocks.context(vector, privileged=False), mean_job(jobs)]
+        if self.attention is not None:
+            around.append(self.attention(jobs))
+        state = recall(self.encoder.of_state(torch.cat(around, dim=1)))
+        legal = mask.narrow(1, 0, jobs.shape[1])
+        env, slot = torch.nonzero(legal > 0.5, as_tuple=True)
+        chosen = jobs[env, slot]
+        hidden = self.encoder(chosen, state.index_select(0, env))
+        pool = torch.zeros_like(state).index_add(0, env, hidden) / (legal.sum(1, keepdim=True) + 1)
+        history = self.blocks(vector, "history") if self.knows_history else vector[:, :0]
+        return Encoded(env, slot, chosen, hidden, torch.cat([state, pool], dim=1), legal, history)
+
+    def choose(self, encoded: Encoded, mask: Tensor) -> Tensor:
+        """Masked logits (batch, actions)."""
+        linear, body = self.linear(encoded.jobs), self.body(encoded.hidden)
+        if self.order is not None:
+            weights = self.order(encoded.history).index_select(0, encoded.env)
+            linear = linear + (encoded.jobs * weights).sum(dim=1, keepdim=True)
+        scores = torch.add(LINEAR_SCALE * linear, body, alpha=SCORE_SCALE).squeeze(-1)
+        return masked(self.action_scores(scores, encoded, SCORE_SCALE), mask)
+
+    @torch.no_grad()
+    def shift_noop(self, amount: float) -> None:
+        """Add an amount to the logit of the no-op."""
+        head = self.others[-1]
+        assert isinstance(head, nn.Sequential)
+        last = head[-1]
+        assert isinstance(last, nn.Linear)
+        last.bias.add_(amount / SCORE_SCALE)
+
+    def judge(self) -> nn.Module:
+        """What judges all actions by what is encoded: -> (batch, actions)."""
+        return JobJudge(self.hidden, len(self.others))
+
+
+def build_policy(layout: Layout, network: Network) -> nn.Module:
+    """The policy network that these settings describe: (vector, mask) -> masked logits.
+
+    With `network.lstm` it is a `RecurrentPolicy`, which is also given what it remembers.
+
+    Raises:
+        BadInputError: it cannot work with what is observed.
+    """
+    policy = _of_state(layout, network)
+    if not network.lstm:
+        return policy
+    if not isinstance(policy, EncodedPolicy):
+        raise BadInputError("network.lstm", f"means nothing to network.kind {network.kind}", "leave it out")
+    return RecurrentPolicy(policy, network.lstm)
+
+
+def _of_state(layout: Layout, network: Network) -> nn.Module:
+    """The policy network that knows nothing but the state."""
+    seen = [block.name for block in layout.blocks]
+    if network.attention and network.kind != "job_scorer":
+        raise BadInputError("network.attention", f"not supported by network.kind={network.kind}", "remove it")
+    if network.kind == "mlp":
+        return FlatPolicy(layout, network.hidden)
+    needed = NEEDED[network.kind]
+    for name in needed:
+        if name not in seen:
+            raise BadInputError(
+                "observation.blocks",
+                f"value {seen}: network.kind {network.kind} reads {name}",
+                f"add {name}, or set network.kind=mlp",
+            )
+    if network.kind == "cnn":
+        if network.units is None:
+            raise BadInputError("network.units", "are not known", "give the units of each resource")
+        return ImagePolicy(layout, network.units, network.size)
+    if network.kind == "priority":
+        return PriorityNet(layout, network.priority_units)
+    return JobScorer(layout, network.hidden, network.attention)

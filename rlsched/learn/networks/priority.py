@@ -1,0 +1,240 @@
+"""Priority functions that are searched for: a score per job, linear or with one small hidden layer.
+
+The same function twice: as a network like all others (`PriorityNet`), which is what is kept, and as compiled
+code that plays many candidates side by side, each in environments of its own (`Candidates`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.networks.blocks import ILLEGAL, Blocks, masked, order_features
+from rlsched.sim.caching import cached
+from rlsched.sim.layout import Block, Layout, history_features, queue_features
+
+STATE_BLOCKS = ("queue", "history")
+"""What waiting and suspending, and the hidden layer, are judged by beside the jobs, where it is observed."""
+
+PACKING = {"match": 1.0, "fits": 3.0}
+"""First weights on a horizon, where the no-op scores 1: fill what is free, and let wait what does not fit.
+From zeros a search ended at 0.828 of the value on green-10, with these at 0.838 (docs/experiments/0009)."""
+
+SUSPENDING = -1.0
+"""Initial score of suspending a job above that of the no-op: nothing is stopped just because nothing fits."""
+
+
+def state_blocks(layout: Layout) -> list[Block]:
+    """Blocks that stand for the state, those of `STATE_BLOCKS` that are observed."""
+    return [block for name in STATE_BLOCKS if (block := layout.block(name)) is not None]
+
+
+def state_features(layout: Layout) -> tuple[str, ...]:
+    """Numbers that stand for the state."""
+    named = {
+        "queue": queue_features(layout.num_resources, horizon=layout.horizon > 0),
+        "history": history_features(),
+    }
+    return tuple(name for block in state_blocks(layout) for name in named[block.name])
+
+
+def competes(layout: Layout) -> bool:
+    """Whether waiting is held against the best job: beside plans on a horizon it has a level of its own.
+
+    There what does not fit now is to wait, however good it is. Without a horizon what is good is relative:
+    to a job that was chosen, and holds a reservation now.
+    """
+    return layout.horizon == 0
+
+
+def other_features(layout: Layout) -> tuple[str, ...]:
+    """What actions that are no job are judged by: the best job, where they compete with it, and the state."""
+    return (*(layout.job_features if competes(layout) else ()), *state_features(layout))
+
+
+class PriorityNet(nn.Module):
+    """score(job) = (w + W history) x job + v x relu(A job + B state + b); of another action = u x seen + c.
+
+    The highest legal score wins, of equal ones the first. Seen is the state; where other actions compete with
+    the best legal job (`competes`) that job before it, and what is told is how much better than it they are.
+    Parameters in this order, as in `Candidates`: w, W, A, B, b, v, u, c. Without a history there is no W.
+
+    Args:
+        layout: with a `jobs` and a `queue` block; a `history` is seen, too, and part of the state.
+        hidden: units of the hidden layer; 0: none.
+    """
+
+    def __init__(self, layout: Layout, hidden: int) -> None:
+        super().__init__()
+        self.blocks = Blocks(layout)
+        names = layout.job_features
+        self.seen = [block.name for block in state_blocks(layout)]
+        state = len(state_features(layout))
+        first = PACKING if layout.horizon else {}
+        self.weights = nn.Parameter(torch.tensor([first.get(name, 0.0) for name in names]))
+        products = len(order_features(layout)) // len(names) - 1
+        self.order = nn.Parameter(torch.zeros(products, len(names))) if products else None
+        self.of_job = nn.Parameter(torch.zeros(hidden, len(names)))
+        self.of_state = nn.Parameter(torch.zeros(hidden, state))
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.out = nn.Parameter(torch.zeros(hidden))
+        self.window, self.competes = layout.window, competes(layout)
+        others = layout.num_actions - layout.window
+        self.others = nn.Parameter(torch.zeros(others, len(other_features(layout))))
+        noop = 1.0 if layout.horizon else 0.0
+        constants = torch.full((others,), noop + SUSPENDING)
+        constants[-1] = noop
+        self.constants = nn.Parameter(constants)
+
+    def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
+        """Masked scores (batch, actions)."""
+        jobs = self.blocks(vector, "jobs")
+        state = torch.cat([self.blocks(vector, name) for name in self.seen], dim=1)
+        hidden = torch.relu(jobs @ self.of_job.T + (state @ self.of_state.T + self.bias).unsqueeze(1))
+        scores = jobs @ self.weights + hidden @ self.out
+        if self.order is not None:
+            scores = scores + (jobs @ (self.blocks(vector, "history") @ self.order).unsqueeze(2)).squeeze(2)
+        level, reasons = scores.new_zeros(len(scores), 1), state
+        if self.competes:
+            best, slot = masked(scores, mask[:, : self.window]).max(dim=1, keepdim=True)
+            there = best > ILLEGAL
+            level = best.where(there, 0.0)
+            chosen = jobs.take_along_dim(slot.unsqueeze(2), dim=1).squeeze(1)
+            reasons = torch.cat([chosen.where(there, 0.0), state], dim=1)
+        others = level + reasons @ self.others.T + self.constants
+        return masked(torch.cat([scores, others], dim=1), mask)
+
+    def flat(self) -> FloatArray:
+        """(parameters,) all parameters, one after the other."""
+        return nn.utils.parameters_to_vector(self.parameters()).detach().double().numpy()
+
+    def set_flat(self, values: FloatArray) -> None:
+        """Take over (parameters,) values; the array stays the caller's."""
+        vector = torch.tensor(values, dtype=torch.float32)
+        nn.utils.vector_to_parameters(vector, self.parameters())
+
+
+class Candidates:
+    """Plays many priority functions at once: environment k decides by candidate `of[k]`.
+
+    Args:
+        layout: of the observations.
+        hidden: units of the hidden layer.
+        values: (candidate, parameters) as `PriorityNet.flat` gives them.
+        of: (env,) candidate of each environment.
+    """
+
+    def __init__(self, layout: Layout, hidden: int, values: FloatArray, of: IntArray) -> None:
+        jobs, state = layout.block("jobs"), state_blocks(layout)
+        if jobs is None or layout.block(STATE_BLOCKS[0]) is None:
+            raise KeyError("jobs, queue")
+        self.values = np.array(values, dtype=np.float32)
+        self.of = of
+        self.jobs_at = jobs.offset
+        self.state_at = np.concatenate([block.offset + np.arange(block.size) for block in state])
+        self.window, self.features = jobs.shape
+        self.hidden = hidden
+        self.competes = competes(layout)
+        history = layout.block("history")
+        self.history_at, self.history = (0, 0) if history is None else (history.offset, history.size)
+        # Weights of the hidden layer by input, not by unit: so all units are computed side by side.
+        at = (1 + self.history) * self.features
+        for inputs in (self.features, len(self.state_at)):
+            part = self.values[:, at : at + hidden * inputs]
+            part[:] = part.reshape(len(part), hidden, inputs).swapaxes(1, 2).reshape(part.shape)
+            at += hidden * inputs
+
+    def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8], envs: IntArray) -> IntArray:
+        """Actions (batch,) for observations (batch, size) and masks (batch, actions) of `envs`."""
+        actions = np.empty(len(obs), np.int64)
+        _decide(
+            obs,
+            mask,
+            self.values,
+            self.of[envs],
+            self.state_at,
+            (self.jobs_at, self.history_at, self.history, self.window, self.features, self.hidden),
+            self.competes,
+            np.zeros(self.features, np.float32),
+            np.zeros((2, self.hidden), np.float32),
+            actions,
+        )
+        return actions
+
+
+@partial(cached, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _decide(
+    obs: NDArray[np.float32],
+    mask: NDArray[np.int8],
+    values: NDArray[np.float32],
+    of: IntArray,
+    state_at: IntArray,
+    sizes: tuple[int, int, int, int, int, int],
+    competes: bool,
+    weights: NDArray[np.float32],
+    units: NDArray[np.float32],
+    actions: IntArray,
+) -> None:
+    """The highest legal score of each row; of equal ones the first."""
+    context, unit = units
+    jobs_at, history_at, history, window, features, hidden = sizes
+    state = len(state_at)
+    of_best = features if competes else 0
+    reasons = of_best + state
+    for n in range(len(obs)):
+        x, p = obs[n], values[of[n]]
+        job_weights = (1 + history) * features
+        state_weights = job_weights + hidden * features
+        biases = state_weights + hidden * state
+        out = biases + hidden
+        others = out + hidden
+        constants = others + (mask.shape[1] - window) * reasons
+        for h in range(hidden):
+            context[h] = p[biases + h]
+        for f in range(state):
+            value = x[state_at[f]]
+            for h in range(hidden):
+                context[h] += p[state_weights + f * hidden + h] * value
+        for f in range(features):
+            weights[f] = p[f]
+        for k in range(history):
+            value = x[history_at + k]
+            for f in range(features):
+                weights[f] += p[(1 + k) * features + f] * value
+        best, chosen = np.float32(0), -1
+        level, slot = np.float32(0), -1  # of the best job, which other actions may compete with
+        for action in range(mask.shape[1]):
+            if mask[n, action] == 0:
+                continue
+            if action < window:
+                at = jobs_at + action * features
+                score = np.float32(0)
+                for f in range(features):
+                    score += weights[f] * x[at + f]
+                for h in range(hidden):
+                    unit[h] = context[h]
+                for f in range(features):
+                    value = x[at + f]
+                    for h in range(hidden):
+                        unit[h] += p[job_weights + f * hidden + h] * value
+                for h in range(hidden):
+                    score += p[out + h] * max(unit[h], np.float32(0))
+            else:
+                k = action - window
+                at = others + k * reasons
+                score = level + p[constants + k]
+                if slot >= 0:
+                    for f in range(of_best):
+                        score += p[at + f] * x[jobs_at + slot * features + f]
+                for f in range(state):
+                    score += p[at + of_best + f] * x[state_at[f]]
+            if chosen < 0 or score > best:
+                best, chosen = score, action
+                if competes and action < window:
+                    level, slot = score, action
+        actions[n] = chosen

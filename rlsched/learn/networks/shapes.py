@@ -1,0 +1,45 @@
+"""Whether the sizes that an artefact names are those of its weights, before anything of that size is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+
+from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.policies import build_policy
+from rlsched.sim.layout import Layout
+
+Shapes = dict[str, tuple[int, ...]]
+"""Name of a parameter -> its shape."""
+
+
+def shapes_by(layout: Layout, network: Network) -> Shapes:
+    """What these settings make of a policy network; nothing is allocated or drawn.
+
+    Raises:
+        BadInputError: the network cannot work with what is observed.
+        RuntimeError: a parameter would have more numbers than can be counted.
+        TypeError: a size is beyond 64 bits.
+    """
+    with torch.device("meta"):
+        net = build_policy(layout, network)
+    return {name: tuple(value.shape) for name, value in net.state_dict().items()}
+
+
+def check_shapes(file: Path, expected: Shapes) -> None:
+    """Hold the header of a weights file against what settings make of a network.
+
+    Raises:
+        OSError: there is no such file.
+        SafetensorError: it is damaged.
+        ValueError: a parameter is missing, of another shape, or not expected.
+    """
+    with safe_open(file, framework="numpy") as weights:
+        names = weights.keys()
+        stored: Shapes = {name: tuple(weights.get_slice(name).get_shape()) for name in names}
+    for name in sorted(expected.keys() | stored.keys()):
+        if expected.get(name) != stored.get(name):
+            by_file, by_settings = stored.get(name, "missing"), expected.get(name, "unknown")
+            raise ValueError(f"{name} is {by_file} in {file.name}, and {by_settings} by its settings")

@@ -1,0 +1,1 @@
+"""RLlib's side of training: runners, batches, replay, learners."""

@@ -1,0 +1,124 @@
+"""Datasets where RLlib's algorithms expect one of its own.
+
+RLlib reads datasets through Ray Data, row by row into episodes and back into batches, with actors of its own
+for it. Here a reader deals out whole arrays (`offline.reader`), in the process that learns or drives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.learner.training_data import TrainingData
+from ray.rllib.evaluation.postprocessing import Postprocessing
+from ray.rllib.offline.offline_data import OfflineData
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.metrics import LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
+
+from rlsched.learn.rllib.minibatches import Minibatches
+from rlsched.offline.manifest import read_manifest
+from rlsched.offline.reader import AHEAD, RETURN, Reader, Rows
+
+CHOICES = ("obs", "action_mask", "actions")
+"""Columns that tell what was done where."""
+
+TRANSITIONS = (*CHOICES, *AHEAD)
+"""Columns that tell what came of it, too."""
+
+
+class Dataset(OfflineData):
+    """A dataset of ours, where RLlib wants one of its own.
+
+    `input_` is its folder; `input_read_method_kwargs` hold the `columns` to read, `seed` of the order, rows
+    that were `read_before`, `gamma` per tick, `n_step`, and `reward_scale`.
+    """
+
+    def __init__(self, config: Any) -> None:
+        told = config.input_read_method_kwargs
+        folder = Path(config.input_[0])
+        self.reward_scale = told["reward_scale"]
+        self.reader = Reader(
+            folder,
+            read_manifest(folder),
+            told["columns"],
+            seed=told["seed"],
+            gamma=told["gamma"],
+            read_before=told["read_before"],
+            n_step=told["n_step"],
+        )
+
+    def sample(self, num_samples: int, **_: Any) -> MultiAgentBatch:
+        """So many decisions as modules and learners know them."""
+        columns = learned_from(self.reader.take(num_samples), self.reward_scale)
+        return MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(columns)}, env_steps=num_samples)
+
+
+def learned_from(rows: Rows, reward_scale: float) -> dict[str, NDArray[Any]]:
+    """Rows of a dataset in the columns of RLlib.
+
+    Args:
+        rows: `CHOICES` at least.
+        reward_scale: that rewards are multiplied by.
+    """
+    columns = {Columns.OBS: flat(rows["obs"], rows["action_mask"]), Columns.ACTIONS: rows["actions"]}
+    if "new_obs" in rows:
+        columns |= {
+            Columns.NEXT_OBS: flat(rows["new_obs"], rows["new_action_mask"], rows["elapsed"]),
+            Columns.REWARDS: rows["rewards"].astype(np.float32) * np.float32(reward_scale),
+            Columns.TERMINATEDS: rows["terminateds"],
+        }
+    if RETURN in rows:
+        columns[Postprocessing.VALUE_TARGETS] = rows[RETURN] * np.float32(reward_scale)
+    return columns
+
+
+def flat(
+    obs: NDArray[np.float32], mask: NDArray[Any], clock: NDArray[Any] | float = 0.0
+) -> NDArray[np.float32]:
+    """(row, size + actions + 1) observations as learners see them; the clock is that of the transition."""
+    rows, size = obs.shape
+    found = np.empty((rows, size + mask.shape[1] + 1), np.float32)
+    found[:, :size] = obs
+    found[:, size:-1] = mask
+    found[:, -1] = clock
+    return found
+
+
+def minibatches(training_data: TrainingData, size: int | None, total: int, device: Any) -> Minibatches:
+    """What an algorithm that reads has handed to a learner, every row once."""
+    rows: Rows = training_data.batch.policy_batches[DEFAULT_MODULE_ID]
+    columns = {name: torch.as_tensor(values).to(device) for name, values in rows.items()}
+    return Minibatches(columns, size or len(columns[Columns.OBS]), 1, total)
+
+
+class Reading(Algorithm):
+    """Learns from what a dataset deals out, so much per iteration, with any number of learners."""
+
+    offline_data: Dataset
+
+    def training_step(self) -> None:
+        """Read, and learn from every row once."""
+        batch = self.offline_data.sample(self.config.total_train_batch_size)
+        self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, batch.count, reduce="lifetime_sum")
+        learned = self.learner_group.update(
+            batch=batch,
+            minibatch_size=self.config.minibatch_size,
+            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self.metrics.peek(NUM_ENV_STEPS_SAMPLED_LIFETIME)},
+        )
+        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
+
+    def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
+        """Go on from a checkpoint; RLlib's would also tell runners, and there are none."""
+        Checkpointable.restore_from_path(self, path, *args, **kwargs)
+
+    def cleanup(self) -> None:
+        """Let go of files and processes."""
+        self.offline_data.reader.close()
+        super().cleanup()

@@ -1,0 +1,58 @@
+"""What of a Ray cluster a training takes, and whether it is there: Ray would wait for it, and say nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray._private.state import state
+
+from rlsched.errors import BadInputError
+from rlsched.learn.config.training import TrainConfig
+
+
+def bundles(config: TrainConfig) -> list[dict[str, float]]:
+    """CPUs and GPUs of each process that a training starts, beside its own.
+
+    Args:
+        config: settled.
+    """
+    runners = (config.sampling.runners or 0) if config.plays else 0
+    gpus = config.gpus_per_learner
+    learner: dict[str, float] = {"GPU": gpus} if gpus else {"CPU": 1.0}
+    return [{"CPU": 1.0}] * runners + [learner] * config.learners
+
+
+def check_resources(wanted: list[dict[str, float]], where: str, what: str) -> None:
+    """See whether the Ray that runs has so much in all, or a cluster that grows may have.
+
+    Args:
+        wanted: resources of every process.
+        where: a user asked for them.
+        what: wants them.
+
+    Raises:
+        BadInputError: it never will.
+    """
+    total: dict[str, float] = defaultdict(float)
+    for each in wanted:
+        for name, amount in each.items():
+            total[name] += amount
+    there = offered()
+    for name, amount in total.items():
+        if amount > there.get(name, 0):
+            raise BadInputError(
+                where,
+                f"{what} wants {amount:g} {name}s, and Ray has {there.get(name, 0):g} here",
+                "ask for fewer (sampling.runners, learners, gpus_per_learner), or give --address of a larger "
+                "cluster",
+            )
+
+
+def offered() -> Mapping[str, Any]:
+    """Resource -> how much of it the cluster has, or may grow to."""
+    has: dict[str, Any] = ray.cluster_resources()
+    grows: dict[str, Any] = state.get_max_resources_from_cluster_config() or {}
+    return {name: max(has.get(name, 0), grows.get(name, 0)) for name in {*has, *grows}}

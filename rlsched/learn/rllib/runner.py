@@ -1,0 +1,410 @@
+"""A runner of RLlib's that steps all of its environments in arrays.
+
+RLlib's own appends every step of every environment to an episode in Python and sends each through connectors,
+which takes several times as long as the simulator and the network together. Here a step is one compiled call
+and one forward pass, written into arrays that are as long as a fragment; at its end episodes are cut out of
+them, whole and without a copy. State, weights, spaces, lifetime counts and faults stay those of RLlib's.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import traceback
+import uuid
+import warnings
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+import tree
+from numpy.typing import NDArray
+from ray._raylet import raise_sys_exit_with_custom_error_message  # type: ignore[attr-defined]
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.networks.drawing import draw
+from rlsched.learn.policy import one_thread
+from rlsched.learn.rllib.engine import sampling
+from rlsched.learn.rllib.memory import HELD, Memory
+from rlsched.learn.rllib.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv
+
+Observations = NDArray[np.float32]
+"""(env, size) vector, mask and clock of every environment."""
+
+RUNNER_STREAM = 0x72756E  # of the draws of actions
+
+WORKER_SHIFT = 48
+"""Bits below the number of a runner, in the number of an episode that replicas share."""
+
+
+@dataclass(eq=False)
+class Ongoing:
+    """The episodes that go on from one fragment to the next.
+
+    Attributes:
+        obs: (env, size) that wait for an action.
+        ids: of the episodes.
+        steps: (env,) decisions of them so far.
+        returns: (env,) rewards of them so far.
+        began: (env,) when they did, in seconds of the process's clock.
+        states: of a recurrent module, each (env, ...); empty for others.
+        noop_draws: (env,) random numbers that decide on the no-op again; NaN where a new one is drawn.
+    """
+
+    obs: Observations
+    ids: list[str]
+    steps: IntArray
+    returns: FloatArray
+    began: FloatArray
+    states: dict[str, Any]
+    noop_draws: FloatArray
+
+    @classmethod
+    def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:
+        """Everybody begins."""
+        envs = len(obs)
+        now, none = np.full(envs, time.perf_counter()), np.full(envs, np.nan)
+        ids = [_new_id() for _ in obs]
+        return cls(obs, ids, np.zeros(envs, np.int64), np.zeros(envs), now, states, none)
+
+    def copy(self, source: IntArray) -> None:
+        """Every environment goes on from where another is.
+
+        Args:
+            source: (env,) whose episode each takes over.
+        """
+        self.ids = [id_ if k == source[k] else _new_id() for k, id_ in enumerate(self.ids)]
+        self.obs = self.obs[source]
+        for column in (self.steps, self.returns, self.began):
+            column[:] = column[source]
+        self.noop_draws[:] = np.nan  # replicas differ from here on
+        self.states = tree.map_structure(lambda state: state[source], self.states)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where an episode, or what a fragment holds of it, ends.
+
+    Attributes:
+        t: steps of the fragment until then.
+        id: of the episode.
+        before: steps of the episode until then, in all fragments.
+        terminated: nothing follows.
+        truncated: something would follow, but the episode is over.
+    """
+
+    t: int
+    id: str
+    before: int
+    terminated: bool
+    truncated: bool
+
+
+class Fragment:
+    """Arrays that a fragment is written into, environment by environment.
+
+    Observations stand in the next row of their environment; where an episode ends, its last one stands before
+    the first of the next. Rows that are never written take addresses, but no memory.
+
+    Args:
+        obs: (env, size) with which it begins.
+        states: of a recurrent module at its beginning.
+        length: steps.
+        memory: for the observations and states.
+    """
+
+    def __init__(self, obs: Observations, states: dict[str, Any], length: int, memory: Memory) -> None:
+        envs, size = obs.shape
+        self.length, self.t = length, 0
+        self.envs, self.row = np.arange(envs), np.zeros(envs, np.int64)
+        self.obs = memory.empty("obs", (envs, 2 * length + 1, size), np.float32)
+        self.obs[:, 0] = obs
+        self.actions = np.empty((envs, length), np.int64)
+        self.rewards = np.empty((envs, length), np.float32)
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.states = tree.map_structure_with_path(
+            lambda path, state: memory.empty(
+                f"state {path}", (envs, length + 1, *state.shape[1:]), state.dtype
+            ),
+            states,
+        )
+        self.write_states(states)
+        self.cuts: list[list[Cut]] = [[] for _ in range(envs)]
+
+    def write(
+        self,
+        actions: IntArray,
+        rewards: FloatArray,
+        following: Observations,
+        columns: dict[str, NDArray[Any]],
+    ) -> None:
+        """What was done, what it brought, what follows, and what else the module said, everywhere."""
+        t = self.t
+        self.actions[:, t] = actions
+        self.rewards[:, t] = rewards
+        for name, values in columns.items():
+            if name not in self.columns:
+                self.columns[name] = np.empty((len(values), self.length, *values.shape[1:]), values.dtype)
+            self.columns[name][:, t] = values
+        self.row += 1
+        self.obs[self.envs, self.row] = following
+        self.t += 1
+
+    def begin_again(self, env: int, cut: Cut, obs: Observations) -> None:
+        """An episode ended with the step that was written last; the next one begins."""
+        self.cuts[env].append(cut)
+        self.row[env] += 1
+        self.obs[env, self.row[env]] = obs
+
+    def write_states(self, states: dict[str, Any]) -> None:
+        """With which the next step begins."""
+
+        def write(into: NDArray[Any], state: NDArray[Any]) -> None:
+            into[:, self.t] = state
+
+        tree.map_structure(write, self.states, states)
+
+    def episodes(self, space: Any, action_space: Any) -> list[SingleAgentEpisode]:
+        """Every piece of an episode that the fragment holds, as RLlib knows them; views of the arrays."""
+        found = []
+        for env, cuts in enumerate(self.cuts):
+            start = 0
+            for number, cut in enumerate(cuts):
+                if cut.t > start:
+                    found.append(self._piece(env, start, cut, number, space, action_space))
+                start = cut.t
+        return found
+
+    def _piece(
+        self, env: int, start: int, cut: Cut, number: int, space: Any, action_space: Any
+    ) -> SingleAgentEpisode:
+        steps = slice(start, cut.t)
+        outputs: dict[str, Any] = {
+            name: InfiniteLookbackBuffer(values[env, steps]) for name, values in self.columns.items()
+        }
+        if self.states:
+            # The state before the first step looks back to the piece before, as RLlib's learners expect.
+            before = tree.map_structure(lambda values: values[env, start : cut.t + 1], self.states)
+            outputs[Columns.STATE_OUT] = InfiniteLookbackBuffer(before, lookback=1)
+        length = cut.t - start
+        return SingleAgentEpisode(
+            id_=cut.id,
+            observations=InfiniteLookbackBuffer(self.obs[env, start + number : cut.t + number + 1]),
+            observation_space=space,
+            infos=InfiniteLookbackBuffer([{}] * (length + 1)),
+            actions=InfiniteLookbackBuffer(self.actions[env, steps]),
+            action_space=action_space,
+            rewards=InfiniteLookbackBuffer(self.rewards[env, steps]),
+            terminated=cut.terminated,
+            truncated=cut.truncated,
+            extra_model_outputs=outputs,
+            t_started=cut.before - length,
+            len_lookback_buffer=0,
+        )
+
+
+class BatchedEnvRunner(SingleAgentEnvRunner):
+    """Samples fragments of fixed length from a `TrainingVectorEnv`.
+
+    Attributes:
+        longest: steps of a fragment at most; None: as many as are asked for.
+    """
+
+    longest: int | None = None
+
+    def make_env(self) -> None:
+        """Make the environments, and draws of actions that no other runner has."""
+        with warnings.catch_warnings():
+            # RLlib registers its environments anew for every algorithm of a process, under one name.
+            warnings.filterwarnings("ignore", "(?s).*Overriding environment rllib-")
+            super().make_env()
+        clusters = self.env.unwrapped
+        if not isinstance(clusters, TrainingVectorEnv):
+            raise TypeError(f"steps a TrainingVectorEnv, not a {type(clusters).__name__}")
+        self.clusters = clusters
+        self.ongoing: Ongoing | None = None
+        self.memory = Memory()
+        self.handed_over: deque[ray.ObjectRef] = deque(maxlen=HELD)
+        self.salt = (secrets.randbits(32),) if is_another() else ()
+        self.draws = np.random.default_rng(
+            (RUNNER_STREAM, *clusters.stream, self.worker_index or 0, *self.salt)
+        )
+
+    def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do what the driver asks for; an exception ends the process, which tells the driver of what.
+
+        RLlib's runners tell a log only.
+        """
+        try:
+            return func(self, *args, **kwargs)
+        except Exception:
+            time.sleep(self.config.delay_between_env_runner_restarts_s)
+            raise_sys_exit_with_custom_error_message(traceback.format_exc(), exit_code=1)
+
+    def sample_get_state_and_metrics(self) -> tuple[ray.ObjectRef, dict[str, Any], dict[str, Any]]:
+        """A fragment as an object of Ray's, and beside it what RLlib wants to know."""
+        found = super().sample_get_state_and_metrics()
+        self.handed_over.append(found[0])
+        return found
+
+    def _sample(
+        self,
+        *,
+        num_timesteps: int | None = None,
+        num_episodes: int | None = None,
+        explore: bool,
+        random_actions: bool = False,
+        force_reset: bool = False,
+    ) -> list[SingleAgentEpisode]:
+        if num_timesteps is None:
+            raise ValueError("samples decisions, not episodes: set batch_mode='truncate_episodes'")
+        clusters = self.clusters
+        if force_reset or self.ongoing is None:
+            seed = [self._seed, *self.salt] if self.ongoing is None else None
+            obs = self._reset(seed=seed)
+            self.ongoing = Ongoing.start(obs, self._initial_states())
+        elif clusters.replicas > 1:
+            self.ongoing.copy(clusters.synchronise())
+        ongoing = self.ongoing
+        length = -(-num_timesteps // self.num_envs)
+        length = length if self.longest is None else min(length, self.longest)
+        fragment = Fragment(ongoing.obs, ongoing.states, length, self.memory)
+        runners = self.config.num_env_runners or 1
+        before, finished = self.num_env_steps_sampled_lifetime, 0
+        if self.module is not None:
+            self.module.eval()  # once, not at every step as RLlib's methods do: it visits every part
+        with one_thread():
+            for t in range(length):
+                # Of all runners together, roughly: what schedules of exploration go by.
+                decisions = before + t * self.num_envs * runners
+                actions, columns = (
+                    self._choose_anything() if random_actions else self._choose(ongoing, explore, decisions)
+                )
+                if clusters.replicas > 1:
+                    columns[SHARED] = clusters.shared + ((self.worker_index or 0) << WORKER_SHIFT)
+                following, rewards, terminated, truncated, info = clusters.step(actions)
+                obs = np.asarray(following)
+                if COSTS in info:
+                    columns[COSTS] = info[COSTS]
+                fragment.write(actions, rewards, obs, columns)
+                ongoing.steps += 1
+                ongoing.returns += rewards
+                ended = terminated | truncated
+                if ended.any():
+                    obs = self._reset(options={"reset_mask": ended})
+                    for env in np.flatnonzero(ended).tolist():
+                        over = bool(terminated[env])
+                        cut = Cut(t + 1, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
+                        fragment.begin_again(env, cut, obs[env])
+                        limited = info[LIMITED][env] if LIMITED in info else {}
+                        self._finish(ongoing, env, info["metrics"][env], limited)
+                        finished += 1
+                ongoing.obs = obs
+                fragment.write_states(ongoing.states)
+        for env, cuts in enumerate(fragment.cuts):
+            cuts.append(Cut(length, ongoing.ids[env], int(ongoing.steps[env]), False, False))
+        if clusters.limits and clusters.scenario.decision.horizon is None:  # there costs come with jobs
+            sampling.log_projected(self.metrics, clusters.projected())
+        self._increase_sampled_metrics(length * self.num_envs, finished)
+        self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)
+        return fragment.episodes(clusters.single_observation_space, clusters.single_action_space)
+
+    def _reset(self, **how: Any) -> Observations:
+        obs, _ = self.clusters.reset(**how)
+        return np.asarray(obs)
+
+    @torch.inference_mode()
+    def _choose(
+        self, ongoing: Ongoing, explore: bool, decisions: int
+    ) -> tuple[IntArray, dict[str, NDArray[Any]]]:
+        """What the module would do, and what else a learner wants to know of that."""
+        recurrent = bool(ongoing.states)
+        obs = torch.from_numpy(ongoing.obs).to(self._device)
+        batch: dict[str, Any] = {Columns.OBS: obs.unsqueeze(1) if recurrent else obs}
+        if recurrent:
+            batch[Columns.STATE_IN] = tree.map_structure(
+                lambda state: torch.from_numpy(state).to(self._device), ongoing.states
+            )
+        if explore:
+            found = self.module._forward_exploration(batch, t=decisions)
+        else:
+            found = self.module._forward_inference(batch)
+        if recurrent:
+            ongoing.states = tree.map_structure(lambda state: state.cpu().numpy(), found[Columns.STATE_OUT])
+        if Columns.ACTIONS in found:
+            return found[Columns.ACTIONS].reshape(-1).cpu().numpy(), {}
+        logits = found[Columns.ACTION_DIST_INPUTS].cpu()
+        logits = logits.squeeze(1) if recurrent else logits
+        if not explore:
+            return logits.argmax(dim=1).numpy(), {}
+        actions, logp = self._draw(logits.numpy(), ongoing)
+        if (actions < 0).any():
+            raise FloatingPointError("the policy gives no numbers any more: lower its learning rate")
+        return actions, {Columns.ACTION_LOGP: logp}
+
+    def _draw(self, logits: NDArray[np.float32], ongoing: Ongoing) -> tuple[IntArray, NDArray[np.float32]]:
+        """(env,) actions and their log probabilities; a draw of the no-op may hold (`persistence`)."""
+        chances, persistence = self.draws.random(len(logits)), getattr(self.module, "persistence", 0.0)
+        if persistence == 0.0:
+            return draw(logits, chances)
+        chances = np.where(np.isnan(ongoing.noop_draws), chances, ongoing.noop_draws)
+        actions, logp = draw(logits, chances, self.draws.random(len(logits)))
+        holds = (actions == logits.shape[1] - 1) & (self.draws.random(len(logits)) < persistence)
+        ongoing.noop_draws = np.where(holds, chances, np.nan)
+        return actions, logp
+
+    def _choose_anything(self) -> tuple[IntArray, dict[str, NDArray[Any]]]:
+        """Any legal action."""
+        mask = self.clusters.simulator.mask
+        logits = np.where(mask > 0, np.float32(0.0), np.float32(-np.inf))
+        return draw(logits, self.draws.random(len(mask)))[0], {}
+
+    def _initial_states(self) -> dict[str, Any]:
+        if self.module is None or not self.module.is_stateful():
+            return {}
+        one = tree.map_structure(np.asarray, self.module.get_initial_state())
+        states: dict[str, Any] = tree.map_structure(
+            lambda state: np.repeat(state[None], self.num_envs, axis=0), one
+        )
+        return states
+
+    def _finish(
+        self, ongoing: Ongoing, env: int, metrics: dict[str, float], limited: dict[str, float]
+    ) -> None:
+        """Report an episode that has ended, and begin to count the next."""
+        now = time.perf_counter()
+        self._log_episode_metrics(
+            int(ongoing.steps[env]), float(ongoing.returns[env]), now - float(ongoing.began[env])
+        )
+        sampling.log_domain_metrics(self.metrics, metrics)
+        sampling.log_limited(self.metrics, limited)
+        ongoing.ids[env] = _new_id()
+        ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
+        ongoing.noop_draws[env] = np.nan
+        if ongoing.states:
+            first = self._initial_states()
+
+            def reset(state: NDArray[Any], start: NDArray[Any]) -> None:
+                state[env] = start[env]
+
+            tree.map_structure(reset, ongoing.states, first)
+
+
+def is_another() -> bool:
+    """Whether this process takes the place of a runner that died, and must not play its episodes again."""
+    if not ray.is_initialized():
+        return False
+    context = ray.get_runtime_context()
+    return context.get_actor_id() is not None and bool(context.was_current_actor_reconstructed)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex

@@ -1,0 +1,237 @@
+"""Where RLlib's algorithms get their experience: our environments, and what is reported of their episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.vector import Arrays, SchedulingVectorEnv
+from rlsched.evaluate.costs import allowed, paid
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.rllib.scale import training_costs
+from rlsched.scenario import Scenario
+from rlsched.sim.rules import TERMS
+
+ENV_NAME = "rlsched-vector"
+COSTS = "costs"
+"""Of transitions: (cost,) each, those with a limit."""
+
+SHARED = "shared"
+"""Of transitions: the same number where replicas play the same episode."""
+
+LIMITED = "limited"
+"""What episodes that ended in an iteration came to: cost -> every one of them."""
+
+PROJECTED = "projected"
+"""What episodes that go on will come to at their pace: cost -> mean over environments."""
+
+REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
+
+
+class EpisodeStream:
+    """The episodes that a group of replicas plays, one after the other.
+
+    Args:
+        feed: of training episodes.
+        rng: draws them.
+        share: of its jobs that the first episode has, so that groups are not all in the same phase.
+        candidates: episodes that each is chosen from (`EpisodeFeed.contended`).
+    """
+
+    def __init__(self, feed: EpisodeFeed, rng: np.random.Generator, share: float, candidates: int) -> None:
+        self.feed, self.rng, self.share, self.candidates = feed, rng, share, candidates
+        self.drawn: dict[int, Episode] = {}
+        self.count = 0
+
+    def episode(self, number: int) -> Episode:
+        """The one with that number, from 0; none that was forgotten."""
+        while self.count <= number:
+            episode = self.feed.contended(self.rng, self.candidates)
+            if self.count == 0 and self.share < 1.0:
+                episode = self.feed.shortened(episode, self.share)
+            self.drawn[self.count] = episode
+            self.count += 1
+        return self.drawn[number]
+
+    def forget(self, before: int) -> None:
+        """No replica plays those before that number any more."""
+        self.drawn = {number: episode for number, episode in self.drawn.items() if number >= before}
+
+
+class TrainingVectorEnv(SchedulingVectorEnv):
+    """Environments as learners like them: their own streams of episodes, and rewards of a sensible size.
+
+    Environments stand in groups of `replicas`, which play the same episodes
+    (see `rlsched.learn.rllib.baseline`).
+
+    No other runner, seed or part of a resumed run has these streams.
+
+    RLlib seeds neighbouring runners with neighbouring numbers, and Gymnasium neighbouring environments; both
+    at once would have most episodes drawn twice.
+
+    The flat observation holds the privileged blocks, too, which policies do not look at and critics may.
+    """
+
+    def __init__(self, context: Any) -> None:
+        scenario = Scenario.model_validate(context["scenario"])
+        envs = int(context.get("num_envs", 1))
+        super().__init__(scenario, envs, flat=True, privileged=True, on_illegal="raise")
+        self._privileged = None  # they are in the observation, not in info
+        self._show(self.simulator.layout)
+        self.reward_scale = float(context["reward_scale"])
+        scales: Mapping[str, float] = context.get("cost_scales", {})
+        self.terms = [TERMS.index(name) for name in scales]
+        self.cost_scales = np.array(list(scales.values()), np.float32)
+        self.limits: Mapping[str, float] = context.get("limits", {})
+        self.stream = tuple(context["stream"])
+        self.replicas = int(context.get("replicas", 1))
+        self.candidates = int(context.get("candidates", 1))
+        self.group = np.arange(envs) // self.replicas
+        self.streams: list[EpisodeStream] = []
+        self.accrued = np.zeros((envs, len(self.terms)))  # of these terms, in the episode that each plays
+        self.allowed = np.zeros((envs, len(self.terms)))  # what is compared with limits may be there at most
+        self.number = np.zeros(envs, np.int64)  # of the episode in its stream that each plays
+        self.choice = np.random.default_rng(self.stream)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Begin a new episode in every environment, in the streams of this runner where a seed is given.
+
+        The seed is what tells runners apart: RLlib's context knows their number, but makes a plain dict of
+        itself on the way to a vectorised environment.
+        """
+        if seed is not None or not self.streams:
+            told = seed if isinstance(seed, Sequence) else (0 if seed is None else seed,)
+            groups = int(self.group[-1]) + 1
+            drawn = np.random.SeedSequence((*self.stream, *told)).generate_state(groups + 1).tolist()
+            self.choice = np.random.default_rng(drawn.pop())
+            self.streams = [
+                EpisodeStream(self.feed, np.random.default_rng(own), (group + 1) / groups, self.candidates)
+                for group, own in enumerate(drawn)
+            ]
+            self.number[:] = -1
+        return super().reset(options=options)
+
+    def _next_episode(self, k: int) -> Episode:
+        stream, self.number[k] = self.streams[self.group[k]], self.number[k] + 1
+        episode = stream.episode(int(self.number[k]))
+        stream.forget(int(self.number[self.group == self.group[k]].min()))
+        if self.terms:
+            self.accrued[k] = 0.0
+            others = np.flatnonzero((self.group == self.group[k]) & (self.number == self.number[k]))
+            known = others[others != k]
+            self.allowed[k] = self.allowed[known[0]] if len(known) else self._allowed(episode)
+        return episode
+
+    def _allowed(self, episode: Episode) -> FloatArray:
+        """(cost,) limits of an episode, as amounts."""
+        found = allowed(self.scenario, self.feed.units, [episode])
+        return np.array([float(found[name][0]) for name in self.limits])
+
+    @property
+    def shared(self) -> IntArray:
+        """(env,) the same number where replicas play the same episode."""
+        return (self.group << 32) + self.number
+
+    def synchronise(self) -> IntArray:
+        """All replicas of a group go on from the state of one of them, chosen at random.
+
+        Each state is one that the policy came to, so what is sampled stays on-policy; and what replicas do
+        from here on differs by their actions alone [Schulman et al. 2015, "vine"].
+
+        Returns:
+            (env,) whose state each has taken over.
+        """
+        chosen = self.choice.integers(self.replicas, size=int(self.group[-1]) + 1)
+        source = (self.group * self.replicas + chosen[self.group]).astype(np.int64)
+        self.simulator.copy(source)
+        self.episodes = [self.episodes[k] for k in source]
+        for column in (self.number, self._clock, self.has_ended, self.accrued, self.allowed):
+            column[:] = column[source]
+        return source
+
+    def step(
+        self, actions: IntArray
+    ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        """One transition of every environment, with rewards that are easy to learn from.
+
+        Where there are `cost_scales`, `info["costs"]` holds the costs of these, likewise: (env, cost); and
+        where episodes have ended, `info["limited"]` what is compared with limits: (env,) cost -> amount.
+        """
+        obs, reward, terminated, truncated, info = super().step(actions)
+        if self.terms:
+            self.accrued -= self.simulator.terms[:, self.terms]
+            info[COSTS] = (training_costs(self.simulator.terms, self.terms) * self.cost_scales).astype(
+                np.float32
+            )
+            if "metrics" in info:
+                ended = info["_metrics"]
+                found = np.full(len(ended), None, object)
+                found[ended] = [self._limited(env) for env in np.flatnonzero(ended).tolist()]
+                info |= {LIMITED: found, f"_{LIMITED}": ended}
+        return obs, reward * self.reward_scale, terminated, truncated, info
+
+    def _limited(self, env: int) -> dict[str, float]:
+        """Cost with a limit -> the usual limit, and by how much the episode cost more than its own."""
+        played = self.simulator.played(env, self.episodes[env].jobs)
+        return {
+            name: usual
+            + float(paid(self.scenario, self.feed.units, name, [played])[0])
+            - float(self.allowed[env, column])
+            for column, (name, usual) in enumerate(self.limits.items())
+        }
+
+    def projected(self) -> dict[str, float]:
+        """Cost with a limit -> projected mean cost of unfinished episodes at their present pace.
+
+        It is the usual limit times what they have cost by now, over what they might have by now: their limits
+        times the share of their jobs that is submitted. Both are sums: a beginning alone tells little. What
+        they have cost is discounted within transitions, which makes it less, if anything.
+        """
+        episodes, limited = self.simulator.state.episodes, self.scenario.objective.limited
+        submitted = episodes["next_arrival"] / episodes["num_jobs"]
+        found = {}
+        for k, (name, usual) in enumerate(self.limits.items()):
+            so_far = sum(
+                limited(cost, len(episode.jobs))
+                for cost, episode in zip(self.accrued[:, k].tolist(), self.episodes, strict=True)
+            )
+            by_now = float(submitted @ self.allowed[:, k])
+            found[name] = usual * so_far / by_now if by_now > 0.0 else so_far / len(submitted)
+        return found
+
+
+class DomainMetrics(RLlibCallback):
+    """Reports what an operator cares about beside the return."""
+
+    def on_episode_end(self, *, episode: Any, metrics_logger: Any, **kwargs: Any) -> None:
+        """Log the metrics that the environment put into the last step's info."""
+        log_domain_metrics(metrics_logger, episode.get_infos(-1).get("metrics") or {})
+
+
+def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log those of an episode's metrics that are reported."""
+    for name in REPORTED:
+        if name in values:
+            metrics_logger.log_value(name, values[name], reduce="mean", window=100)
+
+
+def log_projected(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log what episodes that go on will come to."""
+    for name, value in values.items():
+        metrics_logger.log_value((PROJECTED, name), value, reduce="mean", window=1)
+
+
+def log_limited(metrics_logger: Any, values: Mapping[str, float]) -> None:
+    """Log what of an episode is compared with limits, every one by itself."""
+    for name, value in values.items():
+        metrics_logger.log_value((LIMITED, name), value, reduce="item_series")

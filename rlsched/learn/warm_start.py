@@ -1,0 +1,139 @@
+"""Warm start: a policy network learns to decide as a teacher does, before reinforcement learning goes on.
+
+The teacher is a queue order or a trained policy; it plays training episodes, and the network is fitted to its
+choices by cross-entropy over the legal actions (behavioural cloning).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
+from rlsched.jobs import IntArray, JobTable
+from rlsched.learn.config.sections import WarmStart
+from rlsched.learn.policy import load_policy
+from rlsched.scenario import Scenario
+from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.priorities import PRIORITIES
+from rlsched.sim.simulator import VectorSimulator
+
+ENVS = 64
+MINIBATCH = 512
+
+Chooser = Callable[[VectorSimulator, IntArray], IntArray]
+"""(simulator, environments that are asked) -> their actions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """What a teacher did.
+
+    Attributes:
+        obs: (decision, size) public observation vectors.
+        mask: (decision, action) 1 where legal.
+        action: (decision,) chosen.
+    """
+
+    obs: NDArray[np.float32]
+    mask: NDArray[np.int8]
+    action: IntArray
+
+
+def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:
+    """Let the teacher play training episodes, and write down every decision with a choice.
+
+    Raises:
+        BadInputError: the teacher is unknown, or cannot play this scenario.
+    """
+    sim = VectorSimulator(feed.scenario.public, feed.units, ENVS, feed.max_jobs)
+    choose, begin = _teacher(sim.scenario, warm, sim)
+    for env in range(ENVS):
+        _load(sim, feed, rng, env, begin)
+    obs, mask, actions = [], [], []
+    count = 0
+    everyone = np.arange(ENVS)
+    while count < warm.decisions:
+        chosen = choose(sim, everyone)
+        free = sim.mask.sum(axis=1) > 1
+        obs.append(sim.obs[free].copy())
+        mask.append(sim.mask[free].copy())
+        actions.append(chosen[free].copy())
+        count += int(free.sum())
+        sim.step(chosen)
+        for env in np.flatnonzero(sim.terminated | sim.truncated).tolist():
+            _load(sim, feed, rng, env, begin)
+    return Demonstration(np.concatenate(obs), np.concatenate(mask), np.concatenate(actions))
+
+
+def check_teacher(feed: EpisodeFeed, warm: WarmStart) -> None:
+    """See whether the teacher can play.
+
+    Raises:
+        BadInputError: it is unknown, or cannot play this scenario.
+    """
+    sim = VectorSimulator(feed.scenario.public, feed.units, 1, feed.max_jobs)
+    _teacher(sim.scenario, warm, sim)
+
+
+def _load(
+    sim: VectorSimulator,
+    feed: EpisodeFeed,
+    rng: np.random.Generator,
+    env: int,
+    begin: Callable[[int, JobTable, int], None],
+) -> None:
+    episode = feed.training(rng)
+    sim.load(env, episode.jobs, episode.scale, episode.power)
+    begin(env, episode.jobs, int(rng.integers(2**31)))
+
+
+def _teacher(
+    scenario: Scenario, warm: WarmStart, sim: VectorSimulator
+) -> tuple[Chooser, Callable[[int, JobTable, int], None]]:
+    """Who decides, and what must be told of new episodes."""
+    name = warm.teacher
+    assert name is not None
+    if name in PRIORITIES:
+        order = OrderPolicy(sim, name, scenario.decision.placement)
+        return (lambda sim, envs: order.act()), order.begin
+    policy = load_policy(Path(name))
+    if policy.layout != sim.layout:
+        raise BadInputError(
+            "warm_start.teacher", f"{name} sees or does something else", "train it on the same scenario"
+        )
+    player = policy.player(sim.num_envs)
+    return (
+        lambda sim, envs: player.act(envs, sim.obs[envs], sim.mask[envs]),
+        lambda env, jobs, seed: player.begin(env),
+    )
+
+
+def imitate(net: nn.Module, shown: Demonstration, warm: WarmStart, seed: int) -> float:
+    """Fit a policy network, (vector, mask) -> masked logits, to what was shown.
+
+    Returns:
+        The share of the last epoch's decisions in which it chose as the teacher did.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.Adam(net.parameters(), warm.learning_rate)
+    obs, mask = torch.from_numpy(shown.obs), torch.from_numpy(shown.mask)
+    action = torch.from_numpy(shown.action)
+    agreed = 0
+    for _ in range(warm.epochs):
+        agreed = 0
+        for rows in torch.split(torch.randperm(len(action), generator=generator), MINIBATCH):
+            logits = net(obs[rows], mask[rows].float())
+            loss = nn.functional.cross_entropy(logits, action[rows])
+            optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            optimiser.step()
+            agreed += int((logits.argmax(dim=1) == action[rows]).sum())
+    return agreed / len(action)
