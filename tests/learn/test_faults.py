@@ -20,8 +20,8 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.policy import load_policy
+from rlsched.learn.rllib import build as algorithms
 from rlsched.learn.rllib.engine import RllibEngine
-from rlsched.learn.rllib.engine import build as algorithms
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.supervisor import RunnersLostError
 from rlsched.learn.watchdog import watchdog

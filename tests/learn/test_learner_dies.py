@@ -18,7 +18,7 @@ from torch import Tensor
 from rlsched.cli.main import main
 from rlsched.learn.algorithms.learners.appo import GuardedAPPOLearner
 from rlsched.learn.algorithms.learners.ppo import TimedPPOLearner
-from rlsched.learn.rllib.engine import build as algorithms
+from rlsched.learn.rllib import build as algorithms
 
 pytestmark = pytest.mark.slow
 

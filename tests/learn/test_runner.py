@@ -18,8 +18,8 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rlsched import scenario
 from rlsched.learn.config.training import make_config
 from rlsched.learn.networks.drawing import draw
+from rlsched.learn.rllib import runner as runner_of_learners
 from rlsched.learn.rllib.build import build_config
-from rlsched.learn.rllib.engine import runner as runner_of_learners
 from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.rllib.sampling import REPORTED, TrainingVectorEnv

@@ -34,7 +34,7 @@ from rlsched.learn.config.training import read_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
-from rlsched.learn.rllib.engine import engine as rllib
+from rlsched.learn.rllib import engine as rllib
 from rlsched.learn.warm_start import Demonstration, demonstrate
 
 from .conftest import SMALL, TINY

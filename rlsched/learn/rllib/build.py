@@ -35,8 +35,8 @@ from rlsched.learn.networks.module import (
     TargetedModule,
     module_config,
 )
+from rlsched.learn.rllib import translation
 from rlsched.learn.rllib.dataset import CHOICES, TRANSITIONS, Dataset
-from rlsched.learn.rllib.engine import translation
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.rllib.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.rllib.scale import UNKNOWN, Returns

@@ -32,7 +32,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.networks.drawing import draw
 from rlsched.learn.policy import one_thread
-from rlsched.learn.rllib.engine import sampling
+from rlsched.learn.rllib import sampling
 from rlsched.learn.rllib.memory import HELD, Memory
 from rlsched.learn.rllib.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv
 
