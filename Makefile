@@ -63,8 +63,8 @@ lint: setup  ## style, types, layers and the house rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.house_rules
 
-bench: setup  ## speed of the core, against the slow twin
-	$(BIN)/rlsched bench core
+bench: setup  ## speed of the core, and of its slow twin in plain Python
+	$(BIN)/python -m benchmarks.core_speed
 
 study: setup  ## PPO on three published traces, three seeds each, about 20 minutes (estimated)
 	$(BIN)/python benchmarks/study_hpc.py

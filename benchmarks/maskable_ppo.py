@@ -1,9 +1,9 @@
-"""MaskablePPO of sb3-contrib in our environments: what most people would take first.
+"""MaskablePPO of sb3-contrib in the environments of rlsched.
 
-One environment at a time in Python, its observation as one flat vector, the library's own multilayer network.
-Told to do what ours does: layers as wide, as many environments, the same batch, epochs and minibatches. Or as
-it comes: one environment, 2,048 decisions, ten epochs of minibatches of 64, two layers of 64. Needs the extra
-`bench`.
+One environment at a time in Python, with its observation as one flat vector and the library's own multilayer
+network. With the settings of rlsched: layers of the same width, as many environments, the same batch, epochs
+and minibatches. Or with its defaults: one environment, 2,048 decisions, ten epochs of minibatches of 64, two
+layers of 64. Needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from benchmarks.plain_ppo import Iteration
+from rlsched.cli.bench_train import Iteration
 from rlsched.envs.env import SchedulingEnv
 from rlsched.learn.config.training import TrainConfig
 from rlsched.scenario import Scenario
@@ -77,13 +77,13 @@ class Maskable:
 
     Args:
         scenario: what is simulated.
-        config: of ours.
-        alike: do the same; otherwise all settings but the discount are the library's.
+        config: as for `rlsched train`.
+        same_settings: use the settings of `config`; otherwise the library's defaults, but its discount.
     """
 
-    def __init__(self, scenario: Scenario, config: TrainConfig, *, alike: bool) -> None:
+    def __init__(self, scenario: Scenario, config: TrainConfig, *, same_settings: bool) -> None:
         envs, ppo = config.sampling.envs_per_runner, config.ppo
-        if not alike:
+        if not same_settings:
             self.model = MaskablePPO(
                 "MlpPolicy",
                 DummyVecEnv([lambda: Flat(scenario)]),
@@ -119,4 +119,4 @@ class Maskable:
         began = time.perf_counter()
         self.model.learn(self.steps, callback=watch, reset_num_timesteps=False)
         seconds = time.perf_counter() - began
-        return Iteration(self.steps, watch.sampled, 0.0, seconds - watch.sampled, [])
+        return Iteration(self.steps, watch.sampled, 0.0, seconds - watch.sampled)

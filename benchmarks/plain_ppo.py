@@ -1,7 +1,7 @@
 """PPO as a plain torch loop, in the manner of CleanRL: what a training run costs without a framework.
 
 The same environments, networks, rewards, discounts in time, batch, epochs and minibatches as `rlsched train`;
-no replicas, validation, checkpoints or other machines. `rlsched bench train` runs it beside the real thing.
+no replicas, validation, checkpoints or other machines. `benchmarks/train_speed.py` compares the two.
 Run: `python benchmarks/plain_ppo.py --scenario lublin-256 --steps 300000`.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rlsched.cli.bench_train import Iteration
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.networks.critic import Critic
@@ -28,21 +29,13 @@ from rlsched.sim.layout import Layout
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """What an iteration did.
+class PlainIteration(Iteration):
+    """An iteration of the plain loop.
 
     Attributes:
-        steps: decisions.
-        simulate: seconds in the environments.
-        forward: seconds in the policy, drawing actions.
-        learn: seconds of advantages and updates.
         returns: of the episodes that ended.
     """
 
-    steps: int
-    simulate: float
-    forward: float
-    learn: float
     returns: list[float]
 
 
@@ -93,7 +86,7 @@ class PlainPPO:
         values: Tensor = self.critic(obs[:, : self.layout.size])
         return values
 
-    def iterate(self) -> Iteration:
+    def iterate(self) -> PlainIteration:
         """Play a fragment in all environments, and learn from it."""
         length, envs = self.config.ppo_fragment, self.envs.num_envs
         obs = torch.zeros(length + 1, envs, self.obs.shape[1])
@@ -128,7 +121,7 @@ class PlainPPO:
         self.learn(obs, actions, logp, rewards, terminated, ended, real)
         decisions = int(real.sum())
         self.steps += decisions
-        return Iteration(decisions, simulate, forward, time.perf_counter() - began, finished)
+        return PlainIteration(decisions, simulate, forward, time.perf_counter() - began, finished)
 
     def learn(
         self,
@@ -193,7 +186,7 @@ def main() -> None:
     feed = EpisodeFeed(load(asked.scenario))
     config = make_config(settings, "plain_ppo", asked.set)
     if config.network.lstm:
-        parser.error("network.lstm is not known here: leave it out")
+        parser.error("network.lstm is not supported here: remove it")
     loop = PlainPPO(config, feed)
     while loop.steps < asked.steps:
         began = time.perf_counter()

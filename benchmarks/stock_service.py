@@ -1,9 +1,9 @@
-"""What a policy is served by without rlsched's service: FastAPI and `serve.batch` as Ray's pages show them.
+"""A decision service without rlsched: FastAPI and `serve.batch`, as the documentation of Ray shows them.
 
     python benchmarks/stock_service.py POLICY PORT
 
-A client sends what the policy's network is given, the observation vector and the mask, and gets an action:
-whoever asks has worked out both. `rlsched bench serve` runs it beside.
+A client sends the observation vector and the action mask, which it has to compute itself, and gets an action.
+`benchmarks/serve_speed.py` compares it with the service of rlsched.
 """
 
 import sys

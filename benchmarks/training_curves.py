@@ -19,7 +19,8 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.plain_ppo import PlainPPO
-from rlsched.cli.bench_train import OURS, PLAIN, STOCK, Rllib
+from benchmarks.train_speed import PLAIN_LOOP
+from rlsched.cli.bench_train import RLLIB, RLSCHED, RllibTrainer
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.rllib.session import session_for
@@ -37,11 +38,11 @@ def curve(who: str, config: TrainConfig, feed: EpisodeFeed) -> Curve:
     """Train until `config.steps`."""
     with ExitStack() as until:
         one: Any
-        if who == PLAIN:
+        if who == PLAIN_LOOP:
             one = PlainPPO(config, feed)
         else:
-            sampling = config.sampling.model_copy(update={"batched": who == OURS})
-            one = Rllib(config.model_copy(update={"sampling": sampling}), feed, stock=who == STOCK)
+            sampling = config.sampling.model_copy(update={"batched": who == RLSCHED})
+            one = RllibTrainer(config.model_copy(update={"sampling": sampling}), feed, stock=who == RLLIB)
             until.callback(one.stop)
         steps, found = 0, []
         while steps < (config.steps or 0):
@@ -63,7 +64,7 @@ def main() -> None:
     parser.add_argument("--scenario", default="lublin-256")
     parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--who", nargs="+", default=[OURS, RUNNER, PLAIN, STOCK])
+    parser.add_argument("--who", nargs="+", default=[RLSCHED, RUNNER, PLAIN_LOOP, RLLIB])
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("curves.json"))
     asked = parser.parse_args()
@@ -83,9 +84,9 @@ def main() -> None:
     for who, values in ends.items():
         mean, low, high = interval(values)
         beside = ""
-        if PLAIN in ends and who != PLAIN:
-            p = stats.ttest_ind(values, ends[PLAIN], equal_var=False).pvalue
-            beside = f"  p of no difference to the {PLAIN}: {p:.2f}"
+        if PLAIN_LOOP in ends and who != PLAIN_LOOP:
+            p = stats.ttest_ind(values, ends[PLAIN_LOOP], equal_var=False).pvalue
+            beside = f"  p of no difference to the {PLAIN_LOOP}: {p:.2f}"
         print(f"{who:14}  {mean:.5g} [{low:.5g}, {high:.5g}]{beside}")
 
 

@@ -1,78 +1,83 @@
-"""`rlsched bench`: how fast this machine is at what rlsched does."""
+"""`rlsched bench`: speed of the simulator, of training and of the decision service on this machine."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 
+if TYPE_CHECKING:
+    from rlsched.cli.bench_figures import Figure
+    from rlsched.cli.bench_serve import Measured, Service
+    from rlsched.cli.bench_train import Speed
+
 app = typer.Typer()
+
+SecondsOption = Annotated[float, typer.Option("--seconds", metavar="S", help="Time for each figure.")]
 
 
 @app.callback()
 def bench() -> None:
-    """Measure speed: of the simulator, of training and learning, and of the decision service."""
+    """Measure speed: of the simulator, of training, and of the decision service."""
 
 
 @app.command("core")
 def core(
     scenario: options.ScenarioOption = None,
     trace: options.TraceOption = None,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Time for each figure.")] = 3.0,
+    seconds: SecondsOption = 3.0,
     seed: options.SeedOption = None,
     json: options.JsonOption = None,
     set_: options.SetOption = None,
 ) -> None:
-    """Measure the simulator core on one thread: decisions of environments, and jobs replayed by queue orders.
+    """Measure the simulator core on one thread: decisions of environments, and jobs that heuristics schedule.
 
-    Decisions are random legal ones of 64 environments of the --scenario (lublin-256), with observations
-    written and episodes loaded, beside what each of these holds in memory; then of green datacenters, where
-    every tick is one. Replays are of sequences of 1,024 jobs from the --trace, or else from the scenario. In
-    a clone of the repository, the plain Python twin of the core runs the same beside it.
+    Decisions are random legal ones in 64 environments of the --scenario (default lublin-256), including
+    observations and the loading of episodes. The memory of an environment is measured, too. Green datacenters
+    follow, with a decision at every tick. Heuristics schedule sequences of 1,024 jobs from the --trace, or
+    else from the scenario.
 
     Example: rlsched bench core --seconds 3 --json core.json
     """
-    if seconds <= 0:
-        raise BadInputError("--seconds", f"value {seconds:g}", "give a time above 0 for each figure")
-    overrides = set_ or []
-    played = options.named_scenario("--scenario", scenario or "lublin-256", overrides)
-    replayed = options.trace_scenario(trace, []) if trace is not None else played
-    if replayed.decision.horizon is not None:
-        replayed = options.named_scenario("--scenario", "lublin-256")  # replays go from event to event
-    options.check_trace(played)
-    targets = output.Targets(json=json)
-    targets.check()
+    _check_seconds(seconds)
+    env_scenario = options.named_scenario("--scenario", scenario or "lublin-256", set_ or [])
+    replay_scenario = options.trace_scenario(trace, []) if trace is not None else env_scenario
+    if replay_scenario.decision.horizon is not None:
+        replay_scenario = options.named_scenario("--scenario", "lublin-256")  # replays have no ticks
+    options.check_trace(env_scenario)
+    output.Targets(json=json).check()
 
-    from rlsched.cli import bench_core, bench_twin
+    from rlsched.cli import bench_core
+
+    show_core(bench_core.measure(env_scenario, replay_scenario, seconds, seed or 0), json)
+
+
+def show_core(figures: Iterable[Figure], json: str | None) -> None:
+    """Measure figures of the core while they are iterated over, then show them as a table, and as JSON."""
+    from rlsched.cli import bench_figures
     from rlsched.cli.tables import plain_table
     from rlsched.report.words import number
 
-    console = output.people(json)
-    figures = bench_core.measure(played, replayed, seconds, seed or 0)
-    table = plain_table(None, ["what", "case", "figure", "times as fast as"], {"figure"})
-    shown = []
     with output.busy("measuring"):
-        for figure in figures:
-            shown.append(figure)
-            beside = "" if figure.ratio is None else f"{number(figure.ratio)} x {figure.against}"
-            table.add_row(
-                figure.name.replace("_per_s", "").replace("_", " "),
-                figure.case,
-                f"{figure.value:,.0f} {figure.unit}",
-                beside,
-            )
+        measured = list(figures)
+    table = plain_table(None, ["what", "case", "figure", "times as fast as"], {"figure"})
+    for figure in measured:
+        table.add_row(
+            figure.name.replace("_per_s", "").replace("_", " "),
+            figure.case,
+            f"{figure.value:,.0f} {figure.unit}",
+            "" if figure.ratio is None else f"{number(figure.ratio)} x {figure.against}",
+        )
+    console = output.people(json)
     console.print(table)
-    if bench_twin.module("env") is None:
-        console.print("the slow twin is in the repository only (tests/twin): nothing to compare with")
-    machine = bench_core.machine()
-    console.print(f"{machine['cpu']}, {machine['cores']} cores, one used", style="dim", markup=False)
+    console.print(f"{bench_figures.machine_line()}, one used", style="dim", markup=False)
     if json is not None:
-        output.write_json(json, bench_core.to_json(shown))
+        output.write_json(json, bench_figures.to_json(measured))
 
 
 @app.command("train")
@@ -80,17 +85,15 @@ def train(
     scenario: options.ScenarioOption = None,
     trace: options.TraceOption = None,
     turns: Annotated[
-        int, typer.Option("--turns", metavar="N", min=1, help="Iterations of each that count.")
+        int, typer.Option("--turns", metavar="N", min=1, help="Measured iterations of each trainer.")
     ] = 5,
     seed: options.SeedOption = None,
     json: options.JsonOption = None,
     set_: options.SetOption = None,
 ) -> None:
-    """Measure training end to end: PPO as `rlsched train` runs it, as RLlib does, and as a plain torch loop.
+    """Measure training end to end: PPO as `rlsched train` runs it, and as RLlib does by itself.
 
-    All take turns in one process, with the same environments, networks, batch, epochs and minibatches. The
-    plain loop is in the repository (benchmarks/), and MaskablePPO of sb3-contrib, whose network is its own,
-    takes turns where that is installed (pip install 'rlsched[bench]'): told to do the same, and as it comes.
+    Both take turns in one process, with the same environments, networks, batch, epochs and minibatches.
 
     Example: rlsched bench train --scenario green-10 --set sampling.fragment=256
     """
@@ -99,191 +102,128 @@ def train(
     named = scenario or (None if trace is not None else "lublin-256")
     simulated, training = settings_given(None, named, trace, set_ or [])
     training = training.model_copy(update={"algo": "ppo", "seed": seed or 0})
-    targets = output.Targets(json=json)
-    targets.check()
+    output.Targets(json=json).check()
 
-    from rlsched.cli import bench_core, bench_train
-    from rlsched.cli.tables import plain_table
-    from rlsched.report.words import number
+    from rlsched.cli import bench_train
 
     with output.busy("measuring"):
         speeds = bench_train.measure(simulated, training, turns)
-    table = plain_table(
-        None,
-        ["who", "decisions / s", "sampled / s", "simulate", "forward", "learn", "rest"],
-        {"decisions / s", "sampled / s", "simulate", "forward", "learn", "rest"},
-    )
+    show_train(simulated.name, speeds, bench_train.RLLIB, json)
+
+
+def show_train(case: str, speeds: list[Speed], against: str, json: str | None) -> None:
+    """Show the speed of trainers as a table, and as JSON.
+
+    Args:
+        case: name of the scenario.
+        speeds: one for each trainer, that of rlsched first.
+        against: name of the trainer that the figures in the JSON are compared with.
+        json: where JSON goes, as `--json` names it.
+    """
+    from rlsched.cli import bench_figures, bench_train
+    from rlsched.cli.tables import plain_table
+    from rlsched.report.words import number
+
+    numeric = ["decisions / s", "sampled / s", "simulate", "forward", "learn", "rest"]
+    table = plain_table(None, ["trainer", *numeric], set(numeric))
     for speed in speeds:
         shares = [f"{100 * share:.0f} %" for share in speed.shares.values()]
         table.add_row(speed.name, f"{speed.decisions:,.0f}", f"{speed.sampled:,.0f}", *shares)
     console = output.people(json)
     console.print(table)
-    ours, *others = speeds
+    first, *others = speeds
     for other in others:
-        times = ours.decisions / other.decisions
-        console.print(f"{ours.name} is {number(times)} times as fast as {other.name}", markup=False)
-    machine = bench_core.machine()
-    console.print(f"{machine['cpu']}, {machine['cores']} cores", style="dim", markup=False)
+        ratio = number(first.decisions / other.decisions)
+        console.print(f"{first.name} is {ratio} times as fast as {other.name}", markup=False)
+    console.print(bench_figures.machine_line(), style="dim", markup=False)
     if json is not None:
-        found = bench_train.figures(simulated.name, speeds)
-        output.write_json(json, bench_core.to_json(found))
-
-
-@app.command("learn")
-def learn(
-    scenario: options.ScenarioOption = None,
-    trace: options.TraceOption = None,
-    algos: Annotated[
-        list[str] | None,
-        typer.Option("--algos", metavar="A,B", help="Algorithms (ppo,appo,dqn,reinforce,priority_search)."),
-    ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Runs of each algorithm.")] = 1,
-    minutes: Annotated[
-        float, typer.Option("--minutes", metavar="M", help="Of each run, validation included, at the most.")
-    ] = 5.0,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the runs.")] = Path(
-        "runs/bench-learn"
-    ),
-    json: options.JsonOption = None,
-    set_: options.SetOption = None,
-) -> None:
-    """Measure how long algorithms train until they beat every heuristic.
-
-    A run ends with the first policy that keeps all limits in validation and is better than the best heuristic
-    there, by the 95 % interval of the difference; or after --minutes. It is validated after every iteration;
-    the seconds of training leave that out.
-
-    Example: rlsched bench learn --scenario lublin-256 --algos ppo --seeds 3
-    """
-    from rlsched.cli.train import settings_given
-    from rlsched.evaluate.contestants import check_name
-    from rlsched.learn.config.training import FROM_DATASETS, SECTIONS
-
-    playing = [algo for algo in SECTIONS if algo not in FROM_DATASETS]
-    chosen = options.items(algos) or ["ppo", "appo", "dqn", "reinforce", "priority_search"]
-    for algo in chosen:
-        check_name("--algos", "algorithm", algo, playing)
-    if minutes <= 0:
-        raise BadInputError("--minutes", f"value {minutes:g}", "give a time above 0 for each run")
-    named = scenario or (None if trace is not None else "lublin-256")
-    simulated, training = settings_given(None, named, trace, set_ or [])
-    training = training.model_copy(update={"minutes": minutes})
-    targets = output.Targets(json=json)
-    targets.check()
-
-    from rlsched.cli import bench_core, bench_learn
-    from rlsched.cli.tables import plain_table
-    from rlsched.report.words import number
-
-    numeric = ["seed", "decisions", "training s", "with validation", "best", "best heuristic"]
-    table = plain_table(None, ["algorithm", "ahead", *numeric], set(numeric))
-    races = []
-    for one in bench_learn.race(
-        simulated, training, chosen, range(training.seed, training.seed + seeds), out
-    ):
-        races.append(one)
-        table.add_row(
-            one.algo,
-            "yes" if one.ahead else "interrupted" if one.interrupted else "no",
-            str(one.seed),
-            f"{one.decisions:,}",
-            f"{one.learning_s:.0f}",
-            f"{one.seconds:.0f}",
-            number(one.reached),
-            number(one.heuristic),
-        )
-    console = output.people(json)
-    console.print(table)
-    machine = bench_core.machine()
-    console.print(f"{machine['cpu']}, {machine['cores']} cores", style="dim", markup=False)
-    console.print(f"runs: {out}", markup=False)
-    if json is not None:
-        told = bench_learn.figures(simulated.name, races)
-        output.write_json(json, bench_core.to_json(told) | {"runs": [asdict(one) for one in races]})
-    if any(one.interrupted for one in races):
-        raise typer.Exit(130)
+        output.write_json(json, bench_figures.to_json(bench_train.figures(case, speeds, against)))
 
 
 @app.command("serve")
 def serve(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that rlsched export wrote.")],
     replicas: Annotated[
-        list[str] | None, typer.Option("--replicas", metavar="N,N", help="Replicas of the service (1,2).")
+        list[str] | None,
+        typer.Option("--replicas", metavar="N,N", help="Replicas of the service (default 1,2)."),
     ] = None,
     clients: Annotated[
-        list[str] | None, typer.Option("--clients", metavar="N,N", help="Clients at once (1,8,32).")
+        list[str] | None,
+        typer.Option("--clients", metavar="N,N", help="Concurrent clients (default 1,8,32)."),
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", help="Time for each figure.")] = 8.0,
+    seconds: SecondsOption = 8.0,
     json: options.JsonOption = None,
 ) -> None:
-    """Measure the decision service end to end: latency and throughput, asked by another process.
+    """Measure the decision service end to end: latency and throughput under load from another process.
 
-    It is asked about clusters as the policy's own episodes bring them, one by one and in batches. In a clone
-    of the repository, FastAPI with `serve.batch` (benchmarks/stock_service.py) is asked for actions beside.
+    Requests hold clusters from the policy's own episodes, one at a time and in batches.
 
     Example: rlsched bench serve runs/policy --clients 8
     """
-    if seconds <= 0:
-        raise BadInputError("--seconds", f"value {seconds:g}", "give a time above 0 for each figure")
-    counts = {
-        option: _counts(option, given, usual)
-        for option, given, usual in (("--replicas", replicas, (1, 2)), ("--clients", clients, (1, 8, 32)))
-    }
+    _check_seconds(seconds)
+    replica_counts = _counts("--replicas", replicas, (1, 2))
+    client_counts = _counts("--clients", clients, (1, 8, 32))
     if not (folder / "policy.json").is_file():
         raise BadInputError(
-            "DIR", f"{str(folder)!r} holds no exported policy", "name what rlsched export wrote"
+            "DIR", f"{str(folder)!r} holds no exported policy", "name a folder that rlsched export wrote"
         )
     output.Targets(json=json).check()
 
-    from rlsched.cli import bench_core, bench_serve, repository
+    from rlsched.cli import bench_serve
+
+    show_serve(bench_serve.measure(folder, replica_counts, client_counts, seconds), json)
+
+
+def show_serve(results: Iterable[Measured | Service], json: str | None) -> None:
+    """Measure loads while they are iterated over, then show them as a table, and as JSON."""
+    from rlsched.cli import bench_figures, bench_serve
     from rlsched.cli.tables import plain_table
     from rlsched.report.words import number
 
-    stock = repository.file("benchmarks.stock_service")
-    found: list[bench_serve.Measured] = []
+    measured: list[bench_serve.Measured] = []
     console = output.people(json)
-    columns = ["asked", "replicas", "clients", "clusters / s", "p50 ms", "p99 ms", "failed"]
+    columns = ["requests", "replicas", "clients", "clusters / s", "p50 ms", "p99 ms", "failed"]
     table = plain_table(None, columns, set(columns[1:]))
     with output.busy("measuring"):
-        for told in bench_serve.measure(folder, counts["--replicas"], counts["--clients"], seconds, stock):
-            if isinstance(told, bench_serve.Service):
-                console.print(f"ready after {told.started_s:.1f} s")
+        for result in results:
+            if isinstance(result, bench_serve.Service):
+                console.print(f"ready after {result.started_s:.1f} s")
                 continue
-            found.append(told)
-            load = told.load
+            measured.append(result)
+            load = result.load
             table.add_row(
-                told.case,
-                str(told.replicas or "-"),
-                str(told.clients),
-                f"{told.per_s:,.0f}",
+                result.case,
+                str(result.replicas or "-"),
+                str(result.clients),
+                f"{result.per_s:,.0f}",
                 f"{load.p50_ms:.1f}",
                 f"{load.p99_ms:.1f}",
                 str(load.failed),
             )
     console.print(table)
-    figures = bench_serve.figures(found)
+    figures = bench_serve.figures(measured)
     for figure in figures:
         if figure.ratio is not None:
-            console.print(
-                f"{figure.case}: {number(figure.ratio)} times as many as {figure.against}", markup=False
-            )
-    machine = bench_core.machine()
-    console.print(
-        f"{machine['cpu']}, {machine['cores']} cores, clients among them", style="dim", markup=False
-    )
+            console.print(f"{figure.case}: {number(figure.ratio)} x {figure.against}", markup=False)
+    console.print(f"{bench_figures.machine_line()}, shared with the clients", style="dim", markup=False)
     if json is not None:
-        output.write_json(json, bench_core.to_json(figures))
+        output.write_json(json, bench_figures.to_json(figures))
 
 
-def _counts(option: str, given: list[str] | None, usual: tuple[int, ...]) -> list[int]:
+def _check_seconds(seconds: float) -> None:
+    if seconds <= 0:
+        raise BadInputError("--seconds", f"value {seconds:g}", "give a time above 0 for each figure")
+
+
+def _counts(option: str, given: list[str] | None, default: tuple[int, ...]) -> list[int]:
     """Whole numbers from 1 on.
 
     Raises:
-        BadInputError: one is none.
+        BadInputError: an item is not such a number.
     """
     texts = options.items(given)
     for text in texts:
-        known = text.isascii() and text.isdigit() and len(text) <= options.DIGITS
-        if not (known and int(text) >= 1):
+        numeric = text.isascii() and text.isdigit() and len(text) <= options.DIGITS
+        if not (numeric and int(text) >= 1):
             raise BadInputError(option, f"value {text!r}", "give whole numbers from 1 on, as in 1,2")
-    return [int(text) for text in texts] or list(usual)
+    return [int(text) for text in texts] or list(default)

@@ -1,30 +1,25 @@
-"""What `rlsched bench core` measures: the compiled core, on one thread, beside its slow twin."""
+"""Speed and memory of the compiled simulator core, on one thread."""
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.cli import bench_twin
+from rlsched.cli.bench_figures import Figure
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
-from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.scenario import Episode, LublinWorkload, Scenario, SwfWorkload
 from rlsched.scenario import load as load_scenario
 from rlsched.sim.caching import cached
 from rlsched.sim.replay import Replayer
 from rlsched.sim.simulator import VectorSimulator
-from rlsched.workloads.source import Source, open_source
+from rlsched.workloads.source import EpisodeJobs, Source, open_source
 
 ENVS = 64
 JOBS = 1024
@@ -33,57 +28,57 @@ REPLAYS = (("fcfs", "none"), ("fcfs", "easy"), ("sjf", "greedy"), ("area", "easy
 CROWDED_ENVS = 8
 CROWDED_STEPS = 4_000
 SMALL = "256 procs 1000 queued"
-CROWDED = (("163840 procs", 163_840, 1_000), ("100000 queued", 256, 100_000))  # case, units, jobs waiting
-TWIN = "slow twin"
+CROWDED = (("163840 procs", 163_840, 1_000), ("100000 queued", 256, 100_000))  # case, units, waiting jobs
 GRIDS = (
     ("green-10", "jobs, image"),
     ("green-10", "jobs, profile"),
     ("green-1200", "jobs, image"),
     ("green-1200", "jobs, profile"),
 )
-"""Scenarios with a horizon, asked at every tick, and the observation blocks that are written."""
+"""Green datacenters with a decision at every tick, and their observation blocks."""
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure, in the shape of cli.md.
-
-    Attributes:
-        name: what was counted.
-        case: on what.
-        value: how much of it, in its unit.
-        unit: of it.
-        against: what ran beside it.
-        ratio: how many times as fast as that it is; None where that could not run.
-    """
+class Reference(Protocol):
+    """A slower simulator with the same rules, which does the same work."""
 
     name: str
-    case: str
-    value: float
-    unit: str = "1/s"
-    against: str | None = None
-    ratio: float | None = None
+
+    def decisions(
+        self, scenario: Scenario, episode: EpisodeJobs, units: Sequence[int], seconds: float, seed: int
+    ) -> float:
+        """Random legal decisions per second in one episode, measured for at least `seconds`."""
+
+    def jobs_replayed(self, jobs: JobTable, units: Sequence[int], policy: str, backfill: str) -> float:
+        """Jobs per second that a heuristic schedules, on one sequence."""
 
 
-def measure(played: Scenario, replayed: Scenario, seconds: float, seed: int) -> Iterator[Figure]:
-    """All figures, one after the other.
+def measure(
+    env_scenario: Scenario,
+    replay_scenario: Scenario,
+    seconds: float,
+    seed: int,
+    reference: Reference | None = None,
+) -> Iterator[Figure]:
+    """Measure all figures, one after the other.
 
     Args:
-        played: whose environments are stepped.
-        replayed: whose sequences are replayed.
-        seconds: for each figure.
+        env_scenario: scenario of the environments.
+        replay_scenario: scenario whose job sequences heuristics schedule.
+        seconds: time for each figure.
         seed: of episodes and actions.
+        reference: a simulator to compare with.
 
     Raises:
         BadInputError: a workload cannot be opened, or has no sequence of 1,024 jobs.
     """
-    yield decisions(played, seconds, seed)
-    yield memory(played, seed)
+    yield decisions(env_scenario, seconds, seed, reference)
+    yield memory(env_scenario, seed)
     for name, blocks in GRIDS:
-        yield decisions(grid_scenario(name, blocks), seconds, seed)
-    replays, replay_units = sequences(replayed, seed)
+        yield decisions(grid_scenario(name, blocks), seconds, seed, reference)
+    replays, units = sequences(replay_scenario, seed)
+    name = _workload_name(replay_scenario)
     for policy, backfill in REPLAYS:
-        yield jobs_replayed(replayed, replays, replay_units, policy, backfill, seconds)
+        yield jobs_replayed(name, replays, units, policy, backfill, seconds, reference)
     small = crowded(256, 1_000, seconds, seed)
     yield Figure("decisions_per_s", SMALL, small)
     for case, procs, queued in CROWDED:
@@ -92,7 +87,7 @@ def measure(played: Scenario, replayed: Scenario, seconds: float, seed: int) -> 
 
 
 def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]:
-    """Sequences of jobs of a scenario, and the units of its cluster."""
+    """Draw sequences of jobs of a scenario; these, and the units of its cluster by resource."""
     rng = np.random.default_rng(seed)
     source = _opened(scenario.model_copy(update={"episode": Episode(jobs=JOBS)}))
     drawn = [source.training(rng).jobs for _ in range(SEQUENCES)]
@@ -100,7 +95,7 @@ def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]
 
 
 def _opened(scenario: Scenario) -> Source:
-    """Where episodes come from.
+    """Open the source of episodes.
 
     Raises:
         BadInputError: the workload cannot be opened, or is too short.
@@ -116,7 +111,7 @@ def _opened(scenario: Scenario) -> Source:
 
 
 def grid_scenario(name: str, blocks: str) -> Scenario:
-    """A scenario with a horizon in which every tick is a step."""
+    """A green datacenter in which every tick is a step."""
     return load_scenario(
         name,
         [f"observation.blocks=[{blocks}]", "decision.time_rule=tick", "decision.skip_forced=false"],
@@ -128,16 +123,16 @@ def _case(scenario: Scenario) -> str:
     return f"{scenario.name} {' '.join(seen) if rule.horizon else rule.time_rule} w{rule.window}"
 
 
-def _to_play(scenario: Scenario) -> Scenario:
-    """With episodes of as many jobs as are measured, where no clock ends them."""
+def _with_episodes(scenario: Scenario) -> Scenario:
+    """Set the episode length to `JOBS`, unless ticks end the episodes."""
     if scenario.decision.horizon is not None:
         return scenario
     return scenario.model_copy(update={"episode": Episode(jobs=JOBS)})
 
 
 def memory(scenario: Scenario, seed: int) -> Figure:
-    """What an environment holds once an episode is loaded: state, jobs and observation, as allocated."""
-    scenario = _to_play(scenario)
+    """Bytes of an environment with a loaded episode: state, jobs and observation, as allocated."""
+    scenario = _with_episodes(scenario)
     source = _opened(scenario)
     episode = source.training(np.random.default_rng(seed))
     units = [int(resource.units or 0) for resource in source.cluster.resources]
@@ -153,9 +148,9 @@ def memory(scenario: Scenario, seed: int) -> Figure:
     return Figure("bytes_per_environment", _case(scenario), held / ENVS, unit="B")
 
 
-def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
+def decisions(scenario: Scenario, seconds: float, seed: int, reference: Reference | None = None) -> Figure:
     """Random legal decisions of a vector of environments, observations and episode loads included."""
-    scenario = _to_play(scenario)
+    scenario = _with_episodes(scenario)
     source = _opened(scenario)
     rng = np.random.default_rng(seed)
     episodes = [source.training(rng) for _ in range(SEQUENCES)]
@@ -170,8 +165,8 @@ def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
         sim.load(env, episode.jobs, power=episode.power)
         loaded += 1
 
-    def some() -> int:
-        """A few hundred steps: so many that looking at the clock costs nothing."""
+    def steps() -> int:
+        """Take 256 steps: reading the clock costs nothing beside them."""
         taken = 0
         for _ in range(256):
             choose(sim.mask, actions)
@@ -186,47 +181,41 @@ def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
     for env in range(ENVS):
         load(env)
     start_choosing(seed)
-    some()  # compiles
-    fast = rate(some, seconds)
-    slow = bench_twin.decisions(scenario, episodes[0], units, seconds, seed)
-    return Figure(
-        "decisions_per_s",
-        _case(scenario),
-        fast,
-        against=TWIN if slow else None,
-        ratio=fast / slow if slow else None,
-    )
+    steps()  # compiles
+    fast = rate(steps, seconds)
+    if reference is None:
+        return Figure("decisions_per_s", _case(scenario), fast)
+    slow = reference.decisions(scenario, episodes[0], units, seconds, seed)
+    return Figure("decisions_per_s", _case(scenario), fast, against=reference.name, ratio=fast / slow)
 
 
 def jobs_replayed(
-    scenario: Scenario,
+    name: str,
     episodes: Sequence[JobTable],
     units: Sequence[int],
     policy: str,
     backfill: str,
     seconds: float,
+    reference: Reference | None = None,
 ) -> Figure:
-    """Jobs that a queue order gets through, loading included; the median of repeated runs."""
+    """Jobs per second that a heuristic schedules, loading included; the median of repeated runs."""
     replayer = Replayer(len(episodes), JOBS, units)
     jobs = sum(map(len, episodes))
 
-    def once() -> int:
+    def replay() -> int:
         replayer.run(episodes, policy, backfill)
         return jobs
 
-    once()  # compiles
-    fast = rate(once, seconds)
-    slow = bench_twin.jobs_replayed(episodes[0], units, policy, backfill)
-    return Figure(
-        "jobs_per_s",
-        f"{_source(scenario)} {policy} {backfill}",
-        fast,
-        against=TWIN if slow else None,
-        ratio=fast / slow if slow else None,
-    )
+    replay()  # compiles
+    fast = rate(replay, seconds)
+    case = f"{name} {policy} {backfill}"
+    if reference is None:
+        return Figure("jobs_per_s", case, fast)
+    slow = reference.jobs_replayed(episodes[0], units, policy, backfill)
+    return Figure("jobs_per_s", case, fast, against=reference.name, ratio=fast / slow)
 
 
-def _source(scenario: Scenario) -> str:
+def _workload_name(scenario: Scenario) -> str:
     workload = scenario.workload
     if isinstance(workload, SwfWorkload):
         return workload.file.name.removesuffix(".gz").removesuffix(".swf")
@@ -234,21 +223,28 @@ def _source(scenario: Scenario) -> str:
 
 
 def crowded(procs: int, queued: int, seconds: float, seed: int) -> float:
-    """Decisions per second on a machine that is full of small jobs, before a queue that keeps its length.
+    """Decisions per second on a machine full of small jobs, with a queue of constant length.
 
-    Only the decisions count: the episodes are loaded, and the machine filled, beforehand.
+    Loading the episodes and filling the machine is not measured.
+
+    Args:
+        procs: processors of the machine.
+        queued: waiting jobs.
+        seconds: time to measure, at least.
+        seed: of jobs and actions.
     """
     rng = np.random.default_rng(seed)
     running = procs * 2 // 9  # of 4.5 units on average
     count = running + queued + CROWDED_STEPS
-    interval = max(1, 50_500 // running)  # ticks; about as many arrive as end
+    interval = max(1, 50_500 // running)  # ticks; about as many jobs arrive as end
     later = np.arange(CROWDED_STEPS) * interval
     jobs = JobTable.build(
         submit=np.concatenate([np.zeros(running + queued), later]),
         runtime=rng.integers(1_000, 100_000, count),
         demand=rng.integers(1, 9, count),
     )
-    sim = VectorSimulator(_crowded_scenario(), [procs], CROWDED_ENVS, count)
+    scenario = Scenario(workload=LublinWorkload(kind="lublin"))
+    sim = VectorSimulator(scenario, [procs], CROWDED_ENVS, count)
     actions = np.zeros(CROWDED_ENVS, np.int64)
     start_choosing(seed)
 
@@ -269,14 +265,13 @@ def crowded(procs: int, queued: int, seconds: float, seed: int) -> float:
     return median(rates)
 
 
-def _crowded_scenario() -> Scenario:
-    from rlsched.scenario import LublinWorkload
-
-    return Scenario(workload=LublinWorkload(kind="lublin"))
-
-
 def rate(work: Callable[[], int], seconds: float) -> float:
-    """The median speed of repeated work, in what it counts per second; three times at least."""
+    """Median speed of repeated work, per second; it runs at least three times.
+
+    Args:
+        work: returns how much it did.
+        seconds: time to measure.
+    """
     rates: list[float] = []
     deadline = time.perf_counter() + seconds
     while len(rates) < 3 or time.perf_counter() < deadline:
@@ -303,28 +298,3 @@ def choose(mask: NDArray[np.int8], actions: IntArray) -> None:
                     actions[i] = action
                     break
                 left -= 1
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    return {
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("rlsched", "numba", "numpy")},
-    }
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
-
-
-def to_json(figures: Sequence[Figure]) -> dict[str, Any]:
-    """The figures in the shape of cli.md."""
-    return {"schema": 1, "machine": machine(), "figures": [asdict(figure) for figure in figures]}

@@ -1,4 +1,4 @@
-"""What `rlsched bench serve` measures: the service as `rlsched serve` runs it, asked by another process."""
+"""Latency and throughput of the service that `rlsched serve` runs, under load from another process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-import rlsched
-from rlsched.cli.bench_core import Figure
+from rlsched.cli.bench_figures import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import TrainedPolicy, load_policy
@@ -30,10 +29,10 @@ from rlsched.sim.simulator import VectorSimulator
 
 HOST = "127.0.0.1"
 START_S = 120.0
-"""That a service may take to be ready."""
+"""Most seconds until a service is ready."""
 
 STATES = 256
-"""Clusters that are asked about, in turn."""
+"""Clusters that requests hold, in turn."""
 
 BATCH = 1024
 """Clusters in a batch."""
@@ -41,16 +40,16 @@ BATCH = 1024
 BATCHES = 4
 BATCH_CLIENTS = 4
 WARM_S = 2.0
-STOCK = "stock FastAPI + batch"
+SINGLE_PATH, BATCH_PATH = "/v1/decisions", "/v1/decisions:batch"
 
 
 @dataclass(frozen=True)
 class Service:
-    """One that runs.
+    """A service that runs.
 
     Attributes:
         port: it listens at.
-        started_s: until it was ready.
+        started_s: seconds until it was ready.
     """
 
     port: int
@@ -59,14 +58,14 @@ class Service:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a load.
+    """Result of a load.
 
     Attributes:
-        case: what was asked.
-        replicas: of the service; 0: it was the stock one.
-        clients: at once.
+        case: kind of requests.
+        replicas: of the service; 0: it is not a service of rlsched.
+        clients: concurrent ones.
         states: clusters in a request.
-        load: what came of it.
+        load: the result.
     """
 
     case: str
@@ -77,27 +76,25 @@ class Measured:
 
     @property
     def per_s(self) -> float:
-        """Clusters decided about in a second."""
+        """Clusters with a decision per second."""
         return self.states * self.load.answered / self.load.seconds
 
 
 def measure(
-    folder: Path, replicas: Sequence[int], clients: Sequence[int], seconds: float, stock: Path | None
+    folder: Path, replicas: Sequence[int], clients: Sequence[int], seconds: float
 ) -> Iterator[Measured | Service]:
-    """All loads, one after the other.
+    """Put all loads on services, one after the other.
 
     Args:
-        folder: of the policy.
-        replicas: of services, one after the other.
-        clients: at once, likewise.
-        seconds: for each load.
-        stock: the script of the stock service, where there is one.
+        folder: of the exported policy.
+        replicas: replicas of each service.
+        clients: concurrent clients of each load.
+        seconds: time for each load.
 
     Yields:
-        What came of a load; before those on a service, that it runs.
+        Each service once it is ready, then the results of its loads.
     """
-    policy = load_policy(folder)
-    states, source = states_of(policy)
+    states, source = states_of(load_policy(folder))
     with tempfile.TemporaryDirectory() as scratch:
         room = Path(scratch)
         singles = [_written(room / f"one-{k}.json", states[k]) for k in range(0, STATES, 4)]
@@ -107,50 +104,43 @@ def measure(
             f"batches of {BATCH} as columns": [BatchRequest(columns=turned(turn)) for turn in turns],
         }
         bodies = {
-            case: [_written(room / f"many-{number}-{k}.json", body) for k, body in enumerate(found)]
-            for number, (case, found) in enumerate(batches.items())
+            case: [_written(room / f"many-{number}-{k}.json", body) for k, body in enumerate(requests)]
+            for number, (case, requests) in enumerate(batches.items())
         }
         for count in replicas:
             with running(["-m", "rlsched", "serve", str(folder), "--replicas", str(count)], room) as service:
                 yield service
                 for number in clients:
-                    load = put(service, "/v1/decisions", singles, number, seconds, room)
+                    load = put(service, SINGLE_PATH, singles, number, seconds, room)
                     yield Measured(f"single, {source}", count, number, 1, load)
-                for case, many in bodies.items():
-                    load = put(service, "/v1/decisions:batch", many, BATCH_CLIENTS, seconds, room)
+                for case, files in bodies.items():
+                    load = put(service, BATCH_PATH, files, BATCH_CLIENTS, seconds, room)
                     yield Measured(f"{case}, {source}", count, BATCH_CLIENTS, BATCH, load)
-        if stock is not None:
-            questions = _stock_bodies(policy, room)
-            with running_stock(stock, folder) as service:
-                for number in clients:
-                    load = put(service, "/act", questions, number, seconds, room)
-                    yield Measured(STOCK, 0, number, 1, load)
 
 
-def figures(found: Sequence[Measured]) -> list[Figure]:
-    """In the shape of cli.md; single decisions are held against the stock service with as many clients."""
-    stock = {one.clients: one for one in found if one.replicas == 0}
-    told = []
-    for one in found:
-        many = "s" if one.replicas > 1 else ""
-        where = one.case if one.replicas == 0 else f"{one.case}, {one.replicas} replica{many}"
-        case = f"{where}, {one.clients} clients"
-        beside = stock.get(one.clients) if one.states == 1 and one.replicas else None
-        ratio = None if beside is None else one.per_s / beside.per_s
-        against = None if beside is None else STOCK
-        told.append(
-            Figure("serve_requests_per_s", case, one.load.answered / one.load.seconds, "1/s", against, ratio)
-        )
-        told.append(Figure("serve_p99_ms", case, one.load.p99_ms, "ms"))
-        if one.states > 1:
-            told.append(Figure("serve_decisions_per_s", case, one.per_s))
-    return told
+def figures(results: Sequence[Measured]) -> list[Figure]:
+    """Figures of loads; single decisions relative to the other service with as many clients, if any."""
+    others = {result.clients: result for result in results if result.replicas == 0}
+    rows = []
+    for result in results:
+        plural = "s" if result.replicas > 1 else ""
+        replicas = f", {result.replicas} replica{plural}" if result.replicas else ""
+        case = f"{result.case}{replicas}, {result.clients} clients"
+        other = others.get(result.clients) if result.states == 1 and result.replicas else None
+        ratio = None if other is None else result.per_s / other.per_s
+        against = None if other is None else other.case
+        per_s = result.load.answered / result.load.seconds
+        rows.append(Figure("serve_requests_per_s", case, per_s, "1/s", against, ratio))
+        rows.append(Figure("serve_p99_ms", case, result.load.p99_ms, "ms"))
+        if result.states > 1:
+            rows.append(Figure("serve_decisions_per_s", case, result.per_s))
+    return rows
 
 
 def states_of(policy: TrainedPolicy) -> tuple[list[ClusterState], str]:
-    """Clusters to ask about, as the policy's own episodes bring them, and in words which they are.
+    """Clusters from the policy's own episodes, and their name in words.
 
-    Where its trace is not here, it is the example that comes with it.
+    Where the trace of the policy is missing, it is the example that comes with the policy.
     """
     try:
         feed = EpisodeFeed(policy.scenario)
@@ -161,19 +151,19 @@ def states_of(policy: TrainedPolicy) -> tuple[list[ClusterState], str]:
     for env, episode in enumerate(episodes):
         sim.load(env, episode.jobs, episode.scale, episode.power)
     player = policy.player(sim.num_envs)
-    found: list[ClusterState] = []
+    states: list[ClusterState] = []
     step = 0
-    while len(found) < STATES and not (sim.terminated | sim.truncated).all():
-        asked = np.flatnonzero(~(sim.terminated | sim.truncated))
-        if step % 5 == 4:  # those that follow one another are nearly the same
-            found += [describe(sim, int(env), episodes[env].jobs) for env in asked]
+    while len(states) < STATES and not (sim.terminated | sim.truncated).all():
+        active = np.flatnonzero(~(sim.terminated | sim.truncated))
+        if step % 5 == 4:  # states that follow one another are nearly the same
+            states += [describe(sim, int(env), episodes[env].jobs) for env in active]
         actions = np.full(sim.num_envs, sim.layout.num_actions - 1)
-        actions[asked] = player.act(asked, sim.obs[asked], sim.mask[asked])
+        actions[active] = player.act(active, sim.obs[active], sim.mask[active])
         sim.step(actions)
         step += 1
-    found = (found * STATES)[:STATES]
-    jobs = sum(len(state.running) + len(state.waiting) for state in found) / len(found)
-    return found, f"{jobs:.0f} jobs"
+    states = (states * STATES)[:STATES]
+    jobs = sum(len(state.running) + len(state.waiting) for state in states) / len(states)
+    return states, f"{jobs:.0f} jobs"
 
 
 def _written(path: Path, value: msgspec.Struct) -> str:
@@ -181,69 +171,67 @@ def _written(path: Path, value: msgspec.Struct) -> str:
     return str(path)
 
 
-def _stock_bodies(policy: TrainedPolicy, room: Path) -> list[str]:
-    layout = policy.layout
-    body = {"obs": np.linspace(0, 1, layout.size).round(4).tolist(), "mask": [1] * layout.num_actions}
-    path = room / "stock.json"
-    path.write_text(json.dumps(body), "utf-8")
-    return [str(path)]
-
-
 @contextmanager
 def running(command: Sequence[str], room: Path) -> Iterator[Service]:
-    """`rlsched serve` in a process of its own, ended at the end.
+    """Run a service of rlsched in a process of its own.
+
+    Args:
+        command: arguments of Python, without port.
+        room: folder for its log and its JSON.
 
     Raises:
-        RuntimeError: it does not come up.
+        RuntimeError: it does not start.
     """
-    told, port = room / "service.json", free_ports(1)[0]
-    told.unlink(missing_ok=True)
-    began = time.perf_counter()
-    with _process([*command, "--port", str(port), "--json", str(told)], room) as process:
-        while not told.exists():
-            _check_alive(process, began, room)
-        yield Service(port, time.perf_counter() - began)
+    ready, port = room / "service.json", free_ports(1)[0]
+    ready.unlink(missing_ok=True)
+    start = time.perf_counter()
+    with process([*command, "--port", str(port), "--json", str(ready)], room) as child:
+        while not ready.exists():
+            check_alive(child, start, room)
+        yield Service(port, time.perf_counter() - start)
 
 
 @contextmanager
-def running_stock(script: Path, folder: Path) -> Iterator[Service]:
-    """The stock service, likewise."""
-    with tempfile.TemporaryDirectory() as scratch:
-        room, port = Path(scratch), free_ports(1)[0]
-        began = time.perf_counter()
-        with _process([str(script), str(folder), str(port)], room) as process:
-            while "serving" not in (room / "log").read_text("utf-8", "replace"):
-                _check_alive(process, began, room)
-            yield Service(port, time.perf_counter() - began)
-
-
-@contextmanager
-def _process(arguments: Sequence[str], room: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(arguments: Sequence[str], room: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Python with these arguments; its output goes to `room/log`."""
     with (room / "log").open("wb") as log:
-        process = subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, *arguments],
             stdout=log,
             stderr=subprocess.STDOUT,
-            cwd=Path(rlsched.__file__).parents[1],
-            start_new_session=True,  # Ctrl-C is for us, who end it
+            start_new_session=True,  # Ctrl-C is for this process, which ends the child
         )
     try:
-        yield process
+        yield child
     finally:
-        process.terminate()  # SIGINT is ignored by what a script has started in the background
-        process.wait(timeout=START_S)
+        child.terminate()  # a script in the background passes on that SIGINT is ignored
+        child.wait(timeout=START_S)
 
 
-def _check_alive(process: subprocess.Popen[bytes], began: float, room: Path) -> None:
-    late = time.perf_counter() - began > START_S
-    if process.poll() is not None or late:
+def check_alive(child: subprocess.Popen[bytes], start: float, room: Path) -> None:
+    """Wait a moment for a service that is not ready.
+
+    Raises:
+        RuntimeError: it has ended, or takes too long.
+    """
+    late = time.perf_counter() - start > START_S
+    if child.poll() is not None or late:
         last = (room / "log").read_text("utf-8", "replace").strip().splitlines()[-1:]
         raise RuntimeError(f"the service {'is not ready' if late else 'ended'}: {' '.join(last)}")
     time.sleep(0.1)
 
 
 def put(service: Service, path: str, bodies: list[str], clients: int, seconds: float, room: Path) -> Load:
-    """Put a load on a service from another process, after a short one that does not count."""
+    """Put a load on a service from another process, after a short warm-up.
+
+    Args:
+        service: that answers.
+        path: of the requests.
+        bodies: files with request bodies, taken in turn.
+        clients: concurrent ones.
+        seconds: of the measured load.
+        room: folder for the description of the load.
+    """
     for time_s in (WARM_S, seconds):
         job = Job(HOST, service.port, path, bodies, clients, time_s)
         file = room / "job.json"

@@ -1,14 +1,14 @@
-"""What `rlsched bench train` measures: whole iterations of PPO, beside RLlib's, a plain loop's and others'.
+"""Speed of whole iterations of PPO: that of `rlsched train`, and that of RLlib by itself.
 
-All take turns, an iteration each, so that whatever else the machine does is shared; the first turn of each
-compiles and warms up and does not count.
+Trainers take turns, an iteration each, so that other load on the machine affects all. The first turn of each
+compiles and warms up; it is not measured.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
@@ -17,45 +17,52 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from rlsched.cli import repository
-from rlsched.cli.bench_core import Figure
+from rlsched.cli.bench_figures import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.config.training import TrainConfig
 from rlsched.scenario import Scenario
 
-OURS, STOCK, PLAIN = "rlsched", "RLlib", "plain loop"
-MASKABLE, UNTOLD = "MaskablePPO", "MaskablePPO as it comes"
-
-
-class Turn(Protocol):
-    """What an iteration took, in seconds and decisions."""
-
-    steps: int
-    simulate: float
-    forward: float
-    learn: float
+RLSCHED, RLLIB = "rlsched", "RLlib"
 
 
 @dataclass(frozen=True)
-class Timed:
-    """A turn of a contestant that is part of the package."""
+class Iteration:
+    """Decisions and times of one iteration.
+
+    Attributes:
+        steps: decisions.
+        simulate: seconds in the environments.
+        forward: seconds of inference and of sampling actions.
+        learn: seconds of advantages and updates.
+    """
 
     steps: int
     simulate: float
     forward: float
     learn: float
+
+
+class Trainer(Protocol):
+    """Trains by iterations."""
+
+    def iterate(self) -> Iteration:
+        """Run one iteration."""
+
+
+Trainers = Mapping[str, Trainer]
+"""Trainers by name."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a contestant was, in the median turn.
+    """Speed of a trainer, in its median turn.
 
     Attributes:
-        name: of the contestant.
+        name: of the trainer.
         decisions: per second, end to end.
-        sampled: per second while it sampled; NaN where that cannot be told.
-        shares: of the time that went into what.
+        sampled: per second of sampling.
+        shares: part of an iteration by phase; they add up to 1.
     """
 
     name: str
@@ -64,13 +71,13 @@ class Speed:
     shares: dict[str, float]
 
 
-class Rllib:
-    """PPO by RLlib in this process: as `rlsched train` has it, or as RLlib does itself.
+class RllibTrainer:
+    """PPO by RLlib in this process, with the runner and learner of rlsched or with RLlib's.
 
     Args:
         config: as for `rlsched train`.
-        feed: of training episodes, and what is simulated.
-        stock: RLlib's own runner and learner.
+        feed: training episodes and their scenario.
+        stock: use RLlib's own runner and learner.
 
     Attributes:
         last: returns of the last hundred episodes.
@@ -89,132 +96,123 @@ class Rllib:
         returns = expected_returns(feed, config.seed)
         built = build_config(feed.scenario, config, len(feed.units), 0, returns)
         if stock:
-            told = built.learner_config_dict
+            settings = built.learner_config_dict
             built = built.learners(learner_class=built.get_default_learner_class())
-            built = built.training(gamma=told["gamma"], lambda_=lambda_of(told))
+            built = built.training(gamma=settings["gamma"], lambda_=lambda_of(settings))
         self.scale = returns.scale
         self.algorithm = PPO(config=built) if stock else built.build_algo()
         self.spent: dict[str, float] = {}
         runner, learners = self.algorithm.env_runner, self.algorithm.learner_group
-        clusters = runner.env.unwrapped
-        self.sums = np.zeros(clusters.num_envs)
+        vector = runner.env.unwrapped
+        self.returns = np.zeros(vector.num_envs)
         self.last: deque[float] = deque(maxlen=100)
-        clusters.step = self._timed("simulate", self._summed(clusters.step))
+        vector.step = self._timed("simulate", self._summed(vector.step))
         module = runner.module
         module._forward_exploration = self._timed("forward", module._forward_exploration)
         learners.update = self._timed("learn", learners.update)
 
-    def _timed(self, name: str, does: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **kwargs: Any) -> Any:
-            began = time.perf_counter()
+            start = time.perf_counter()
             try:
-                return does(*args, **kwargs)
+                return function(*args, **kwargs)
             finally:
-                self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - began
+                self.spent[phase] = self.spent.get(phase, 0.0) + time.perf_counter() - start
 
         return timed
 
     def _summed(self, step: Callable[..., Any]) -> Callable[..., Any]:
         def summed(actions: Any) -> Any:
-            found = step(actions)
-            self.sums += found[1]
-            for env in np.flatnonzero(found[2] | found[3]):
-                self.last.append(self.sums[env] / self.scale)
-                self.sums[env] = 0.0
-            return found
+            transition = step(actions)
+            _, rewards, terminated, truncated, _ = transition
+            self.returns += rewards
+            for env in np.flatnonzero(terminated | truncated):
+                self.last.append(self.returns[env] / self.scale)
+                self.returns[env] = 0.0
+            return transition
 
         return summed
 
-    def iterate(self) -> Timed:
-        """One iteration of the algorithm."""
+    def iterate(self) -> Iteration:
+        """Run one iteration of the algorithm."""
         self.spent = {}
-        played = self.algorithm.train()["env_runners"]
+        sampled = self.algorithm.train()["env_runners"]
         spent = self.spent
-        return Timed(
-            int(played["num_env_steps_sampled"]), spent["simulate"], spent["forward"], spent["learn"]
+        return Iteration(
+            int(sampled["num_env_steps_sampled"]), spent["simulate"], spent["forward"], spent["learn"]
         )
 
     def stop(self) -> None:
-        """Let go of RLlib's processes."""
+        """End RLlib's processes."""
         self.algorithm.stop()
 
 
-def contestants(config: TrainConfig, feed: EpisodeFeed, until: ExitStack) -> Iterator[tuple[str, Any]]:
-    """Who takes turns, by name: what is installed and in the repository."""
-    for name, stock in ((OURS, False), (STOCK, True)):
-        engine = Rllib(config, feed, stock=stock)
-        until.callback(engine.stop)
-        yield name, engine
-    plain = repository.module("benchmarks.plain_ppo")
-    if plain is not None:
-        yield PLAIN, plain.PlainPPO(config, feed)
-    try:
-        other = repository.module("benchmarks.maskable_ppo")
-    except ImportError:  # the extra `bench` is not installed
-        other = None
-    if other is not None:
-        yield MASKABLE, other.Maskable(feed.scenario, config, alike=True)
-        yield UNTOLD, other.Maskable(feed.scenario, config, alike=False)
-
-
 def measure(
-    scenario: Scenario, config: TrainConfig, turns: int, told: Callable[[str], None] = lambda _: None
+    scenario: Scenario,
+    config: TrainConfig,
+    turns: int,
+    others: Callable[[TrainConfig, EpisodeFeed], Trainers] | None = None,
 ) -> list[Speed]:
-    """Let everybody take so many turns.
+    """Measure trainers in turn.
 
     Args:
-        scenario: as it is trained on.
+        scenario: what is simulated.
         config: as for `rlsched train`.
-        turns: that count, of each.
-        told: called with the name of whose turn it is.
+        turns: measured iterations of each trainer.
+        others: builds further trainers.
+
+    Returns:
+        The speed of each trainer, that of rlsched first.
 
     Raises:
-        BadInputError: a policy with a memory, which not all of them know.
+        BadInputError: the policy has a memory, which not all trainers support.
     """
     from rlsched.learn.rllib.session import session_for
 
     if config.network.lstm:
-        raise BadInputError("network.lstm", "is not known to all that are measured", "leave it out")
+        raise BadInputError("network.lstm", "is not supported by all trainers that are measured", "remove it")
     feed = EpisodeFeed(scenario)
     config = config.settled(feed.scenario)
-    taken: dict[str, list[tuple[Turn, float]]] = {}
+    measured: dict[str, list[tuple[Iteration, float]]] = {}
     torch.manual_seed(config.seed)
-    with session_for(config, None), ExitStack() as until:
-        everybody = list(contestants(config, feed, until))
+    with session_for(config, None), ExitStack() as stack:
+        trainers: dict[str, Trainer] = {}
+        for name, stock in ((RLSCHED, False), (RLLIB, True)):
+            trainer = RllibTrainer(config, feed, stock=stock)
+            stack.callback(trainer.stop)
+            trainers[name] = trainer
+        if others is not None:
+            trainers |= others(config, feed)
         for turn in range(turns + 1):
-            for name, one in everybody:
-                told(f"{name}, turn {turn} of {turns}")
-                began = time.perf_counter()
-                did = one.iterate()
+            for name, each in trainers.items():
+                start = time.perf_counter()
+                iteration = each.iterate()
                 if turn:
-                    taken.setdefault(name, []).append((did, time.perf_counter() - began))
-    return [_speed(name, turns_of) for name, turns_of in taken.items()]
+                    measured.setdefault(name, []).append((iteration, time.perf_counter() - start))
+    return [_speed(name, iterations) for name, iterations in measured.items()]
 
 
-def _speed(name: str, turns: list[tuple[Turn, float]]) -> Speed:
+def _speed(name: str, iterations: list[tuple[Iteration, float]]) -> Speed:
     shares = {
-        what: median(getattr(turn, what) / seconds for turn, seconds in turns)
-        for what in ("simulate", "forward", "learn")
+        phase: median(getattr(iteration, phase) / seconds for iteration, seconds in iterations)
+        for phase in ("simulate", "forward", "learn")
     }
     return Speed(
         name,
-        median(turn.steps / seconds for turn, seconds in turns),
-        median(turn.steps / max(1e-9, seconds - turn.learn) for turn, seconds in turns),
+        median(iteration.steps / seconds for iteration, seconds in iterations),
+        median(iteration.steps / max(1e-9, seconds - iteration.learn) for iteration, seconds in iterations),
         shares | {"rest": 1.0 - sum(shares.values())},
     )
 
 
-def figures(case: str, speeds: list[Speed]) -> list[Figure]:
-    """In the shape of cli.md, against the plain loop where that ran and RLlib's own otherwise."""
-    by_name = {speed.name: speed for speed in speeds}
-    against = by_name.get(PLAIN, by_name[STOCK])
-    found = []
+def figures(case: str, speeds: list[Speed], against: str) -> list[Figure]:
+    """The speeds as figures relative to the trainer named `against`."""
+    (reference,) = (speed for speed in speeds if speed.name == against)
+    rows = []
     for speed in speeds:
-        for what, value, other in (
-            ("train_decisions_per_s", speed.decisions, against.decisions),
-            ("sampled_decisions_per_s", speed.sampled, against.sampled),
+        for name, value, other in (
+            ("train_decisions_per_s", speed.decisions, reference.decisions),
+            ("sampled_decisions_per_s", speed.sampled, reference.sampled),
         ):
-            found.append(
-                Figure(what, f"{case}, {speed.name}", value, against=against.name, ratio=value / other)
-            )
-    return found
+            rows.append(Figure(name, f"{case}, {speed.name}", value, against=against, ratio=value / other))
+    return rows

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.cli import bench_core, bench_twin
+from benchmarks.core_speed import SlowTwin
+from rlsched.cli import bench_core
 from rlsched.scenario import load
 from rlsched.sim.layout import Layout
 
@@ -46,17 +47,23 @@ def test_figures(rlsched: Run, trace: Path) -> None:
         assert figure["value"] > 0
         assert figure["unit"] == ("B" if figure["name"].startswith("bytes") else "1/s")
         assert (figure["against"] is None) == (figure["ratio"] is None)
-    assert figures["jobs_per_s", "small fcfs none"]["against"] == "slow twin"
-    assert figures["jobs_per_s", "small fcfs none"]["ratio"] > 1
+    assert {figure["against"] for figure in figures.values()} == {None, bench_core.SMALL}
 
 
-def test_without_the_repository_there_is_nothing_to_compare_with(
-    rlsched: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bench_twin, "module", lambda name: None)
-    ran = rlsched("bench", "core", "--seconds", "0.01", "--json", "-")
-    assert {figure["against"] for figure in ran.json["figures"]} == {None, bench_core.SMALL}
-    assert "nothing to compare with" in ran.err
+@pytest.mark.parametrize("name", ["lublin-256", "green-10"])
+def test_decisions_relative_to_the_slow_twin(name: str) -> None:
+    figure = bench_core.decisions(load(name), 0.01, 0, SlowTwin())
+    assert figure.against == "slow twin"
+    assert figure.ratio is not None
+    assert figure.ratio > 1
+
+
+def test_replays_relative_to_the_slow_twin() -> None:
+    episodes, units = bench_core.sequences(load("lublin-256"), 0)
+    figure = bench_core.jobs_replayed("lublin", episodes, units, "fcfs", "none", 0.01, SlowTwin())
+    assert (figure.case, figure.against) == ("lublin fcfs none", "slow twin")
+    assert figure.ratio is not None
+    assert figure.ratio > 1
 
 
 def test_memory_is_what_environments_hold() -> None:

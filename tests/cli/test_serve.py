@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.cli.bench_core import Figure
-from rlsched.cli.bench_serve import BATCH, STOCK, Measured, figures, states_of
+from rlsched.cli.bench_figures import Figure
+from rlsched.cli.bench_serve import BATCH, Measured, figures, states_of
 from rlsched.cli.output import ARTEFACTS
 from rlsched.learn.policy import load_policy
 from rlsched.serve.load import Load
@@ -129,7 +129,7 @@ def test_what_cannot_be_measured_or_drawn(rlsched: Run, run_folder: Path, tmp_pa
         assert ran.err.startswith(line), ran.err
 
 
-def test_figures_are_held_against_the_stock_service() -> None:
+def test_figures_are_relative_to_another_service() -> None:
     def measured(case: str, replicas: int, clients: int, states: int, answered: int) -> Measured:
         return Measured(case, replicas, clients, states, Load(answered, {}, 0, 2.0, 1.0, 9.0, 10.0))
 
@@ -137,11 +137,11 @@ def test_figures_are_held_against_the_stock_service() -> None:
         [
             measured("single", 1, 8, 1, 400),
             measured("batches", 2, 4, BATCH, 10),
-            measured(STOCK, 0, 8, 1, 100),
+            measured("stock", 0, 8, 1, 100),
         ]
     )
     assert found[0] == Figure(
-        "serve_requests_per_s", "single, 1 replica, 8 clients", 200.0, "1/s", STOCK, 4.0
+        "serve_requests_per_s", "single, 1 replica, 8 clients", 200.0, "1/s", "stock", 4.0
     )
     assert found[1] == Figure("serve_p99_ms", "single, 1 replica, 8 clients", 9.0, "ms")
     assert found[4] == Figure("serve_decisions_per_s", "batches, 2 replicas, 4 clients", 5 * BATCH)

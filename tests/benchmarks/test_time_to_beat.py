@@ -1,21 +1,21 @@
-"""`rlsched bench learn`: runs end once they beat every heuristic, and what that took."""
+"""Time to beat every heuristic: runs end once they do, and how long that took."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from rlsched.cli import bench_learn
-from rlsched.cli.bench_learn import Race
+from benchmarks import time_to_beat
+from benchmarks.time_to_beat import TimedRun
+from rlsched.errors import BadInputError
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.scenario import Scenario, load
 
-from .conftest import Run
-
-GIVEN = ("bench", "learn", "--scenario", "lublin-256", "--algos", "priority_search")
+GIVEN = ("--scenario", "lublin-256", "--algos", "priority_search")
 SETTINGS = (
     "steps=2000",
     "episode.jobs=32",
@@ -26,15 +26,18 @@ SETTINGS = (
 )
 
 
-def test_runs_that_end_before_they_are_ahead(rlsched: Run, tmp_path: Path) -> None:
+def test_runs_that_end_before_they_are_ahead(tmp_path: Path) -> None:
     words = [word for setting in SETTINGS for word in ("--set", setting)]
-    ran = rlsched(*GIVEN, "--seeds", "2", *words, "--out", tmp_path / "runs", "--json", "-")
-    assert ran.code == 0, ran.err
-    assert [(run["algo"], run["seed"]) for run in ran.json["runs"]] == [
+    target = tmp_path / "figures.json"
+    time_to_beat.main(
+        [*GIVEN, "--seeds", "2", *words, "--out", str(tmp_path / "runs"), "--json", str(target)]
+    )
+    runs = json.loads(target.read_text())["runs"]
+    assert [(run["algo"], run["seed"]) for run in runs] == [
         ("priority_search", 0),
         ("priority_search", 1),
     ]
-    for run in ran.json["runs"]:
+    for run in runs:
         folder = RunFolder(tmp_path / "runs" / f"priority_search-{run['seed']}")
         checked = [row for row in folder.rows() if row["validation_bounded_slowdown"]]
         assert len(checked) == len(folder.rows())  # after every iteration
@@ -48,12 +51,11 @@ def test_runs_that_end_before_they_are_ahead(rlsched: Run, tmp_path: Path) -> No
         assert not any(ahead[:-1])  # else it would have ended there
         assert run["decisions"] == int(checked[-1]["steps"])
         assert 0 < run["learning_s"] < run["seconds"]
-    again = rlsched(*GIVEN, *words, "--out", tmp_path / "runs")
-    assert again.code == 2
-    assert "holds a run" in again.err
+    with pytest.raises(BadInputError, match="holds a run"):
+        time_to_beat.main([*GIVEN, *words, "--out", str(tmp_path / "runs")])
 
 
-def test_a_race_trains_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_runs_train_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With what was left out settled by algorithm and scenario, not by the defaults of the settings."""
     seen: list[TrainConfig] = []
 
@@ -61,10 +63,10 @@ def test_a_race_trains_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         seen.append(config)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench_learn, "train", stop)
+    monkeypatch.setattr(time_to_beat, "train", stop)
     simulated, given = load("lublin-256"), make_config({}, "test", ["minutes=1", "ppo.epochs=3"])
     with pytest.raises(KeyboardInterrupt):
-        list(bench_learn.race(simulated, given, ["ppo"], [4], tmp_path))
+        list(time_to_beat.timed_runs(simulated, given, ["ppo"], [4], tmp_path))
     (config,) = seen
     assert config.network == given.settled(simulated).network
     assert (config.seed, config.minutes, config.ppo.epochs) == (4, 1.0, 3)
@@ -77,30 +79,26 @@ def test_seconds_are_those_of_iterations(tmp_path: Path) -> None:
         folder.append_metrics(
             {"iteration": steps, "steps": steps, "seconds": seconds, "steps_per_second": speed}
         )
-    assert bench_learn.learning_seconds(folder) == pytest.approx(3.0 + 2.0)
+    assert time_to_beat.learning_seconds(folder) == pytest.approx(3.0 + 2.0)
 
 
-def test_medians_are_told_where_all_got_ahead() -> None:
-    def run(algo: str, seed: int, ahead: bool, seconds: float) -> Race:
-        return Race(algo, seed, ahead, False, 1000 * seed, seconds, 2 * seconds, 8.0, 9.0)
+def test_medians_are_given_where_all_got_ahead() -> None:
+    def run(algo: str, seed: int, ahead: bool, seconds: float) -> TimedRun:
+        return TimedRun(algo, seed, ahead, False, 1000 * seed, seconds, 2 * seconds, 8.0, 9.0)
 
-    races = [
+    runs = [
         *(run("ppo", seed, True, seconds) for seed, seconds in ((1, 30.0), (2, 50.0), (3, 90.0))),
         run("dqn", 1, True, 20.0),
         run("dqn", 2, False, 60.0),
     ]
-    found = {(one.name, one.case): one.value for one in bench_learn.figures("here", races)}
+    found = {(one.name, one.case): one.value for one in time_to_beat.figures("here", runs)}
     assert found["learning_s_to_beat", "here, ppo, median of 3"] == 50.0
     assert found["decisions_to_beat", "here, ppo, median of 3"] == 2000.0
     assert found["learning_s_to_beat", "here, dqn, seed 1"] == 20.0
     assert not any("dqn, seed 2" in case or "dqn, median" in case for _, case in found)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [(("--algos", "bc"), "unknown algorithm 'bc'"), (("--minutes", "0"), "value 0; give a time above 0")],
-)
-def test_what_cannot_race_is_refused(rlsched: Run, given: tuple[str, str], said: str) -> None:
-    ran = rlsched("bench", "learn", *given)
-    assert ran.code == 2
-    assert said in ran.err
+def test_unknown_algorithms_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        time_to_beat.main(["--algos", "bc"])
+    assert "invalid choice: 'bc'" in capsys.readouterr().err

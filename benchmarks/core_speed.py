@@ -1,0 +1,76 @@
+"""Speed of the simulator core relative to its slow twin, the plain Python simulator in `tests/twin`.
+
+Measures what `rlsched bench core` does, and lets the twin do the same work. `make bench` runs it.
+Run: `python -m benchmarks.core_speed`, or with `--seconds 1 --json core.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rlsched.cli import bench_core, options
+from rlsched.cli.bench import show_core
+from rlsched.jobs import JobTable
+from rlsched.scenario import Scenario
+from rlsched.workloads.source import EpisodeJobs
+from tests.twin.env import TwinEnv
+from tests.twin.green import TwinGreen
+from tests.twin.replay import replay
+
+
+class SlowTwin:
+    """The plain Python simulator, as `bench_core.Reference` describes it."""
+
+    name = "slow twin"
+
+    def decisions(
+        self, scenario: Scenario, episode: EpisodeJobs, units: Sequence[int], seconds: float, seed: int
+    ) -> float:
+        """Random legal decisions per second in one episode, measured for at least `seconds`."""
+        rng = np.random.default_rng(seed)
+        taken, start = 0, time.perf_counter()
+        while True:
+            env: TwinEnv | TwinGreen
+            if scenario.decision.horizon is None:
+                env = TwinEnv(scenario, units, episode.jobs)
+            else:
+                env = TwinGreen(scenario, units, episode.jobs, episode.power)
+            while not env.over:
+                env.step(int(rng.choice(np.flatnonzero(env.mask))))
+                taken += 1
+                if time.perf_counter() - start > seconds:
+                    return taken / (time.perf_counter() - start)
+
+    def jobs_replayed(self, jobs: JobTable, units: Sequence[int], policy: str, backfill: str) -> float:
+        """Jobs per second that a heuristic schedules, on one sequence."""
+        start = time.perf_counter()
+        replay(jobs, units, policy, backfill)
+        return len(jobs) / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Measure, and show the figures as a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", default="lublin-256")
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--seconds", type=float, default=3.0, help="time for each figure")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", metavar="FILE|-")
+    arguments = parser.parse_args()
+    env_scenario = options.named_scenario("--scenario", arguments.scenario)
+    replay_scenario = env_scenario
+    if arguments.trace is not None:
+        replay_scenario = options.trace_scenario(arguments.trace, [])
+    elif env_scenario.decision.horizon is not None:
+        replay_scenario = options.named_scenario("--scenario", "lublin-256")
+    figures = bench_core.measure(env_scenario, replay_scenario, arguments.seconds, arguments.seed, SlowTwin())
+    show_core(figures, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
