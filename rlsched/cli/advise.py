@@ -1,9 +1,9 @@
-"""`rlsched advise slurm`: what a policy would do now, beside a Slurm that goes on deciding."""
+"""`rlsched advise slurm`: advice from a policy for a cluster that Slurm schedules."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,114 +16,195 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from rlsched.integrations.slurm.asking import Local, Remote
-    from rlsched.integrations.slurm.mapping import Mapped
+    from rlsched.integrations.slurm.cluster_view import ClusterView
+    from rlsched.integrations.slurm.policies import ExportedPolicy, ServedPolicy
     from rlsched.serve.api.schema import Answer
 
 app = typer.Typer(
-    help="Ask a policy about a cluster that another scheduler runs. Nothing is changed there.",
-    epilog="Begin with: rlsched advise slurm DIR --squeue q.json --sinfo n.json",
+    help="Get advice from a policy for a cluster of another scheduler. Nothing is changed there.",
+    epilog="Start with: rlsched advise slurm DIR --squeue q.json --sinfo n.json",
     no_args_is_help=True,
 )
 
 STALE_S = 300
+"""Age from which on --as-scontrol is refused."""
 
-ROWS = 30
-"""Jobs that go on waiting which a table shows."""
+MAX_WAITING_ROWS = 30
+"""Most jobs that wait in the table."""
+
+COMMANDS = {"--squeue": "squeue --all --json", "--sinfo": "sinfo --all --Node --json"}
+
+FolderArgument = Annotated[
+    Path | None, typer.Argument(metavar="DIR", help="Folder that rlsched export wrote; or give --url.")
+]
+SqueueOption = Annotated[
+    str, typer.Option(metavar="FILE|-", help="Output of 'squeue --all --json'; '-': stdin.")
+]
+SinfoOption = Annotated[
+    str, typer.Option(metavar="FILE|-", help="Output of 'sinfo --all --Node --json'; '-': stdin.")
+]
+UrlOption = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of a running rlsched serve, instead of DIR.")
+]
+TokenFileOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="With --url: file with the service's token.")
+]
+PolicyOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --url: name of the policy (default: the first).")
+]
+FallbackOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[:RULE]", help="With DIR: heuristic to compare the policy with (default fcfs:easy)."
+    ),
+]
+GateOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TRACE",
+        help="With DIR: compare the policy with the heuristics on the last jobs of this trace (SWF) of the "
+        "site; where the policy is behind, the heuristic gives the advice.",
+    ),
+]
+PartitionOption = Annotated[
+    str | None, typer.Option(metavar="P", help="Only jobs and nodes of this partition (default: all).")
+]
+UnitsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="cpus|nodes",
+        help="What the first resource counts (default: nodes if it has that name, else CPUs).",
+    ),
+]
+DefaultLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MINUTES",
+        parser=options.whole_number(1),
+        help="Time limit of jobs that have none, and whose partition has none.",
+    ),
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SECONDS",
+        parser=options.whole_number(1),
+        help="Unix time of the output of squeue and sinfo (default: now).",
+    ),
+]
+ScontrolOption = Annotated[
+    bool,
+    typer.Option("--as-scontrol", help="Print commands for an operator to run, and commands to undo them."),
+]
+
+
+@dataclass(frozen=True)
+class _PolicyOptions:
+    folder: Path | None
+    fallback: str | None
+    gate: Path | None
+    url: str | None
+    token_file: Path | None
+    policy: str | None
+
+    def check(self) -> None:
+        """Raises BadInputError where options do not go together."""
+        if (self.folder is None) == (self.url is None):
+            problem = "neither is given" if self.folder is None else "both are given"
+            remedy = "give one: a folder that rlsched export wrote, or the address of rlsched serve"
+            raise BadInputError("DIR, --url", problem, remedy)
+        for name, value, needs, required in (
+            ("--token-file", self.token_file, "--url", self.url),
+            ("--policy", self.policy, "--url", self.url),
+            ("--fallback", self.fallback, "DIR", self.folder),
+            ("--gate", self.gate, "DIR", self.folder),
+        ):
+            if value is not None and required is None:
+                problem = f"value {str(value)!r} needs {needs}"
+                raise BadInputError(name, problem, "see rlsched advise slurm --help")
+
+    def load(self) -> ExportedPolicy | ServedPolicy:
+        """The policy that gives the advice."""
+        from rlsched.integrations.slurm.policies import ExportedPolicy, ServedPolicy
+        from rlsched.serve.settings import Gate
+
+        if self.folder is None:
+            return ServedPolicy(self.url or "", self.token_file, self.policy)
+        if not (self.folder / "policy.json").is_file():
+            remedy = "name a folder that rlsched export wrote, as in: rlsched export runs/first runs/policy"
+            raise BadInputError("DIR", f"{str(self.folder)!r} holds no exported policy", remedy)
+        output.announce_compiling()
+        with output.busy("loading the policy"):
+            return ExportedPolicy(
+                self.folder, self.fallback, None if self.gate is None else Gate(trace=self.gate)
+            )
 
 
 @app.callback()
 def advise() -> None:
-    """Ask a policy about a cluster that another scheduler runs. Nothing is changed there."""
+    """Get advice from a policy for a cluster of another scheduler. Nothing is changed there."""
 
 
 @app.command("slurm")
 def slurm(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Folder that rlsched export wrote; or give --url.")
-    ] = None,
-    squeue: Annotated[
-        str, typer.Option(metavar="FILE|-", help="What 'squeue --all --json' printed; '-': stdin.")
-    ] = "",
-    sinfo: Annotated[
-        str, typer.Option(metavar="FILE|-", help="What 'sinfo --all --Node --json' printed; '-': stdin.")
-    ] = "",
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Ask a running rlsched serve instead of DIR.")
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --url: a file with the token that it wants.")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --url: one of several; left out: the first.")
-    ] = None,
-    fallback: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:RULE]", help="With DIR: heuristic beside the policy; left out: fcfs:easy."
-        ),
-    ] = None,
-    gate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TRACE",
-            help="With DIR: hold the policy against the heuristics on the last jobs of this trace (SWF), the "
-            "site's own; where it stands back, the advice is the heuristic's.",
-        ),
-    ] = None,
-    partition: Annotated[
-        str | None, typer.Option(metavar="P", help="Only jobs and nodes of this partition; left out: all.")
-    ] = None,
-    units: Annotated[
-        str | None,
-        typer.Option(
-            metavar="cpus|nodes",
-            help="What its first resource counts; left out: nodes where it is called so, else CPUs.",
-        ),
-    ] = None,
-    default_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MINUTES",
-            parser=options.whole_number(1),
-            help="Taken as time limit of jobs that have none, and whose partition has none.",
-        ),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SECONDS",
-            parser=options.whole_number(1),
-            help="Unix time at which both were printed; left out: now.",
-        ),
-    ] = None,
-    as_scontrol: Annotated[
-        bool,
-        typer.Option(
-            "--as-scontrol", help="Print commands that an operator may run, and how to take them back."
-        ),
-    ] = False,
+    folder: FolderArgument = None,
+    squeue: SqueueOption = "",
+    sinfo: SinfoOption = "",
+    url: UrlOption = None,
+    token_file: TokenFileOption = None,
+    policy: PolicyOption = None,
+    fallback: FallbackOption = None,
+    gate: GateOption = None,
+    partition: PartitionOption = None,
+    units: UnitsOption = None,
+    default_limit: DefaultLimitOption = None,
+    at: AtOption = None,
+    as_scontrol: ScontrolOption = False,
     json: options.JsonOption = None,
 ) -> None:
-    """What a policy would start now on a cluster that Slurm runs, and why the others wait.
+    """Show which jobs a policy would start now on a cluster of Slurm, and why the others wait.
 
-    It reads what squeue and sinfo print, and changes nothing: Slurm goes on deciding.
+    It reads the output of squeue and sinfo and changes nothing: Slurm still decides.
 
     Example: squeue --all --json > q.json; sinfo --all --Node --json > n.json;
     rlsched advise slurm runs/policy --squeue q.json --sinfo n.json
     """
     output.Targets(json=json).check()
-    _check(folder, url, squeue, sinfo)
-    for name, given, of in (
-        ("--token-file", token_file, url),
-        ("--policy", policy, url),
-        ("--fallback", fallback, folder),
-        ("--gate", gate, folder),
-    ):
-        if given is not None and of is None:
-            raise BadInputError(
-                name, f"value {str(given)!r} means nothing here", "see rlsched advise slurm --help"
-            )
+    policy_options = _PolicyOptions(folder, fallback, gate, url, token_file, policy)
+    policy_options.check()
+    _check_files(squeue, sinfo)
+    _check_choices(units, as_scontrol, json)
+
+    from rlsched.integrations.slurm.advice import advice_json
+    from rlsched.integrations.slurm.cluster_view import build_view
+    from rlsched.integrations.slurm.command_output import read_output
+
+    advisor = policy_options.load()
+    limit_s = None if default_limit is None else 60 * int(default_limit)
+    settings = replace(advisor.settings, first_resource=units, partition=partition, default_limit_s=limit_s)
+    settings.kinds()
+    queue, nodes = read_output("--squeue", squeue), read_output("--sinfo", sinfo)
+    view = build_view(queue, nodes, settings, int(time.time() if at is None else at))
+    if as_scontrol and at is None:
+        _check_age(squeue, sinfo, view.age_s)
+    with output.busy("deciding"):
+        answer = advisor.decide(view.request)
+    notes = [*view.notes, *_policy_notes(answer, advisor.remembers, advisor.gate_line)]
+    _print_advice(view, answer, notes, as_scontrol, json)
+    if json is not None:
+        release = queue.release or nodes.release or None
+        output.write_json(json, advice_json(view, answer, notes, release))
+
+
+def _check_files(squeue: str, sinfo: str) -> None:
+    for name, value in (("--squeue", squeue), ("--sinfo", sinfo)):
+        if not value:
+            raise BadInputError(name, "is not given", f"give the output of {COMMANDS[name]}")
+    if squeue == sinfo == output.STDOUT:
+        raise BadInputError("--squeue, --sinfo", "both are stdin", "give one of them as a file")
+
+
+def _check_choices(units: str | None, as_scontrol: bool, json: str | None) -> None:
     if units not in (None, "cpus", "nodes"):
         raise BadInputError("--units", f"value {units!r}", "use cpus or nodes")
     if as_scontrol and json == output.STDOUT:
@@ -131,182 +212,117 @@ def slurm(
             "--json, --as-scontrol", "both write to stdout", "give --json a file: it has both"
         )
 
-    from rlsched.integrations.slurm.answers import read_answer
-    from rlsched.integrations.slurm.mapping import map_cluster
-    from rlsched.integrations.slurm.telling import as_json
 
-    policy_ = _opened(folder, fallback, gate, url, token_file, policy)
-    limit_s = None if default_limit is None else 60 * int(default_limit)
-    asked = replace(policy_.about, counted=units, partition=partition, default_limit_s=limit_s)
-    asked.kinds()
-    found = read_answer("--squeue", squeue), read_answer("--sinfo", sinfo)
-    mapped = map_cluster(*found, asked, int(time.time() if at is None else at))
-    if as_scontrol and at is None:
-        _check_fresh(squeue, sinfo, mapped.age_s)
-    with output.busy("deciding"):
-        answer = policy_.decide(mapped.request)
-    notes = [*mapped.notes, *_of_who(answer, policy_.remembers, policy_.gate)]
-    _tell(mapped, answer, notes, as_scontrol, json)
-    if json is not None:
-        release = found[0].release or found[1].release or None
-        output.write_json(json, as_json(mapped, answer, notes, release))
-
-
-def _check(folder: Path | None, url: str | None, squeue: str, sinfo: str) -> None:
-    """Raises BadInputError where options do not go together."""
-    if (folder is None) == (url is None):
-        problem = "neither is given" if folder is None else "both are given"
-        remedy = "give one: a folder that rlsched export wrote, or where rlsched serve answers"
-        raise BadInputError("DIR, --url", problem, remedy)
-    for name, given, command in (
-        ("--squeue", squeue, "squeue --all --json"),
-        ("--sinfo", sinfo, "sinfo --all --Node --json"),
-    ):
-        if not given:
-            raise BadInputError(name, "is not given", f"give what this printed: {command}")
-    if squeue == sinfo == output.STDOUT:
-        raise BadInputError("--squeue, --sinfo", "both are stdin", "give one of them as a file")
-
-
-def _check_fresh(squeue: str, sinfo: str, quiet_s: int) -> None:
-    """Refuse commands that follow from a state of some minutes ago, however new its files are.
+def _check_age(squeue: str, sinfo: str, unchanged_s: int) -> None:
+    """Refuse commands for a state that is some minutes old, however new its files are.
 
     Args:
-        squeue: where it is from.
+        squeue: file, or - for stdin.
         sinfo: likewise.
-        quiet_s: seconds since Slurm last changed a job.
+        unchanged_s: seconds since Slurm's last change of a job.
     """
     ages = [time.time() - Path(name).stat().st_mtime for name in (squeue, sinfo) if name != output.STDOUT]
-    age = max([*ages, quiet_s])
+    age = max([*ages, unchanged_s])
     if age > STALE_S:
-        problem = f"what squeue and sinfo said is {age / 60:.0f} minutes old, too old to be acted on"
-        remedy = "take it anew; where nothing has happened since, give the time with --at"
+        problem = f"the output of squeue and sinfo is {age / 60:.0f} minutes old, too old to act on"
+        remedy = "run both again; where nothing has happened since, give the time with --at"
         raise BadInputError("--as-scontrol", problem, remedy)
 
 
-def _opened(
-    folder: Path | None,
-    fallback: str | None,
-    gate: Path | None,
-    url: str | None,
-    token_file: Path | None,
-    policy: str | None,
-) -> Local | Remote:
-    """Who is asked."""
-    from rlsched.integrations.slurm.asking import Local, Remote
-    from rlsched.serve.settings import Gate
-
-    if folder is None:
-        return Remote(url or "", token_file, policy)
-    if not (folder / "policy.json").is_file():
-        remedy = "name a folder that rlsched export wrote, as in: rlsched export runs/first runs/policy"
-        raise BadInputError("DIR", f"{str(folder)!r} holds no exported policy", remedy)
-    output.announce_compiling()
-    with output.busy("loading the policy"):
-        return Local(folder, fallback, None if gate is None else Gate(trace=gate))
-
-
-def _of_who(answer: Answer, remembers: bool, gate: str) -> list[str]:
-    """What is to be known of who decided."""
-    found = [gate] if gate else []
+def _policy_notes(answer: Answer, remembers: bool, gate_line: str) -> list[str]:
+    """Notes on the policy and on the fallback."""
+    notes = [gate_line] if gate_line else []
     if answer.decided_by != "policy":
-        found.append(f"the heuristic decided, not the policy: {answer.because or 'it was not asked'}")
+        reason = answer.because or "the policy was not used"
+        notes.append(f"the heuristic decided, not the policy: {reason}")
     if remembers:
-        found.append("the policy remembers what it saw before, and was asked as if this were the first time")
-    return found
+        notes.append("the policy has a memory (LSTM), which was empty for this advice")
+    return notes
 
 
-def _tell(mapped: Mapped, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None) -> None:
-    """Say it to people: commands alone on stdout, or the table."""
-    from rlsched.integrations.slurm.commands import script
+def _print_advice(
+    view: ClusterView, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None
+) -> None:
+    """Print commands alone, or the tables."""
+    from rlsched.integrations.slurm.scontrol import script
 
     if as_scontrol:
-        print(script(mapped, answer, notes), end="")
+        print(script(view, answer, notes), end="")
         return
     console = output.people(json)
-    _show_cluster(console, mapped)
-    console.print(_table(mapped, answer))
-    waiting = len(mapped.rows) - len(_started(answer))
-    if waiting > ROWS:
-        console.print(f"and {waiting - ROWS} more wait; --json tells of all")
-    if mapped.left_out:
+    _print_cluster(console, view)
+    console.print(_job_table(view, answer))
+    waiting = len(view.rows) - sum(decision.action == "start" for decision in answer.decisions)
+    if waiting > MAX_WAITING_ROWS:
+        console.print(f"and {waiting - MAX_WAITING_ROWS} more wait; --json has all of them")
+    if view.excluded:
         console.print()
-        console.print(_left_out(mapped))
+        console.print(_excluded_table(view))
     console.print()
     for note in notes:
         console.print(f"note: {note}", soft_wrap=True)
 
 
-def _show_cluster(console: Console, mapped: Mapped) -> None:
-    request = mapped.request
-    for kind, there, free, unexplained, out in zip(
-        mapped.kinds, request.units or (), request.free or (), mapped.unexplained, mapped.out, strict=True
+def _print_cluster(console: Console, view: ClusterView) -> None:
+    request = view.request
+    for kind, total, free, unexplained, out_of_service in zip(
+        view.kinds,
+        request.units or (),
+        request.free or (),
+        view.unexplained,
+        view.out_of_service,
+        strict=True,
     ):
         name = kind if kind in ("cpus", "nodes") else f"gres/{kind}"
-        gone = f", {unexplained:,} in use by no job of squeue" if unexplained else ""
-        gone += f", {out:,} out of service" if out else ""
-        console.print(f"{name:12} {free:,} free of {there:,}{gone}")
+        text = f", {unexplained:,} in use by no job of squeue" if unexplained else ""
+        text += f", {out_of_service:,} out of service" if out_of_service else ""
+        console.print(f"{name:12} {free:,} free of {total:,}{text}")
     console.print(f"{'jobs':12} {len(request.running):,} hold units, {len(request.waiting):,} may start")
     console.print()
 
 
-def _started(answer: Answer) -> set[int | str]:
-    return {decision.job for decision in answer.decisions if decision.action == "start"}
-
-
-def _table(mapped: Mapped, answer: Answer) -> Table:
+def _job_table(view: ClusterView, answer: Answer) -> Table:
     from rich.text import Text
 
     from rlsched.cli.tables import plain_table
-    from rlsched.integrations.slurm.telling import rows_of
+    from rlsched.integrations.slurm.advice import advice_rows
 
     heuristic = answer.fallback.name if answer.fallback else "fallback"
-    columns = [
-        "job",
-        "user",
-        "partition",
-        "waits",
-        "nodes",
-        "CPUs",
-        "asks for",
-        "what",
-        "why",
-        "score",
-        heuristic,
-    ]
-    table = plain_table(None, columns, right=("waits", "nodes", "CPUs", "asks for", "score"))
-    left = ROWS
-    for row in rows_of(mapped, answer):
-        if row["action"] == "wait":
-            left -= 1
-            if left < 0:
-                break
-        cells = [str(row["job"]), row["user"], row["partition"], _span(row["waits_s"]), str(row["nodes"])]
+    columns = ["job", "user", "partition", "waits", "nodes", "CPUs", "requests", "action", "why", "score"]
+    right = ("waits", "nodes", "CPUs", "requests", "score")
+    table = plain_table(None, [*columns, heuristic], right=right)
+    waiting = 0
+    for row in advice_rows(view, answer):
+        waiting += row["action"] == "wait"
+        if waiting > MAX_WAITING_ROWS:
+            break
+        cells = [str(row["job"]), row["user"], row["partition"], _duration(row["waits_s"]), str(row["nodes"])]
         cpus, demand = row["cpus"], row["demand"]
-        # Whole nodes hold more than was asked for, and that is what is reckoned with.
+        # Whole nodes have more CPUs than the job requests; the policy counts them all.
         held = f" ({demand[0]})" if len(demand) == 1 and demand[0] not in {cpus, row["nodes"]} else ""
-        cells += [f"{cpus}{held}", _span(row["requested_s"]), row["what"], row["why"] or ""]
+        cells += [f"{cpus}{held}", _duration(row["requested_s"]), row["action_text"], row["why"] or ""]
         cells += ["" if row["score"] is None else f"{row['score']:.2f}", row["fallback"] or ""]
         table.add_row(*map(Text, cells), style="" if row["action"] != "wait" else "dim")
     return table
 
 
-def _left_out(mapped: Mapped) -> Table:
+def _excluded_table(view: ClusterView) -> Table:
     from rich.text import Text
 
     from rlsched.cli.tables import plain_table
 
     table = plain_table(
-        "Not asked about: they wait for something else", ["reason", "jobs", "which"], right=("jobs",)
+        "Not in the advice: jobs that wait for something else", ["reason", "jobs", "labels"], right=("jobs",)
     )
-    for reason, left in sorted(mapped.left_out.items(), key=lambda item: -item[1].count):
-        named = ", ".join(map(str, left.jobs[:8]))
-        table.add_row(Text(reason), str(left.count), Text(f"{named}{', ...' if left.count > 8 else ''}"))
+    for reason, excluded in sorted(view.excluded.items(), key=lambda item: -item[1].count):
+        labels = ", ".join(map(str, excluded.jobs[:8]))
+        more = ", ..." if excluded.count > 8 else ""
+        table.add_row(Text(reason), str(excluded.count), Text(f"{labels}{more}"))
     return table
 
 
-def _span(seconds: int) -> str:
-    """A time as squeue writes it: days-hours:minutes."""
+def _duration(seconds: int) -> str:
+    """A duration as squeue prints it: days-hours:minutes."""
     days, rest = divmod(max(0, seconds), 86_400)
     return (
         f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}"

@@ -1,5 +1,6 @@
-"""Beside Slurm: what squeue and sinfo say as a cluster to decide about, decisions as commands of scontrol.
+"""Advice for a cluster that Slurm schedules; nothing here runs a command or changes Slurm.
 
-`answers` reads what both print as JSON, `jobs` and `nodes` say what it means, `mapping` makes a request of
-it, `remote` asks a service with it, `commands` writes what an operator may run. Nothing here runs anything.
+`command_output` reads what squeue and sinfo print as JSON. `queue_reader` and `node_reader` turn it into jobs
+and nodes, and `cluster_view` into a decision request. `policies` asks a policy in this process, or a decision
+service. `advice` writes the result as a table or JSON, `scontrol` as commands that an operator may run.
 """

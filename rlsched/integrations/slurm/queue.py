@@ -1,27 +1,27 @@
-"""A queue as it is decided about."""
+"""The queue of a cluster: jobs that hold units, jobs that may start, and jobs that may not."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rlsched.integrations.slurm.values import Place
+from rlsched.integrations.slurm.values import Location
 
-NAMED = 20
-"""Jobs that are named for a reason; more are counted."""
+MAX_LABELS = 20
+"""Jobs that are listed for a reason; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class AllocatedJob:
     """A job that holds units.
 
     Attributes:
-        label: its id, as people write it.
-        start, end, submit: Unix seconds; end: as expected.
-        cpus: that it holds; none while it is suspended.
-        node_count: of nodes.
-        nodes: their names, as a list of Slurm; may be empty.
+        label: job id as squeue prints it.
+        start, end, submit: Unix seconds; `end` is the expected one.
+        cpus: CPUs that it holds; 0 while it is suspended.
+        node_count: number of its nodes.
+        nodes: their names, as a Slurm hostlist; may be empty.
         gres: generic resources by name.
-        partition: it runs in.
+        partition: that it runs in.
     """
 
     label: int | str
@@ -36,26 +36,27 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """A job, or a task of an array, that may start.
+class PendingJob:
+    """A job, or a task of a job array, that may start.
 
     Attributes:
-        label: its id, as people and scontrol write it.
-        place: of its record, for messages.
-        user, partitions: its own.
-        since: Unix seconds, since when it could have been started.
-        limit_s: seconds that it asks for; None: not set.
-        unlimited: it asks for no limit.
-        cpus, node_count: at least.
-        whole_nodes: it shares its nodes with none.
+        label: job id as squeue and scontrol print it.
+        location: of its record, for messages.
+        user: its owner.
+        partitions: that it may run in.
+        since: Unix seconds since when it may start.
+        limit_s: its time limit, seconds; None: not set.
+        unlimited: it requests no time limit.
+        cpus, node_count: least CPUs and nodes that it needs.
+        whole_nodes: it shares its nodes with no other job.
         gres: generic resources by name.
-        priority: of Slurm; None: not told.
-        nice: likewise.
-        unknown: what it asks for that a policy that counts units does not know.
+        priority: Slurm's priority; None: unknown.
+        nice: Slurm's nice value.
+        unsupported: what it requests beside counts of units, which no policy knows.
     """
 
     label: int | str
-    place: Place
+    location: Location
     user: str
     partitions: tuple[str, ...]
     since: int
@@ -67,39 +68,39 @@ class Pending:
     gres: dict[str, int]
     priority: int | None
     nice: int
-    unknown: tuple[str, ...]
+    unsupported: tuple[str, ...]
 
 
 @dataclass
-class LeftOut:
-    """Jobs that are not decided about for a reason: how many, and the first of them."""
+class ExcludedJobs:
+    """Pending jobs that may not start, for one reason: their number, and the labels of the first."""
 
     count: int = 0
     jobs: list[int | str] = field(default_factory=list)
 
     def add(self, label: int | str, count: int = 1) -> None:
-        """Count a job, or several that are named together."""
+        """Count a job, or `count` tasks with the same label."""
         self.count += count
-        if len(self.jobs) < NAMED:
+        if len(self.jobs) < MAX_LABELS:
             self.jobs.append(label)
 
 
 @dataclass(eq=False)
 class Queue:
-    """All jobs that squeue told of.
+    """All jobs that squeue printed.
 
     Attributes:
-        held: that hold units.
-        pending: that may start, those that wait longest first, and at most as many as asked for.
-        left_out: of those that wait, by reason.
-        too_many: newest ones beyond that many.
-        now: the time, not before anything that has happened.
-        cluster: of the jobs; None: they do not name it.
+        allocated: jobs that hold units.
+        pending: jobs that may start, longest wait first, at most as many as a request may have.
+        excluded: pending jobs that may not start, by reason.
+        omitted: number of the newest jobs beyond those in `pending`.
+        now: Unix seconds, not before any event in the queue.
+        cluster: name of the cluster; None: no job has one.
     """
 
-    held: list[Held]
-    pending: list[Pending]
-    left_out: dict[str, LeftOut]
-    too_many: int
+    allocated: list[AllocatedJob]
+    pending: list[PendingJob]
+    excluded: dict[str, ExcludedJobs]
+    omitted: int
     now: int
     cluster: str | None = None

@@ -1,6 +1,6 @@
-"""Numbers, words and places as Slurm's versions write them.
+"""Field values in the JSON of Slurm's commands, and the location of a record for error messages.
 
-A number may be plain, null, or {"set": true, "infinite": false, "number": 60}, a state a string or a list.
+A number may be plain, null, or {"set": true, "infinite": false, "number": 60}; a state is a string or a list.
 """
 
 from __future__ import annotations
@@ -16,136 +16,144 @@ from rlsched.errors import BadInputError
 from rlsched.serve.api.schema import MANY
 
 WIDTHS = (16, 32, 64)
-"""Bits of Slurm's numbers. The largest of a width stands for infinite, the next one for not set."""
+"""Bits of Slurm's numbers. The largest of a width means infinite, the next one not set (NO_VAL)."""
 
-ID_MOST = (1 << 32) - 3
-LONGEST_MINUTES = ID_MOST
-"""That a limit of Slurm may be."""
+MAX_ID = (1 << 32) - 3
+"""Largest job id."""
 
-_ALL_ONES = {bits: {-1, *((1 << width) - 1 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
-_NOT_SET = {bits: {-2, *((1 << width) - 2 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
+MAX_LIMIT_MINUTES = MAX_ID
+"""Longest time limit, minutes."""
 
-ONE_CLUSTER = "take squeue and sinfo of one cluster, in a federation with --local"
+_INFINITE = {bits: {-1, *((1 << width) - 1 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
+_NO_VAL = {bits: {-2, *((1 << width) - 2 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
 
-_SHOWN = 60
+SAME_CLUSTER = "take squeue and sinfo of one cluster, in a federation with --local"
+
+_MAX_SHOWN = 60
 
 
-class Numbered(Struct, frozen=True, gc=False):
-    """A number that may be missing or infinite."""
+class OptionalNumber(Struct, frozen=True, gc=False):
+    """A number that may be unset or infinite."""
 
     number: int | float = 0
     set: bool = True
     infinite: bool = False
 
 
-Number = int | float | Numbered | None
+Number = int | float | OptionalNumber | None
 Words = str | list[str] | None
 
 
 @dataclass(frozen=True)
-class Place:
-    """A record of a file, for messages."""
+class Location:
+    """The location of a record, for error messages.
+
+    Attributes:
+        file: name of the file, or stdin.
+        path: of the record in the file, as jobs[3].
+        command: the command that prints such a file.
+    """
 
     file: str
     path: str
     command: str
 
     def refuse(self, field: str, problem: str, remedy: str | None = None) -> NoReturn:
-        """Say that a field means nothing.
+        """Refuse the value of a field.
 
         Raises:
             BadInputError: always.
         """
-        told = remedy or f"give what {self.command} printed"
-        raise BadInputError(f"{self.file}: {self.path}.{field}", problem, told)
+        default = f"give the output of {self.command}"
+        raise BadInputError(f"{self.file}: {self.path}.{field}", problem, remedy or default)
 
-    def whole(self, field: str, value: Number, most: int = MANY, bits: int = 32) -> int | None:
-        """A number of things or seconds; None where it is not set, or infinite.
+    def integer(self, field: str, value: Number, most: int = MANY, bits: int = 32) -> int | None:
+        """A count or a number of seconds; None where it is unset or infinite.
 
         Args:
-            field: its name, for messages.
-            value: of it.
-            most: that it may be.
-            bits: of the field in Slurm: a narrow one may also be told as none in those of wider ones.
+            field: name of the field, for messages.
+            value: value of the field.
+            most: largest valid value.
+            bits: width of the field in Slurm; wider sentinels of unset and infinite count, too.
 
         Raises:
-            BadInputError: it is negative, no whole number, or more than `most`.
+            BadInputError: the value is negative, not whole, or above `most`.
         """
         number = value
-        if isinstance(number, Numbered):
+        if isinstance(number, OptionalNumber):
             if not number.set or number.infinite:
                 return None
             number = number.number
-        if number is None or number in _ALL_ONES[bits] or number in _NOT_SET[bits]:
+        if number is None or number in _INFINITE[bits] or number in _NO_VAL[bits]:
             return None
-        if not 0 <= number <= most or number != int(number):  # which no infinity gets to
-            self.refuse(field, f"value {shown(number)} is no number from 0 to {most}")
+        if not 0 <= number <= most or number != int(number):  # infinities fail the first test
+            self.refuse(field, f"value {short_json(number)} is not a whole number from 0 to {most}")
         return int(number)
 
     def signed(self, field: str, value: Number) -> int | None:
-        """A number that may be negative.
+        """A whole number that may be negative; None where it is unset or infinite.
 
         Raises:
-            BadInputError: it is no whole number, or far from zero.
+            BadInputError: the value is not whole, or its magnitude is too large.
         """
-        number = value.number if isinstance(value, Numbered) else value
+        number = value.number if isinstance(value, OptionalNumber) else value
         if isinstance(number, int | float) and -MANY <= number < 0:
-            return -(self.whole(field, -number) or 0)
-        return self.whole(field, value)
+            return -(self.integer(field, -number) or 0)
+        return self.integer(field, value)
 
 
 @dataclass
-class OneCluster:
-    """The cluster that records name: the same one in all that name any.
+class ClusterName:
+    """The name of the cluster in all records that have one.
 
     Attributes:
-        name: None: no record names one.
+        name: None until a record has one.
     """
 
     name: str | None = None
-    _where: str = ""
+    _path: str = ""
 
-    def add(self, place: Place, field: str, value: str | None) -> None:
-        """Look at a record.
+    def add(self, location: Location, field: str, value: str | None) -> None:
+        """Add the name in a record.
 
         Raises:
-            BadInputError: it is of another cluster than records before it.
+            BadInputError: the record is of another cluster than those before it.
         """
-        name = plain(value or "")
+        name = printable(value or "")
         if not name:
             return
         if self.name is None:
-            self.name, self._where = name, place.path
+            self.name, self._path = name, location.path
         elif name.lower() != self.name.lower():
-            place.refuse(field, f"value {name!r}, and that of {self._where} is {self.name!r}", ONE_CLUSTER)
+            location.refuse(field, f"value {name!r}, but {self._path} has {self.name!r}", SAME_CLUSTER)
 
 
-def infinite(value: Number) -> bool:
-    """Whether a number says that there is no limit."""
-    if isinstance(value, Numbered):
-        return value.infinite or (value.set and value.number in _ALL_ONES[32])
-    return value is None or value in _ALL_ONES[32]
+def is_infinite(value: Number) -> bool:
+    """Whether a number means "no limit"."""
+    if isinstance(value, OptionalNumber):
+        return value.infinite or (value.set and value.number in _INFINITE[32])
+    return value is None or value in _INFINITE[32]
 
 
-def words(value: Words) -> list[str]:
-    """A string, or a list of them, as a list in capitals; v0.0.38 and states in words have several in one."""
+def upper_words(value: Words) -> list[str]:
+    """A string or list of strings as words in capitals; v0.0.38 joins several states by "+" or ","."""
     if value is None:
         return []
     texts = value.replace("+", ",").split(",") if isinstance(value, str) else value
     return [text.strip().upper() for text in texts if text.strip()]
 
 
-def shown(value: object) -> str:
-    """A value for a message, short and in one line."""
+def short_json(value: object) -> str:
+    """A value as JSON of at most 60 characters, for a message."""
     text = json.dumps(value) if not isinstance(value, float) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
-def plain(text: str, most: int = 200) -> str:
-    """Words of others for a terminal and a shell's comments: nothing but plain signs, and not too many."""
+def printable(text: str, most: int = 200) -> str:
+    """Foreign text that is safe in a terminal and a shell comment: other characters become "?"."""
     return re.sub(r"[^A-Za-z0-9 _.,:;/@%+=()\[\]-]", "?", text)[:most]
 
 
-def many(count: int, noun: str) -> str:
-    """A number of things, in words."""
+def count_of(count: int, noun: str) -> str:
+    """A count with its noun, as "1 job" or "1,000 jobs"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

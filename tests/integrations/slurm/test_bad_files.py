@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.integrations.slurm.answers import read_answer
-from rlsched.integrations.slurm.asked import Asked
+from rlsched.integrations.slurm.advice_settings import AdviceSettings
+from rlsched.integrations.slurm.command_output import read_output
 
-from .recorded import NOW, job, mapped, recorded, written
+from .samples import NOW, job, sample, view_of, write_json
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -44,7 +44,10 @@ def without(*path: str | int) -> Change:
 
 
 BAD_JOBS: dict[str, tuple[Change, str]] = {
-    "negative": (changed("jobs", 7, "cpus", "number", to=-4), r"jobs\[7\]\.cpus: value -4 is no number"),
+    "negative": (
+        changed("jobs", 7, "cpus", "number", to=-4),
+        r"jobs\[7\]\.cpus: value -4 is not a whole number",
+    ),
     "absurd": (changed("jobs", 7, "cpus", "number", to=10**15), r"cpus: value 1000000000000000 "),
     "fraction": (changed("jobs", 7, "cpus", "number", to=1.5), r"jobs\[7\]\.cpus: value 1\.5 "),
     "words": (
@@ -53,31 +56,31 @@ BAD_JOBS: dict[str, tuple[Change, str]] = {
     ),
     "missing": (without("jobs", 7, "job_state"), r"jobs\[7\]\.job_state: is missing"),
     "state": (changed("jobs", 7, "job_state", to=["DREAMING"]), r"jobs\[7\]\.job_state: value 'DREAMING'"),
-    "twice": (changed("jobs", 7, "job_id", to=101), r"job_id: value 101 stands there twice"),
+    "twice": (changed("jobs", 7, "job_id", to=101), r"job_id: value 101 occurs twice"),
     "no id": (changed("jobs", 7, "job_id", to=0), r"jobs\[7\]\.job_id: value 0"),
     "no job": (changed("jobs", 7, to=[1]), r"jobs\[7\]: value \[1\]"),
     "later": (changed("jobs", 7, "submit_time", "number", to=NOW + 86_400), "later than now.*--at"),
     "no time": (changed("jobs", 7, "submit_time", "set", to=False), r"submit_time: is not set"),
     "tres": (changed("jobs", 7, "tres_req_str", to="cpu=many"), "tres_req_str: value 'cpu=many'"),
     "tasks": (changed("jobs", 5, "array_task_string", to="9-2"), "array_task_string: value '9-2'"),
-    "same tasks": (changed("jobs", 5, "array_task_string", to="3-5,4"), "task 200_4 stands there twice"),
+    "same tasks": (changed("jobs", 5, "array_task_string", to="3-5,4"), "task 200_4 occurs twice"),
     "errors": (changed("errors", to=[{"description": "gone"}]), "Slurm answered with 1 error.*gone"),
     "no list": (changed("jobs", to={}), "jobs: value {}"),
     "another": (without("jobs"), "has no 'jobs' .Slurm 24.11.5 data_parser/v0.0.42"),
-    "sacct": (changed("jobs", 0, to={"job_id": 1, "state": {"current": []}}), "what sacct prints"),
+    "sacct": (changed("jobs", 0, to={"job_id": 1, "state": {"current": []}}), "the output of sacct"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_JOBS)
 def test_bad_jobs_are_one_line(tmp_path: Path, name: str) -> None:
     change, message = BAD_JOBS[name]
-    content = recorded("squeue")
+    content = sample("squeue")
     change(content)
     if name == "same tasks":
         content["jobs"][5]["array_max_tasks"]["number"] = 0
-    path = written(tmp_path, "q", content)
+    path = write_json(tmp_path, "q", content)
     with pytest.raises(BadInputError, match=message) as caught:
-        mapped(path)
+        view_of(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
@@ -90,9 +93,12 @@ BAD_NODES: dict[str, tuple[Change, str]] = {
     ),
     "state": (changed("sinfo", 2, "node", "state", to=["SLEEPY"]), r"node\.state: value 'SLEEPY'"),
     "names": (changed("sinfo", 2, "nodes", "nodes", to=["cn[1-"]), r"nodes\.nodes: brackets do not match"),
-    "count": (changed("sinfo", 2, "nodes", "total", to=2), r"nodes\.total: value 2 beside 1 names"),
+    "count": (
+        changed("sinfo", 2, "nodes", "total", to=2),
+        r"nodes\.total: value 2, but nodes\.nodes has 1 names",
+    ),
     "gres": (changed("sinfo", 5, "gres", "total", to="gpu:a100:x"), r"gres\.total: value 'gpu:a100:x'"),
-    "none": (changed("sinfo", to=[]), "sinfo: holds no node"),
+    "none": (changed("sinfo", to=[]), "sinfo: has no node"),
     "no partition": (without("sinfo", 2, "partition"), r"sinfo\[2\]\.partition: is missing"),
 }
 
@@ -100,22 +106,22 @@ BAD_NODES: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("name", BAD_NODES)
 def test_bad_nodes_are_one_line(tmp_path: Path, name: str) -> None:
     change, message = BAD_NODES[name]
-    content = recorded("sinfo")
+    content = sample("sinfo")
     change(content)
-    path = written(tmp_path, "n", content)
+    path = write_json(tmp_path, "n", content)
     with pytest.raises(BadInputError, match=message) as caught:
-        mapped(sinfo=path)
+        view_of(sinfo=path)
     assert str(caught.value).startswith(str(path))
 
 
-def test_nodes_that_are_only_partly_told_of_elsewhere_need_a_record_each(tmp_path: Path) -> None:
-    content = recorded("sinfo")
+def test_nodes_with_a_second_record_need_a_record_each(tmp_path: Path) -> None:
+    content = sample("sinfo")
     both = deepcopy(content["sinfo"][2])
     both["nodes"] |= {"nodes": ["cn001", "cn002"], "total": 2}
     both["cpus"] |= {"allocated": 24, "total": 32}
     content["sinfo"] = [both, *content["sinfo"][1:2], *content["sinfo"][3:]]
-    with pytest.raises(BadInputError, match=r"give what sinfo --all --Node --json printed"):
-        mapped(sinfo=written(tmp_path, "n", {"sinfo": [content["sinfo"][1], both]}))
+    with pytest.raises(BadInputError, match=r"give the output of sinfo --all --Node --json"):
+        view_of(sinfo=write_json(tmp_path, "n", {"sinfo": [content["sinfo"][1], both]}))
 
 
 @pytest.mark.parametrize(
@@ -124,26 +130,26 @@ def test_nodes_that_are_only_partly_told_of_elsewhere_need_a_record_each(tmp_pat
         ("", "is empty"),
         ("   \n", "is empty"),
         ("<html><body>502</body></html>", "is HTML or XML"),
-        ("             JOBID PARTITION     NAME     USER ST\n", "is a table for people"),
-        ("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n", "is a table for people"),
+        ("             JOBID PARTITION     NAME     USER ST\n", "is a text table"),
+        ("PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n", "is a text table"),
         ("---\njobs: []\n", "is YAML"),
-        ('{"jobs": [{"job_id": 1, "job_', "is no whole JSON"),
-        ('{"jobs": [], "x": NaN}', "is no whole JSON"),
+        ('{"jobs": [{"job_id": 1, "job_', "is not complete JSON"),
+        ('{"jobs": [], "x": NaN}', "is not complete JSON"),
         ('{"jobs": [' + "[" * 100_000, "nested too deeply"),
-        ("slurm_load_jobs error: Unable to contact slurm controller", "is no whole JSON"),
-        ("[]", r"its top: value \[\]"),
-        ("7", "its top: value 7"),
+        ("slurm_load_jobs error: Unable to contact slurm controller", "is not complete JSON"),
+        ("[]", r"top level: value \[\]"),
+        ("7", "top level: value 7"),
         ("{}", "has no 'jobs'"),
         ('{"jobs": null}', "has no 'jobs'"),
         ('{"nodes": []}', "has 'nodes', which sinfo prints; give it as --sinfo"),
     ],
 )
 def test_files_that_are_something_else(tmp_path: Path, content: str, message: str) -> None:
-    path = written(tmp_path, "q", content)
+    path = write_json(tmp_path, "q", content)
     with pytest.raises(BadInputError, match=message) as caught:
-        mapped(path)
+        view_of(path)
     assert str(caught.value).startswith(str(path))
-    assert "squeue --all --json printed" in str(caught.value)
+    assert "output of squeue --all --json" in str(caught.value)
 
 
 def test_stdin_has_the_limits_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,51 +163,53 @@ def test_stdin_has_the_limits_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RLSCHED_MAX_INPUT_BYTES", "20")
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         with pytest.raises(BadInputError, match=message):
-            read_answer("--squeue", "-")
+            read_output("--squeue", "-")
     for data in (content, gzip.compress(content), b"\xef\xbb\xbf" + content):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        assert read_answer("--squeue", "-").records == []
+        assert read_output("--squeue", "-").records == []
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="no such file"):
-        mapped(tmp_path / "q.json")
+        view_of(tmp_path / "q.json")
 
 
 def test_the_newest_of_too_many_jobs_are_left_out(tmp_path: Path) -> None:
     content = {"jobs": [], "meta": {}}
-    one = job(recorded("squeue"), 302)
+    record = job(sample("squeue"), 302)
     keep = ("job_state", "state_reason", "partition", "cpus", "node_count", "time_limit", "priority")
-    small = {name: one[name] for name in keep}
+    small = {name: record[name] for name in keep}
     seconds = []
     for count in (5_000, 50_000):
         content["jobs"] = [small | {"job_id": k, "submit_time": NOW - k} for k in range(1, count + 1)]
-        path = written(tmp_path, "q", content)
-        taken = []
+        path = write_json(tmp_path, "q", content)
+        elapsed = []
         for _ in range(2):
             began = time.perf_counter()
-            found = mapped(path, asked=Asked(("processors",), most=1000))
-            taken.append(time.perf_counter() - began)
-        seconds.append(min(taken))
+            view = view_of(path, settings=AdviceSettings(("processors",), max_jobs=1000))
+            elapsed.append(time.perf_counter() - began)
+        seconds.append(min(elapsed))
     assert seconds[1] < 40 * seconds[0]
-    assert [job.id for job in found.request.waiting] == list(range(50_000, 49_000, -1))
-    assert any(note.startswith("49,000 jobs that wait, the newest ones") for note in found.notes)
+    assert [job.id for job in view.request.waiting] == list(range(50_000, 49_000, -1))
+    assert any(note.startswith("49,000 jobs that wait, the newest ones") for note in view.notes)
 
 
 def test_a_huge_array_needs_no_room(tmp_path: Path) -> None:
-    content = recorded("squeue")
+    content = sample("squeue")
     job(content, 200)["array_task_string"] = "2-4000000"
     job(content, 200)["array_max_tasks"]["number"] = 0
-    asked = Asked(("processors",), most=100, default_limit_s=60)
-    found = mapped(written(tmp_path, "q", content), asked=asked)
-    assert len(found.request.waiting) + len(found.request.running) == 100
+    settings = AdviceSettings(("processors",), max_jobs=100, default_limit_s=60)
+    view = view_of(write_json(tmp_path, "q", content), settings=settings)
+    assert len(view.request.waiting) + len(view.request.running) == 100
 
 
 @pytest.mark.parametrize("key", ["jobs", "job_state"])
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path, key: str) -> None:
-    path = written(tmp_path, "q", recorded("squeue"))
+    path = write_json(tmp_path, "q", sample("squeue"))
     text = path.read_text("utf-8")
     at = text.index(f'"{key}":')
     path.write_text(f'{text[:at]}"{key}": [], {text[at:]}', "utf-8")
-    with pytest.raises(BadInputError, match=f"q.*: key '{key}' stands twice in an object; give what squeue"):
-        mapped(path, written(tmp_path, "n", recorded("sinfo")))
+    with pytest.raises(
+        BadInputError, match=f"q.*: key '{key}' stands twice in an object; give the output of squeue"
+    ):
+        view_of(path, write_json(tmp_path, "n", sample("sinfo")))

@@ -1,4 +1,4 @@
-"""Whatever is changed in the files: a cluster that adds up, or a refusal, and nothing else."""
+"""Random changes of the files give a consistent view, or a refusal, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlsched.errors import BadInputError
-from rlsched.integrations.slurm.asked import Asked
-from rlsched.integrations.slurm.mapping import Mapped
+from rlsched.integrations.slurm.advice_settings import AdviceSettings
+from rlsched.integrations.slurm.cluster_view import ClusterView
 
-from .recorded import FILES, NEWEST, VERSIONS, mapped, written
+from .samples import FILES, NEWEST, VERSIONS, view_of, write_json
 
 
 def paths(content: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -26,11 +26,11 @@ def paths(content: object, path: tuple[str | int, ...] = ()) -> list[tuple[str |
         inner = list(content.items())
     elif isinstance(content, list):
         inner = list(enumerate(content))
-    below = [found for name, value in inner for found in paths(value, (*path, name))]
+    below = [view for name, value in inner for view in paths(value, (*path, name))]
     return [path, *below] if path else below
 
 
-LOOKED_AT = frozenset(
+READ_FIELDS = frozenset(
     (
         *(
             "job_id",
@@ -77,10 +77,10 @@ VALUES = st.one_of(
 )
 
 
-def mapped_or_refused(*files: Path, **more: Any) -> Mapped | None:
-    """A cluster, or nothing where it is refused; whatever else happens is a failure."""
+def view_or_refusal(*files: Path, **more: Any) -> ClusterView | None:
+    """A view, or None where it is refused; any other error fails the test."""
     with suppress(BadInputError):
-        return mapped(*files, **more)
+        return view_of(*files, **more)
     return None
 
 
@@ -94,7 +94,7 @@ def test_any_change_gives_an_answer_or_one_line(
     contents = {name: json.loads((FILES / f"{name}-{version}.json").read_text()) for name in both}
     for _ in range(data.draw(st.integers(1, 3))):
         content = contents[data.draw(st.sampled_from(["squeue", "sinfo"]))]
-        known = [path for path in paths(content) if path[-1] in LOOKED_AT or isinstance(path[-1], int)]
+        known = [path for path in paths(content) if path[-1] in READ_FIELDS or isinstance(path[-1], int)]
         if not known:
             continue
         *above, last = data.draw(st.sampled_from(known))
@@ -107,17 +107,17 @@ def test_any_change_gives_an_answer_or_one_line(
             node[last] = deepcopy(data.draw(VALUES))  # which may be changed again
     folder = tmp_path_factory.getbasetemp() / "changed"
     folder.mkdir(exist_ok=True)
-    files = [written(folder, name, content) for name, content in contents.items()]
-    asked = Asked(
+    files = [write_json(folder, name, content) for name, content in contents.items()]
+    settings = AdviceSettings(
         data.draw(st.sampled_from([("processors",), ("nodes",), ("cpu", "gpu")])),
         partition=data.draw(st.sampled_from([None, "batch"])),
         default_limit_s=60,
     )
-    found = mapped_or_refused(*files, asked=asked)
-    if found is None:
+    view = view_or_refusal(*files, settings=settings)
+    if view is None:
         return
-    request = found.request
-    counts = zip(request.free, found.unexplained, found.out, request.units, strict=True)
+    request = view.request
+    counts = zip(request.free, view.unexplained, view.out_of_service, request.units, strict=True)
     for r, (*rest, there) in enumerate(counts):
         held = sum(job.demand[r] for job in request.running)
         assert min(rest) >= 0
@@ -143,4 +143,4 @@ def test_damage_is_one_line_or_none(
     path = folder / "changed.json"
     for content in (data, data[:at]):
         path.write_bytes(content)
-        mapped_or_refused(**{name: path})
+        view_or_refusal(**{name: path})

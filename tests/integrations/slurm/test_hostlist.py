@@ -1,4 +1,4 @@
-"""Lists of nodes."""
+"""Slurm hostlists."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Decisions as commands of scontrol."""
+"""Decisions as scontrol commands."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from rlsched.integrations.slurm.commands import changes, script
+from rlsched.integrations.slurm.scontrol import nice_updates, script
 from rlsched.serve.api.schema import Answer, Decision, Reason
 
-from .recorded import NOW, job, mapped, recorded, written
+from .samples import NOW, job, sample, view_of, write_json
 
 
 def answer(*decisions: tuple[int | str, str]) -> Answer:
@@ -20,9 +20,9 @@ def run_of(text: str) -> list[str]:
 
 
 def test_commands_put_the_queue_in_order() -> None:
-    found, problems = changes(mapped(), answer((302, "start"), (301, "reserve"), (311, "start")))
+    updates, problems = nice_updates(view_of(), answer((302, "start"), (301, "reserve"), (311, "start")))
     # Above the highest of the others, 200_2 with 4500, comes 311 with 5500, above it 301, above it 302.
-    assert [(change.job, change.nice, change.before) for change in found] == [
+    assert [(update.job, update.nice, update.previous) for update in updates] == [
         ("302", -3500, 0),
         ("301", -1500, 0),
         ("311", -3450, 50),
@@ -32,35 +32,35 @@ def test_commands_put_the_queue_in_order() -> None:
     assert [4000 + 3500, 5000 + 1500, 2000 + 50 + 3450] == [7500, 6500, 5500]
 
 
-def test_nothing_is_commanded_where_the_order_is_right() -> None:
-    text = script(mapped(), answer((301, "start")), [])
+def test_no_commands_where_the_order_is_right() -> None:
+    text = script(view_of(), answer((301, "start")), [])
     assert "Nothing to do" in text
     assert "scontrol update" not in text
 
 
-def test_commands_may_be_run_and_taken_back() -> None:
-    text = script(mapped(), answer(("200_2", "start")), ["be careful\nrm -rf /"])
+def test_commands_can_be_run_and_undone() -> None:
+    text = script(view_of(), answer(("200_2", "start")), ["be careful\nrm -rf /"])
     lines = text.splitlines()
     assert run_of(text) == ["scontrol update JobId=200_2 Nice=-1500"]
     assert "# scontrol update JobId=200_2 Nice=0" in lines
 
 
-def test_what_slurm_starts_anyway_is_said() -> None:
-    let_wait = Answer([], "policy", waiting=[Reason(302, "may_start", "")])
-    assert "lets wait what could start: 302" in script(mapped(), let_wait, [])
+def test_jobs_that_slurm_starts_anyway_are_listed() -> None:
+    delayed = Answer([], "policy", waiting=[Reason(302, "may_start", "")])
+    assert "does not start these, though they fit: 302" in script(view_of(), delayed, [])
 
 
 def test_names_cannot_leave_a_comment(tmp_path: Path) -> None:
-    queue = recorded("squeue")
+    queue = sample("squeue")
     job(queue, 302).update(user_name="eve\nscancel 1 `reboot` $(x)", partition="batch,\nx")
-    text = script(mapped(written(tmp_path, "q", queue)), answer((302, "start")), [])
+    text = script(view_of(write_json(tmp_path, "q", queue)), answer((302, "start")), [])
     assert run_of(text) == ["scontrol update JobId=302 Nice=-2000"]
     assert "`" not in text
     assert "$" not in text
 
 
-def test_jobs_whose_priority_is_not_told_stay_where_they_are(tmp_path: Path) -> None:
-    queue = recorded("squeue")
+def test_jobs_without_a_priority_stay_where_they_are(tmp_path: Path) -> None:
+    queue = sample("squeue")
     job(queue, 302)["priority"] = {"set": False, "infinite": False, "number": 0}
-    found, problems = changes(mapped(written(tmp_path, "q", queue)), answer((302, "start")))
-    assert (found, len(problems)) == ([], 1)
+    updates, problems = nice_updates(view_of(write_json(tmp_path, "q", queue)), answer((302, "start")))
+    assert (updates, len(problems)) == ([], 1)

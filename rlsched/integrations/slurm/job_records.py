@@ -1,4 +1,4 @@
-"""Jobs in squeue's words: what is looked at of a record, and what it says."""
+"""Job records of squeue: the fields that are read, and their meaning."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from rlsched.integrations.slurm.values import ID_MOST, Number, Numbered, Place, Words, plain, words
+from rlsched.integrations.slurm.values import (
+    MAX_ID,
+    Location,
+    Number,
+    OptionalNumber,
+    Words,
+    printable,
+    upper_words,
+)
 
 _TASKS = re.compile(r"(\d{1,10})(?:-(\d{1,10})(?::(\d{1,10}))?)?")
 Text = str | None
 
 
-class Record(Struct, frozen=True, gc=False):
-    """What is looked at of a job, in the names that all versions share."""
+class JobRecord(Struct, frozen=True, gc=False):
+    """The fields of a job that are read; all versions have the same names."""
 
     job_id: Annotated[int, Meta(ge=1, lt=1 << 32)]
     job_state: str | list[str]
@@ -52,7 +60,7 @@ class Record(Struct, frozen=True, gc=False):
     nice: Number = None
     shared: Words | int = None
     exclusive: Words | bool = None
-    contiguous: bool | Numbered | None = None
+    contiguous: bool | OptionalNumber | None = None
     features: Text = None
     cluster_features: Text = None
     required_nodes: Text = None
@@ -64,67 +72,67 @@ class Record(Struct, frozen=True, gc=False):
     minimum_switches: Number = None
 
 
-def label_of(record: Record, place: Place) -> int | str:
-    """As squeue and scontrol write it."""
-    array = place.whole("array_job_id", record.array_job_id, ID_MOST)
-    task = place.whole("array_task_id", record.array_task_id, ID_MOST)
+def job_label(record: JobRecord, location: Location) -> int | str:
+    """The job id as squeue and scontrol print it: 12, array task 12_3, heterogeneous component 12+1."""
+    array = location.integer("array_job_id", record.array_job_id, MAX_ID)
+    task = location.integer("array_task_id", record.array_task_id, MAX_ID)
     if array and task is not None:
         return f"{array}_{task}"
-    if het := place.whole("het_job_id", record.het_job_id, ID_MOST):
-        return f"{het}+{place.whole('het_job_offset', record.het_job_offset) or 0}"
+    if het := location.integer("het_job_id", record.het_job_id, MAX_ID):
+        return f"{het}+{location.integer('het_job_offset', record.het_job_offset) or 0}"
     return record.job_id
 
 
-def tasks_of(record: Record, place: Place) -> tuple[range, ...]:
-    """Pending tasks that a record stands for, as in 1-100:2,205%5; none where it is one job, or one task.
+def pending_tasks(record: JobRecord, location: Location) -> tuple[range, ...]:
+    """Pending array tasks of a record, as in 1-100:2,205%5; empty for one job, or one task.
 
-    Of a list that Slurm has cut short, those that it names.
+    Where Slurm has truncated the list, only the tasks in it count.
     """
     text = record.array_task_string
-    if not text or place.whole("array_task_id", record.array_task_id) is not None:
+    if not text or location.integer("array_task_id", record.array_task_id) is not None:
         return ()
-    found = []
+    ranges = []
     for part in text.partition("%")[0].split(","):
-        if part.strip(".") == "" and part:  # Slurm ends a list that is too long by dots
+        if part.strip(".") == "" and part:  # Slurm ends a truncated list with dots
             continue
         match = _TASKS.fullmatch(part.removesuffix("..."))
         first, last, step = (
             (0, -1, 0) if match is None else (int(match[1]), int(match[2] or match[1]), int(match[3] or 1))
         )
         if last < first or step < 1:
-            place.refuse("array_task_string", f"value {plain(text)[:60]!r} is no list of tasks")
-        found.append(range(first, last + 1, step))
-    return tuple(found)
+            location.refuse("array_task_string", f"value {printable(text)[:60]!r} is not a list of tasks")
+        ranges.append(range(first, last + 1, step))
+    return tuple(ranges)
 
 
-def whole_nodes(record: Record) -> bool:
-    """Whether it shares nodes with none: 'shared' is 'none' then, and 'exclusive' is 'true' in v0.0.39."""
-    shared = [] if isinstance(record.shared, int) else words(record.shared)
+def needs_whole_nodes(record: JobRecord) -> bool:
+    """Whether the job shares its nodes with no other: 'shared' is 'none', or 'exclusive' 'true' (v0.0.39)."""
+    shared = [] if isinstance(record.shared, int) else upper_words(record.shared)
     if isinstance(record.exclusive, bool):
         return record.exclusive
-    return "NONE" in shared or "TRUE" in words(record.exclusive)
+    return "NONE" in shared or "TRUE" in upper_words(record.exclusive)
 
 
-def unknown_of(record: Record, place: Place) -> tuple[str, ...]:
-    """What it asks for that counts of units do not tell."""
+def unsupported_requests(record: JobRecord, location: Location) -> tuple[str, ...]:
+    """The job's requests that counts of units do not cover, for people."""
 
-    def named() -> Iterator[str]:
+    def names() -> Iterator[str]:
         if record.features or record.cluster_features:
             yield "features"
         if record.required_nodes:
             yield "nodes by name"
         if record.excluded_nodes:
-            yield "nodes it excludes"
+            yield "excluded nodes"
         if record.licenses:
             yield "licences"
         if record.burst_buffer:
             yield "a burst buffer"
         if record.contiguous is True:
             yield "contiguous nodes"
-        if whole_nodes(record):
+        if needs_whole_nodes(record):
             yield "whole nodes"
-        switches = place.whole("required_switches", record.required_switches)
-        if switches or place.whole("minimum_switches", record.minimum_switches):
+        switches = location.integer("required_switches", record.required_switches)
+        if switches or location.integer("minimum_switches", record.minimum_switches):
             yield "switches"
 
-    return tuple(named())
+    return tuple(names())

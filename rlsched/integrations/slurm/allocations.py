@@ -1,0 +1,201 @@
+"""Units that running jobs hold, and on which nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rlsched.integrations.slurm.advice_settings import CPUS, NODES, UNITS
+from rlsched.integrations.slurm.hostlist import expand
+from rlsched.integrations.slurm.nodes import Inventory
+from rlsched.integrations.slurm.queue import AllocatedJob
+from rlsched.integrations.slurm.tres import GPU_KINDS, conversion_rates, occupied_units
+from rlsched.serve.api.schema import RunningJob
+
+
+@dataclass(eq=False)
+class Allocations:
+    """Counts the units of jobs.
+
+    Units that several jobs share (a node, oversubscribed CPUs) come free when the last of these jobs ends, so
+    they count for that job. Jobs are therefore counted from the last end to the first.
+
+    Args:
+        inventory: nodes of the cluster, or of the partition.
+        partition: that the advice is for; None: all.
+        kinds: (resource,) what each resource counts.
+        left: (resource,) units of the cluster; counting subtracts from it.
+
+    Attributes:
+        by_group: (group, resource) units that jobs hold on a group of nodes. Slurm has only a job's total:
+            `_distribute` estimates its units on each node.
+        unlocated: (resource,) units of jobs whose nodes are unknown.
+        partly_outside: jobs with some or all nodes outside the inventory.
+        capped: times that a job has more units than others leave, or than its nodes have.
+        unreadable: jobs whose hostlist cannot be read.
+    """
+
+    inventory: Inventory
+    partition: str | None
+    kinds: tuple[str, ...]
+    left: list[int]
+    partly_outside: int = 0
+    capped: int = 0
+    unreadable: int = 0
+    _allocated_nodes: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.groups = self.inventory.groups
+        self._gres_on: dict[tuple[str, str], Counter[str]] = {}
+        self._occupied: Counter[tuple[str, str]] = Counter()
+        self.by_group = [[0] * len(self.kinds) for _ in self.groups]
+        self.unlocated = [0] * len(self.kinds)
+        self._jobs: list[tuple[list[int], Counter[int]]] = []
+
+    @cached_property
+    def _group_of(self) -> dict[str, int]:
+        return {name: k for k, group in enumerate(self.groups) for name in group.names}
+
+    def count(self, jobs: list[AllocatedJob]) -> list[RunningJob]:
+        """Count jobs; returns those that hold units of the inventory, with these units."""
+        running = []
+        for job in sorted(jobs, key=lambda job: -job.end):
+            demand = self._demand(job)
+            if any(demand):
+                running.append(
+                    RunningJob(job.label, demand, start=job.start, expected_end=job.end, submit=job.submit)
+                )
+        for demand, nodes in sorted(self._jobs, key=lambda pair: len(pair[1])):
+            for r, kind in enumerate(self.kinds):
+                if kind != NODES or not nodes:
+                    self._distribute(r, demand[r], nodes)
+        return running
+
+    def _demand(self, job: AllocatedJob) -> list[int]:
+        """(resource,) units that a job holds in the inventory; empty where it has nothing to do with it."""
+        hosts = self._hosts(job)
+        inside = None if hosts is None else hosts & self._group_of.keys()
+        if not inside and self.partition not in (None, job.partition):
+            return []
+        if hosts is not None and inside is not None:
+            self.partly_outside += len(inside) < len(hosts)
+        node_count = job.node_count if hosts is None else len(hosts)
+        nodes = Counter(self._group_of[name] for name in inside or ())
+        demand = [self._units(job, r, inside, node_count, nodes) for r in range(len(self.kinds))]
+        if job.cpus:
+            self._allocate_nodes(inside or set())
+        self._jobs.append((demand, nodes))
+        return demand
+
+    def _units(
+        self, job: AllocatedJob, r: int, inside: set[str] | None, node_count: int, nodes: Counter[int]
+    ) -> int:
+        """Units of a resource that a job holds in the inventory; subtracts them from `left`.
+
+        Args:
+            job: the job.
+            r: resource.
+            inside: names of its nodes in the inventory; None: unknown.
+            node_count: number of its nodes, everywhere.
+            nodes: group -> number of its nodes there.
+        """
+        kind = self.kinds[r]
+        if kind == NODES and inside is not None:
+            units = len(inside - self._allocated_nodes) if job.cpus else 0
+        else:
+            nodes_inside = job.node_count if inside is None else len(inside)
+            units = -(-self._total(job, kind) * nodes_inside // node_count)
+            units += self._occupied_by(job, kind, inside, node_count)
+        groups = [(count, self.groups[k]) for k, count in nodes.items()]
+        capacity = sum(count * group.units_per_node(kind) for count, group in groups) if groups else units
+        specialized = sum(count * group.specialized for count, group in groups) if kind == CPUS else 0
+        self.capped += min(units, capacity) > self.left[r] or units > capacity + specialized
+        units = min(units, self.left[r], capacity)
+        self.left[r] -= units
+        return units
+
+    def _allocate_nodes(self, names: set[str]) -> None:
+        """Count nodes as units, each once for all jobs on it."""
+        for name in names - self._allocated_nodes:
+            for r, kind in enumerate(self.kinds):
+                if kind == NODES:
+                    self.by_group[self._group_of[name]][r] += 1
+        self._allocated_nodes |= names
+
+    def _occupied_by(self, job: AllocatedJob, kind: str, inside: set[str] | None, node_count: int) -> int:
+        """Units that a job occupies by other resources on the same devices, as shards do with GPUs.
+
+        Jobs with shards of one GPU share it. They are taken to share as few GPUs as they need, or as many as
+        sinfo has.
+        """
+        others = {name: count for name, count in job.gres.items() if name in GPU_KINDS and name != kind}
+        if kind not in GPU_KINDS or not others:
+            return 0
+        if inside is None:
+            return occupied_units(others, self.inventory.rates(kind))
+        per_node = Counter({name: -(-count // node_count) for name, count in others.items()})
+        added = 0
+        for name in inside:
+            group, key = self.groups[self._group_of[name]], (kind, name)
+            rates = conversion_rates(kind, group.gres)
+            total = self._gres_on.setdefault(key, Counter())
+            total.update(per_node)
+            reported = group.shared_gpus if kind == "gpu" else 0
+            before = self._occupied[key]
+            occupied = max(
+                occupied_units(total, rates), min(reported, before + occupied_units(per_node, rates))
+            )
+            occupied = min(occupied, group.gres.get(kind, 0))
+            added += occupied - before
+            self._occupied[key] = occupied
+        return added
+
+    def _distribute(self, r: int, units: int, nodes: Counter[int]) -> None:
+        """Distribute a job's units over its nodes: first what sinfo has as allocated, then evenly.
+
+        No node gets more than it has; jobs with few nodes come before others.
+
+        Args:
+            r: resource.
+            units: of the job.
+            nodes: group -> number of the job's nodes there.
+        """
+        if not nodes:
+            self.unlocated[r] += units
+            return
+        kind, held = self.kinds[r], self.by_group
+        for k, count in nodes.items():
+            group = self.groups[k]
+            allocated = (group.units_allocated(kind) or 0) - held[k][r]
+            share = min(allocated, count * group.units_per_node(kind), units)
+            if share > 0:
+                held[k][r] += share
+                units -= share
+        while units > 0:
+            room = {
+                k: min(self.groups[k].units(kind) - held[k][r], count * self.groups[k].units_per_node(kind))
+                for k, count in nodes.items()
+            }
+            room = {k: free for k, free in room.items() if free > 0}
+            if not room:
+                return
+            per_node = -(-units // sum(nodes[k] for k in room))
+            for k, free in room.items():
+                share = min(per_node * nodes[k], free, units)
+                held[k][r] += share
+                units -= share
+
+    @staticmethod
+    def _total(job: AllocatedJob, kind: str) -> int:
+        if kind in UNITS:
+            return job.cpus if kind == CPUS else job.node_count * (job.cpus > 0)
+        return job.gres.get(kind, 0)
+
+    def _hosts(self, job: AllocatedJob) -> set[str] | None:
+        """Names of a job's nodes; None: unknown, or unreadable."""
+        try:
+            return set(expand(job.nodes)) or None
+        except ValueError:
+            self.unreadable += 1
+            return None
