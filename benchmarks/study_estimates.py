@@ -93,10 +93,10 @@ def main() -> None:
     table = plain_table(title, ["order", *(CASES[name].title for name in found)])
     lines = ["| order | " + " | ".join(CASES[name].title for name in found) + " |"]
     lines.append("| --- |" + " --- |" * len(found))
-    for contender in next(iter(found.values())):
-        cells = [_cell(summary[contender]) for summary in found.values()]
-        table.add_row(contender, *cells)
-        lines.append(f"| {contender} | {' | '.join(cells)} |")
+    for label in next(iter(found.values())):
+        cells = [_cell(summary[label]) for summary in found.values()]
+        table.add_row(label, *cells)
+        lines.append(f"| {label} | {' | '.join(cells)} |")
     write_whole(chosen.out / "table.md", ("\n".join([title, "", *lines]) + "\n").encode())
     Console(width=220).print(table)
     print(f"table: {chosen.out / 'table.md'}")

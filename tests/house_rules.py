@@ -18,11 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ALLOWED: Mapping[str, int] = {
     "long file": 51,
-    "long function": 29,
+    "long function": 27,
     "long sentence": 500,
-    "one name, many meanings": 6,
-    "retired name": 3086,
-    "retired phrase": 109,
+    "one name, many meanings": 5,
+    "retired name": 2938,
+    "retired phrase": 67,
 }
 """Findings of code that is older than the rules; lower a number with every change that removes some."""
 FIRST_COMMIT = "f23d5afce0159b77b375405a125a187ef01814dd"

@@ -20,7 +20,7 @@ class Forgetful:
 
     decide: Callable[[NDArray[np.float32], NDArray[np.int8]], IntArray]
 
-    def player(self, num_envs: int) -> Self:
+    def actor(self, num_envs: int) -> Self:
         return self
 
     def begin(self, env: int) -> None:

@@ -150,7 +150,7 @@ def states_of(policy: TrainedPolicy) -> tuple[list[ClusterState], str]:
     episodes = [feed.evaluation(k, 0) for k in range(sim.num_envs)]
     for env, episode in enumerate(episodes):
         sim.load(env, episode.jobs, episode.scale, episode.power)
-    player = policy.player(sim.num_envs)
+    player = policy.actor(sim.num_envs)
     states: list[ClusterState] = []
     step = 0
     while len(states) < STATES and not (sim.terminated | sim.truncated).all():

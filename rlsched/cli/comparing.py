@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from rlsched.cli import output, tables
-from rlsched.evaluate.compare import Comparison, Contestant, Learned
-from rlsched.evaluate.contestants import seen_in_training
+from rlsched.evaluate.compare import Comparison
 from rlsched.evaluate.gate import Verdict, gate_json, verdicts
+from rlsched.evaluate.policies import LearnedPolicies
+from rlsched.evaluate.policy import Policy
+from rlsched.evaluate.policy_factory import training_overlap
 from rlsched.evaluate.results import to_json
 from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.evaluate.session import Session
@@ -36,9 +38,9 @@ REPORT_PICTURE_JOBS = 20_000
 
 
 def compare_and_show(
-    session: Session, racing: Sequence[Contestant], targets: output.Targets, *, gate: bool = False
+    session: Session, racing: Sequence[Policy], targets: output.Targets, *, gate: bool = False
 ) -> bool:
-    """Run the contestants, print the comparison, and write what was asked for.
+    """Run the policies, print the comparison, and write what was asked for.
 
     Args:
         session: what is run.
@@ -56,7 +58,7 @@ def compare_and_show(
     tell_of_own_pools(console, session, racing)
     output.announce_compiling()
     clock = output.Clock()
-    players = sum(len(contestant.members) for contestant in racing)
+    players = sum(len(policy.members) for policy in racing)
     with output.progress("simulating", players * len(session.episodes)) as step:
         comparison = session.run(racing, step)
     jobs = sum(len(episode.jobs) for episode in session.episodes) * players
@@ -102,47 +104,47 @@ def show_setting(console: Console, session: Session) -> None:
         )
 
 
-def warn_of_training(console: Console, session: Session, racing: Sequence[Contestant]) -> None:
+def warn_of_training(console: Console, session: Session, racing: Sequence[Policy]) -> None:
     """Say where a trained policy meets jobs it was trained on."""
-    for contestant in racing:
-        if isinstance(contestant, Learned) and (seen := seen_in_training(contestant, session)):
+    for policy in racing:
+        if isinstance(policy, LearnedPolicies) and (seen := training_overlap(policy, session)):
             console.print(
-                f"  {contestant.policy} may have been trained on jobs of {seen} of the "
+                f"  {policy.name} may have been trained on jobs of {seen} of the "
                 f"{len(session.episodes)} episodes",
                 style="yellow",
                 markup=False,
             )
 
 
-def tell_of_missing_seeds(console: Console, racing: Sequence[Contestant]) -> None:
+def tell_of_missing_seeds(console: Console, racing: Sequence[Policy]) -> None:
     """Say where seeds of a training have no policy yet, so that only the others are compared."""
-    for contestant in racing:
-        if isinstance(contestant, Learned) and contestant.seeds:
-            missing = seed_folders(Path(contestant.policy)).keys() - contestant.seeds.keys()
+    for policy in racing:
+        if isinstance(policy, LearnedPolicies) and policy.seeds:
+            missing = seed_folders(Path(policy.name)).keys() - policy.seeds.keys()
             if missing:
                 console.print(
-                    f"  {contestant.policy}: no policy yet of {named_seeds(sorted(missing))}; compared with "
-                    f"{named_seeds(contestant.seeds)}",
+                    f"  {policy.name}: no policy yet of {named_seeds(sorted(missing))}; compared with "
+                    f"{named_seeds(policy.seeds)}",
                     style="yellow",
                     markup=False,
                 )
 
 
-def tell_of_own_pools(console: Console, session: Session, racing: Sequence[Contestant]) -> None:
+def tell_of_own_pools(console: Console, session: Session, racing: Sequence[Policy]) -> None:
     """Say where a trained policy is shown other jobs than the orders: it keeps what it was trained with."""
     here = session.scenario.decision
     if here.horizon is None:
         return
-    for contestant in racing:
-        if not isinstance(contestant, Learned):
+    for policy in racing:
+        if not isinstance(policy, LearnedPolicies):
             continue
-        own = contestant.scenario.decision
+        own = policy.scenario.decision
         other = [name for name in POOLS if getattr(own, name) != getattr(here, name)]
         if other:
             kept = ", ".join(f"decision.{name}={shown(getattr(own, name))}" for name in other)
             orders = ", ".join(shown(getattr(here, name)) for name in other)
             console.print(
-                f"  {contestant.policy} keeps {kept}, as it was trained; the orders have {orders}",
+                f"  {policy.name} keeps {kept}, as it was trained; the orders have {orders}",
                 style="yellow",
                 markup=False,
             )
@@ -151,7 +153,7 @@ def tell_of_own_pools(console: Console, session: Session, racing: Sequence[Conte
 def write(
     session: Session,
     comparison: Comparison,
-    racing: Sequence[Contestant],
+    racing: Sequence[Policy],
     targets: output.Targets,
     console: Console,
     gate: Sequence[Verdict] | None,
@@ -172,8 +174,8 @@ def write(
         from rlsched.report.runs import learning_of
 
         with output.busy("writing the report"):
-            policies = [one.members.values() for one in racing if isinstance(one, Learned)]
-            learning = learning_of([Path(each.policy) for several in policies for each in several])
+            policies = [one.members.values() for one in racing if isinstance(one, LearnedPolicies)]
+            learning = learning_of([Path(each.name) for several in policies for each in several])
             page = write_page(session, comparison, racing, timeline, learning, targets.report)
         console.print(f"report:  {page}", markup=False)
     if targets.report is None:
@@ -183,11 +185,11 @@ def write(
 def draw(
     session: Session,
     comparison: Comparison,
-    racing: Sequence[Contestant],
+    racing: Sequence[Policy],
     timeline: Timeline | None,
     path: Path,
 ) -> str:
-    """The first episode under the first contestants, as a PNG, or a film of it under the first one.
+    """The first episode under the first policies, as a PNG, or a film of it under the first one.
 
     Returns:
         What it shows, to be said behind the name of the file; empty where that is all of the episode.
@@ -204,9 +206,7 @@ def draw(
         first, episode = _pictured(racing[0]), session.episodes[0]
         shot = film(first, episode, session.units)
         write_whole(path, shot.gif)
-        return (
-            f" (the first {shot.ticks:,} ticks of the first episode under {first.policy} + {first.backfill})"
-        )
+        return f" (the first {shot.ticks:,} ticks of the first episode under {first.name} + {first.backfill})"
     if timeline is not None:
         from rlsched.report.over_time import draw_summary
 
@@ -219,7 +219,7 @@ def draw(
 def write_page(
     session: Session,
     comparison: Comparison,
-    racing: Sequence[Contestant],
+    racing: Sequence[Policy],
     timeline: Timeline | None,
     learning: Sequence[LearningCurves],
     folder: Path,
@@ -233,28 +233,28 @@ def write_page(
     return write_report(folder, comparison.result, gantts, learning, timelines)
 
 
-def _timeline(session: Session, racing: Sequence[Contestant]) -> Timeline | None:
-    """The first episode over time under the first contestants; None where there are no ticks to draw."""
+def _timeline(session: Session, racing: Sequence[Policy]) -> Timeline | None:
+    """The first episode over time under the first policies; None where there are no ticks to draw."""
     from rlsched.evaluate.history import knows_ticks, record
     from rlsched.report.over_time import Timeline
 
     episode = session.episodes[0]
     with output.busy("writing down every tick"):
-        shown = [_pictured(contestant) for contestant in racing[:PICTURED] if knows_ticks(contestant)]
-        histories = [record(contestant, episode, session.units) for contestant in shown]
+        shown = [_pictured(policy) for policy in racing[:PICTURED] if knows_ticks(policy)]
+        histories = [record(policy, episode, session.units) for policy in shown]
     if not any(history.ticks for history in histories):
         return None
     return Timeline(_title(session), histories)
 
 
-def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant]) -> Gantt:
+def _gantt(session: Session, comparison: Comparison, racing: Sequence[Policy]) -> Gantt:
     from rlsched.report.gantt import Gantt, Schedule
 
     schedules = []
-    for contestant in racing[:PICTURED]:
-        played = comparison.runs[contestant.policy, contestant.backfill][0]
-        name = _pictured(contestant).policy
-        schedules.append(Schedule(f"{name} + {contestant.backfill}", played.jobs, played.start))
+    for policy in racing[:PICTURED]:
+        played = comparison.runs[policy.name, policy.backfill][0]
+        name = _pictured(policy).name
+        schedules.append(Schedule(f"{name} + {policy.backfill}", played.jobs, played.start))
     return Gantt(
         title=_title(session),
         schedules=schedules,
@@ -263,9 +263,9 @@ def _gantt(session: Session, comparison: Comparison, racing: Sequence[Contestant
     )
 
 
-def _pictured(contestant: Contestant) -> Contestant:
+def _pictured(policy: Policy) -> Policy:
     """Who is drawn: of several seeds the first, under its own name."""
-    return next(iter(contestant.members.values()))
+    return next(iter(policy.members.values()))
 
 
 def _title(session: Session) -> str:

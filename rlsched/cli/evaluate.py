@@ -13,7 +13,7 @@ from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.cli.checkpoints import BySeed
-    from rlsched.evaluate.contestants import Entry
+    from rlsched.evaluate.policy_names import PolicySpec
     from rlsched.evaluate.session import Session
     from rlsched.scenario import Scenario
 
@@ -88,15 +88,15 @@ def evaluate(
 
     from rlsched.cli.checkpoints import check_exists, loader, seeds_loader
     from rlsched.cli.comparing import compare_and_show
-    from rlsched.evaluate.contestants import (
-        Entry,
+    from rlsched.evaluate.hoarding import hoarding_applies
+    from rlsched.evaluate.policy_factory import make_policies
+    from rlsched.evaluate.policy_names import (
+        PolicySpec,
+        backfill_rules,
         check_policies,
-        contestants,
-        entries,
-        rules_of,
+        policy_specs,
         with_reference,
     )
-    from rlsched.evaluate.hoarding import judged
     from rlsched.evaluate.references import greedy_sjf, heuristics
     from rlsched.evaluate.session import open_session
 
@@ -109,13 +109,13 @@ def evaluate(
     chosen = _scenario(trained, scenario, trace, overrides)
     options.check_overrides(overrides, chosen, protocol)
     reference = greedy_sjf(chosen)
-    rivals = [Entry(*known) for known in heuristics(chosen)]
+    rivals = [PolicySpec(*known) for known in heuristics(chosen)]
     if named:
-        rivals = entries("--against", named, [reference.backfill], rules_of(chosen))
+        rivals = policy_specs("--against", named, [reference.backfill], backfill_rules(chosen))
     session = open_session(chosen, choice)
-    rivals = [entry for entry in rivals if entry.policy not in trained]
-    if judged(session.scenario):
-        rivals = with_reference(rivals, Entry(*reference))
+    rivals = [entry for entry in rivals if entry.name not in trained]
+    if hoarding_applies(session.scenario):
+        rivals = with_reference(rivals, PolicySpec(*reference))
     console = output.people(json)
     for path, policies in trained.items() if window is not None else ():
         if (before := next(iter(policies.values())).about.get("trained_window")) is not None:
@@ -123,13 +123,13 @@ def evaluate(
             console.print(line, markup=False)
     if gate:
         _check_gate(session, rivals)
-    picked = [Entry(path, None) for path in trained] + rivals
-    racing = contestants("--against", picked, session, load)
+    picked = [PolicySpec(path) for path in trained] + rivals
+    racing = make_policies("--against", picked, session, load)
     if not compare_and_show(session, racing, targets, gate=gate):
         raise typer.Exit(STANDS_BACK)
 
 
-def _check_gate(session: Session, rivals: Sequence[Entry]) -> None:
+def _check_gate(session: Session, rivals: Sequence[PolicySpec]) -> None:
     """Refuse a gate that could not say anything, before anything runs.
 
     Raises:
@@ -139,7 +139,7 @@ def _check_gate(session: Session, rivals: Sequence[Entry]) -> None:
 
     remedy = "set --episodes, and fewer --jobs where the trace is short"
     check_episodes([episode.offset for episode in session.episodes], remedy)
-    if all(entry.backfill is None for entry in rivals):
+    if all(entry.rule is None for entry in rivals):
         raise BadInputError(
             "--gate", "no heuristic is in the comparison", "name one with --against, as in --against sjf:easy"
         )
@@ -149,7 +149,7 @@ def _scenario(
     trained: Mapping[str, BySeed], scenario: str | None, trace: Path | None, overrides: list[str]
 ) -> Scenario:
     """What is evaluated on: what was named, or else what the policies were trained for."""
-    from rlsched.evaluate.contestants import shared_scenario
+    from rlsched.evaluate.policy_factory import shared_scenario
     from rlsched.evaluate.seeds import seed_folder
     from rlsched.scenario import parse
 

@@ -34,7 +34,7 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit | 
     Raises:
         BadInputError: an unknown cost, or no amount.
     """
-    from rlsched.evaluate.contestants import check_name
+    from rlsched.evaluate.policy_names import check_name
     from rlsched.scenario import CostTerm
 
     found: dict[str, Limit | Share] = {}

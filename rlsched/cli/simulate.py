@@ -86,13 +86,14 @@ def simulate(
 
     from rlsched.cli.checkpoints import loader, seeds_loader
     from rlsched.cli.comparing import compare_and_show
-    from rlsched.evaluate.contestants import contestants, entries, rules_of
+    from rlsched.evaluate.policy_factory import make_policies
+    from rlsched.evaluate.policy_names import backfill_rules, policy_specs
     from rlsched.evaluate.session import open_session
 
     default = "none" if chosen.decision.horizon is None else chosen.decision.placement
-    picked = entries("--policy", names, options.items(backfill) or [default], rules_of(chosen))
+    picked = policy_specs("--policy", names, options.items(backfill) or [default], backfill_rules(chosen))
     if trace is None:
         options.check_trace(chosen)
     session = open_session(chosen, choice)
-    racing = contestants("--policy", picked, session, seeds_loader(loader()), window=window)
+    racing = make_policies("--policy", picked, session, seeds_loader(loader()), window=window)
     compare_and_show(session, racing, targets)

@@ -10,10 +10,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
-from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, by_cell, headline, order_by, verdict
+from rlsched.evaluate.statistics import PolicyLabel, SeedRow, SummaryRow, by_cell, headline, order_by, verdict
 from rlsched.report.words import (
     Scale,
     cost_of,
@@ -132,7 +132,7 @@ def plain_table(title: str | None, columns: Sequence[str], right: Collection[str
 
 def show_result(console: Console, result: Result) -> None:
     """The whole comparison: all policies, the learned ones against the best heuristic, hoarding."""
-    hoarders = {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
+    hoarders = {PolicyLabel(found.policy, found.backfill) for found in result.hoarding if found.breached}
     console.print()
     console.print(comparison(result.summary, hoarders, result.seeds, wide=console.width >= WIDE))
     first = headline(result.summary)
@@ -154,7 +154,7 @@ def show_result(console: Console, result: Result) -> None:
 
 def comparison(
     rows: Sequence[SummaryRow],
-    hoarders: Collection[Contender],
+    hoarders: Collection[PolicyLabel],
     seeds: Sequence[SeedRow] = (),
     *,
     wide: bool,
@@ -174,19 +174,18 @@ def comparison(
     for column in table.columns[2 : 3 + bool(extra)]:
         column.min_width = INTERVAL_WIDTH
     cells = by_cell(rows)
-    differ = {(Contender(row.policy, row.backfill), row.metric): row for row in seeds}
+    differ = {(PolicyLabel(row.policy, row.backfill), row.metric): row for row in seeds}
     for row in order_by(rows, metrics[0]):
-        contender = Contender(row.policy, row.backfill)
+        label = PolicyLabel(row.policy, row.backfill)
         means = [
-            interval(cells[contender, name], scales[name], bare=not wide and name != metrics[0])
+            interval(cells[label, name], scales[name], bare=not wide and name != metrics[0])
             for name in metrics
         ]
         compared = [difference(row, scales[metrics[0]]), wins(row)][: len(extra)]
-        table.add_row(_name(row, contender in hoarders), row.backfill, means[0], *compared, *means[1:])
-        if (contender, metrics[0]) in differ:
+        table.add_row(_name(row, label in hoarders), row.backfill, means[0], *compared, *means[1:])
+        if (label, metrics[0]) in differ:
             ranges = [
-                seed_range(differ[contender, name], scales[name], named=name == metrics[0])
-                for name in metrics
+                seed_range(differ[label, name], scales[name], named=name == metrics[0]) for name in metrics
             ]
             blank = [""] * len(extra)
             table.add_row(f"  {row.seeds} seeds", "", ranges[0], *blank, *ranges[1:], style=FAINT)
@@ -224,7 +223,7 @@ def interval(row: SummaryRow, scale: Scale, *, bare: bool = False) -> Text:
 
 def difference(row: SummaryRow, scale: Scale) -> Text:
     """The paired difference to the best heuristic; coloured where its interval leaves out zero."""
-    if str(Contender(row.policy, row.backfill)) == row.best_heuristic:
+    if str(PolicyLabel(row.policy, row.backfill)) == row.best_heuristic:
         return Text("best", style=FAINT)
     text = _range(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, signed=True)
     if row.learned and row.episodes > 1 and (said := verdict(row)):
@@ -234,7 +233,7 @@ def difference(row: SummaryRow, scale: Scale) -> Text:
 
 def wins(row: SummaryRow) -> Text:
     """The share of episodes in which a policy is at least as good as the best heuristic."""
-    if str(Contender(row.policy, row.backfill)) == row.best_heuristic or isnan(row.wins):
+    if str(PolicyLabel(row.policy, row.backfill)) == row.best_heuristic or isnan(row.wins):
         return Text("")
     return Text(f"{100 * row.wins:.0f} %")
 
@@ -251,7 +250,7 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
     """Each learned policy against the best heuristic of each metric."""
     columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
     table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
-    cells = {(str(contender), metric): row for (contender, metric), row in by_cell(rows).items()}
+    cells = {(str(label), metric): row for (label, metric), row in by_cell(rows).items()}
     order = headline(rows)
     previous = None
     for row in sorted(learned, key=lambda row: (row.policy, order.index(row.metric))):
@@ -307,7 +306,7 @@ def hoarding(findings: Sequence[Breach]) -> Table:
     return table
 
 
-def limits(findings: Sequence[Keeping]) -> Table:
+def limits(findings: Sequence[LimitCheck]) -> Table:
     """What learned policies paid of costs that they had limits of."""
     columns = ["policy", "cost", "limit", "paid", "verdict"]
     table = plain_table("Are limits kept?", columns, right=columns[2:4])
@@ -316,8 +315,8 @@ def limits(findings: Sequence[Keeping]) -> Table:
             found.policy,
             cost_of(found),
             number(found.limit),
-            f"{number(found.paid)} [{number(found.low)}, {number(found.high)}]",
-            Text(within(found), style=GOOD if found.kept else BAD),
+            f"{number(found.mean)} [{number(found.low)}, {number(found.high)}]",
+            Text(within(found), style=GOOD if found.met else BAD),
         )
     return table
 

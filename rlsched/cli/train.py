@@ -105,7 +105,7 @@ def train(
     Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
     from rlsched.cli.output import Targets, people, write_json
-    from rlsched.evaluate.contestants import check_name
+    from rlsched.evaluate.policy_names import check_name
     from rlsched.learn.config.training import Algorithm, TrainConfig
     from rlsched.learn.folder import RunFolder, check_no_run, first_run
     from rlsched.settings import validate

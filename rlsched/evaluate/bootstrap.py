@@ -100,7 +100,7 @@ def bootstrap_iqm(values: FloatArray, seed: int = 0) -> Interval:
     rising = np.argsort(known, kind="stable")
     by_seed, by_episode, known = by_seed[rising], by_episode[rising], known[rising]
     origin, gaps = known[0], np.diff(known)
-    found = []
+    resampled = []
     for seeds, episodes in _draws(len(sample), sample.shape[1], seed):
         # How many of the drawn values are at most each value, as far as they are in the middle half. Their
         # mean is the highest value less, for each gap between neighbours, the share of those below the gap.
@@ -111,9 +111,9 @@ def bootstrap_iqm(values: FloatArray, seed: int = 0) -> Interval:
         middle = drawn[:, 0] - 2 * cut[:, 0]
         with np.errstate(invalid="ignore"):  # where only values were drawn that are missing
             below = ((upto[:, :-1] - cut) @ gaps) / middle
-        found.append(known[-1] - origin - below)
+        resampled.append(known[-1] - origin - below)
     mean = interquartile_mean(known)
-    low, high = _ends(np.concatenate(found)[:, None], np.array([mean - origin]))
+    low, high = _ends(np.concatenate(resampled)[:, None], np.array([mean - origin]))
     return Interval(mean, float(origin + low[0]), float(origin + high[0]))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit, Scenario
 from rlsched.sim.metrics import Played
@@ -19,7 +19,7 @@ from rlsched.sim.simulator import Playable
 
 
 def play_heuristic(
-    heuristic: Contender, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
+    heuristic: PolicyLabel, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
 ) -> list[Played]:
     """Episodes under a heuristic, one of `references.heuristics`."""
     order, rule = heuristic
@@ -64,7 +64,7 @@ def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Pl
     raise KeyError(name)
 
 
-def paid(scenario: Scenario, units: Sequence[int], name: str, runs: Sequence[Played]) -> FloatArray:
+def limited_costs(scenario: Scenario, units: Sequence[int], name: str, runs: Sequence[Played]) -> FloatArray:
     """(episode,) what is compared with the limit of a cost, of an episode or each of its jobs.
 
     Arguments as of `episode_cost`, but for several episodes.
@@ -79,19 +79,19 @@ def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playabl
     Raises:
         BadInputError: a limit is relative to a heuristic that is not known.
     """
-    found: dict[str, FloatArray] = {}
+    amounts: dict[str, FloatArray] = {}
     known: dict[str, list[Played]] = {}
     rule = references.greedy_sjf(scenario).backfill
     for name, limit in scenario.objective.limits.items():
         if not isinstance(limit, RelativeLimit):
-            found[name] = np.full(len(episodes), float(limit))
+            amounts[name] = np.full(len(episodes), float(limit))
             continue
         check_heuristic(name, limit)
         if limit.heuristic not in known:
-            heuristic = Contender(limit.heuristic, rule)
+            heuristic = PolicyLabel(limit.heuristic, rule)
             known[limit.heuristic] = play_heuristic(heuristic, scenario, units, episodes)
-        found[name] = limit.times * paid(scenario, units, name, known[limit.heuristic])
-    return found
+        amounts[name] = limit.times * limited_costs(scenario, units, name, known[limit.heuristic])
+    return amounts
 
 
 def limit_unit(limit: float, cheapest: Callable[[], float]) -> float:
@@ -107,7 +107,7 @@ def limit_unit(limit: float, cheapest: Callable[[], float]) -> float:
 def cheapest_cost(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable], name: str) -> float:
     """The lowest mean cost of a heuristic on these episodes."""
     return min(
-        float(paid(scenario, units, name, play_heuristic(known, scenario, units, episodes)).mean())
+        float(limited_costs(scenario, units, name, play_heuristic(known, scenario, units, episodes)).mean())
         for known in references.heuristics(scenario)
     )
 

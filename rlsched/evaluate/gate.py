@@ -8,10 +8,10 @@ from math import isnan
 from typing import Any, Literal
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.hoarding import Breach, judged
-from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.hoarding import Breach, hoarding_applies
+from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.results import Result, finite
-from rlsched.evaluate.statistics import Contender, by_cell, headline, order_by, verdict
+from rlsched.evaluate.statistics import PolicyLabel, by_cell, headline, order_by, verdict
 
 LEAST_EPISODES = 5
 """Different episodes that a gate wants: of fewer, a bootstrap interval says next to nothing."""
@@ -43,14 +43,14 @@ class Verdict:
     metric: str
     episodes: int
     mean: float
-    heuristic: Contender
+    heuristic: PolicyLabel
     heuristic_mean: float
     difference: float
     low: float
     high: float
     against: Literal["better", "level", "worse", "unknown"]
     hoarding: Breach | None
-    broken: tuple[Keeping, ...]
+    broken: tuple[LimitCheck, ...]
 
     @property
     def hoards(self) -> bool:
@@ -98,18 +98,18 @@ def verdicts(result: Result) -> list[Verdict]:
     """
     metric = headline(result.summary)[0]
     cells = by_cell(result.summary)
-    heuristics = {str(contender): (contender, mean) for contender, mean in ranked(result, metric)}
-    hoarding = {Contender(finding.policy, finding.backfill): finding for finding in result.hoarding}
-    found = []
-    for (contender, name), row in cells.items():
+    heuristics = {str(label): (label, mean) for label, mean in ranked(result, metric)}
+    hoarding = {PolicyLabel(finding.policy, finding.backfill): finding for finding in result.hoarding}
+    judgements = []
+    for (label, name), row in cells.items():
         if name != metric or not row.learned:
             continue
         if row.best_heuristic is None:
             raise ValueError("a gate needs a heuristic that can act in the place of a policy")
         unknown = row.episodes < LEAST_EPISODES or isnan(row.best_heuristic_difference)
-        found.append(
+        judgements.append(
             Verdict(
-                *contender,
+                *label,
                 metric,
                 row.episodes,
                 row.mean,
@@ -118,48 +118,52 @@ def verdicts(result: Result) -> list[Verdict]:
                 row.difference_low,
                 row.difference_high,
                 "unknown" if unknown else _side(verdict(row)),
-                hoarding.get(contender) if judged(result.scenario) else None,
-                tuple(one for one in result.limits if one.policy == contender.policy and one.low > one.limit),
+                hoarding.get(label) if hoarding_applies(result.scenario) else None,
+                tuple(
+                    limit
+                    for limit in result.limits
+                    if limit.policy == label.policy and limit.low > limit.limit
+                ),
             )
         )
-    return found
+    return judgements
 
 
-def _side(said: str) -> Literal["better", "level", "worse"]:
-    return "better" if said == "better" else "worse" if said == "worse" else "level"
+def _side(word: str) -> Literal["better", "level", "worse"]:
+    return "better" if word == "better" else "worse" if word == "worse" else "level"
 
 
-def ranked(result: Result, metric: str) -> list[tuple[Contender, float]]:
+def ranked(result: Result, metric: str) -> list[tuple[PolicyLabel, float]]:
     """Heuristics of a comparison with their means of a metric, best first, without those not measured."""
     named = sorted(result.summary, key=lambda row: (row.policy, row.backfill))  # of equals, the first by name
     return [
-        (Contender(row.policy, row.backfill), row.mean)
+        (PolicyLabel(row.policy, row.backfill), row.mean)
         for row in order_by(named, metric)
         if not row.learned and not isnan(row.mean)
     ]
 
 
-def gate_json(found: Sequence[Verdict]) -> list[dict[str, Any]]:
+def gate_json(judgements: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Verdicts as plain values; what was not measured is null."""
     plain: list[dict[str, Any]] = finite(
         [
             {
-                "policy": one.policy,
-                "backfill": one.backfill,
-                "passes": one.passes,
-                "metric": one.metric,
-                "episodes": one.episodes,
-                "mean": one.mean,
-                "heuristic": str(one.heuristic),
-                "heuristic_mean": one.heuristic_mean,
-                "difference": one.difference,
-                "difference_low": one.low,
-                "difference_high": one.high,
-                "against": one.against,
-                "hoards": None if one.hoarding is None else one.hoards,
-                "limits_broken": [limit.cost for limit in one.broken],
+                "policy": judgement.policy,
+                "backfill": judgement.backfill,
+                "passes": judgement.passes,
+                "metric": judgement.metric,
+                "episodes": judgement.episodes,
+                "mean": judgement.mean,
+                "heuristic": str(judgement.heuristic),
+                "heuristic_mean": judgement.heuristic_mean,
+                "difference": judgement.difference,
+                "difference_low": judgement.low,
+                "difference_high": judgement.high,
+                "against": judgement.against,
+                "hoards": None if judgement.hoarding is None else judgement.hoards,
+                "limits_broken": [limit.cost for limit in judgement.broken],
             }
-            for one in found
+            for judgement in judgements
         ]
     )
     return plain

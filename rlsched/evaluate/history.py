@@ -1,4 +1,4 @@
-"""One episode of one contestant, tick by tick: where the jobs were, what was on, where the power came from.
+"""One episode of one policy, tick by tick: where the jobs were, what was on, where the power came from.
 
 The episode is played as `play` and `play_order` play it, but every tick is shown: the clock moves by single
 ticks, and where one action is legal it is taken, so the policy is asked in the same states as elsewhere.
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlsched.envs.moment import PLACES, battery_kwh, places, units_now
-from rlsched.evaluate.compare import Contestant, EvaluationEpisode, Heuristic, Learned
+from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
+from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.energy import ACCOUNTS
@@ -30,7 +31,7 @@ class History:
     """How an episode went. Moments are the ticks, once their decisions are made, and the end of the last.
 
     Attributes:
-        name: of the contestant, as it shall be read.
+        name: of the policy, as it shall be read.
         tick_s: seconds per tick.
         units: (resource,) units of the cluster.
         resources: (resource,) their names.
@@ -85,7 +86,7 @@ class History:
 
 
 def record(
-    contestant: Contestant,
+    policy: Policy,
     episode: EvaluationEpisode,
     units: Sequence[int],
     *,
@@ -97,7 +98,7 @@ def record(
     A policy that draws its actions is asked anew here, so what it makes of the episode is another draw.
 
     Args:
-        contestant: a queue order in a scenario with a horizon, or a policy that was learned in one.
+        policy: a queue order in a scenario with a horizon, or a policy that was learned in one.
         episode: to play.
         units: (resource,) units of the cluster.
         ticks: play so many at most; None: to the end.
@@ -105,15 +106,15 @@ def record(
 
     Raises:
         BadInputError: jobs that the cluster cannot run.
-        ValueError: a contestant without a horizon; it knows no ticks.
+        ValueError: a policy without a horizon; it knows no ticks.
     """
-    scenario = _rules_of(contestant)
+    scenario = _rules_of(policy)
     if scenario is None:
-        raise ValueError(f"{contestant.policy} plays without a horizon: there are no ticks to write down")
+        raise ValueError(f"{policy.name} plays without a horizon: there are no ticks to write down")
     sim = VectorSimulator(_every_tick(scenario), units, 1, len(episode.jobs), every_term=True)
     decision = scenario.decision
     sim.load(0, episode.jobs, power=episode.power)
-    choose = _chooser(contestant, episode, sim)
+    choose = _chooser(policy, episode, sim)
     log = _Log(sim)
     idle = sim.layout.num_actions - 1
     while not (sim.terminated[0] or sim.truncated[0] or len(log.value) == ticks):
@@ -127,20 +128,20 @@ def record(
                 look(sim)
         sim.step(np.array([action]))
     log.add()
-    return log.history(f"{contestant.policy} + {contestant.backfill}", sim.played(0, episode.jobs))
+    return log.history(f"{policy.name} + {policy.backfill}", sim.played(0, episode.jobs))
 
 
-def knows_ticks(contestant: Contestant) -> bool:
-    """Whether a contestant plays with a horizon, so that there are ticks to write down."""
-    return _rules_of(contestant) is not None
+def knows_ticks(policy: Policy) -> bool:
+    """Whether a policy plays with a horizon, so that there are ticks to write down."""
+    return _rules_of(policy) is not None
 
 
-def _rules_of(contestant: Contestant) -> Scenario | None:
-    """The scenario under which a contestant plays, where that has a horizon."""
-    if isinstance(contestant, Learned) and contestant.scenario.decision.horizon is not None:
-        return contestant.scenario
-    if isinstance(contestant, Heuristic) and contestant.planned is not None:
-        return placed_by(contestant.planned, contestant.backfill)
+def _rules_of(policy: Policy) -> Scenario | None:
+    """The scenario under which a policy plays, where that has a horizon."""
+    if isinstance(policy, LearnedPolicies) and policy.scenario.decision.horizon is not None:
+        return policy.scenario
+    if isinstance(policy, HeuristicPolicy) and policy.planned is not None:
+        return placed_by(policy.planned, policy.backfill)
     return None
 
 
@@ -150,12 +151,12 @@ def _every_tick(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"decision": decision})
 
 
-def _chooser(contestant: Contestant, episode: EvaluationEpisode, sim: VectorSimulator) -> Callable[[], int]:
+def _chooser(policy: Policy, episode: EvaluationEpisode, sim: VectorSimulator) -> Callable[[], int]:
     """Who decides, in the only environment of a simulator."""
-    if isinstance(contestant, Learned):
-        player, alone = contestant.acts.player(1), np.zeros(1, np.int64)
-        return lambda: int(player.act(alone, sim.obs.copy(), sim.mask.copy())[0])
-    order = OrderPolicy(sim, contestant.policy, contestant.backfill)
+    if isinstance(policy, LearnedPolicies):
+        actor, only = policy.first.actor(1), np.zeros(1, np.int64)
+        return lambda: int(actor.act(only, sim.obs.copy(), sim.mask.copy())[0])
+    order = OrderPolicy(sim, policy.name, policy.backfill)
     order.begin(0, episode.jobs, episode.seed)
     return lambda: int(order.act()[0])
 

@@ -13,7 +13,7 @@ from math import inf, isnan, nan
 import numpy as np
 
 from rlsched.evaluate.references import GREEDY_SJF, GREEDY_SJF_WITH_HORIZON
-from rlsched.evaluate.statistics import Contender, EpisodeResult, Table
+from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, Table
 from rlsched.jobs import FloatArray
 from rlsched.scenario import Scenario
 
@@ -61,7 +61,7 @@ class Breach:
     seeds_breached: tuple[int, ...] = ()
 
 
-def judged(scenario: Scenario) -> bool:
+def hoarding_applies(scenario: Scenario) -> bool:
     """Whether hoarding is looked for: where the clock ends episodes, what is pushed beyond it is lost."""
     return scenario.episode.end != "max_ticks"
 
@@ -83,31 +83,31 @@ def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
     known = [table.columns[name] for name in references if name in table.columns]
     reference = known[0] if known else {}
     return [
-        _judge(contender, columns, reference, table.seeds[contender])
-        for contender, columns in table.columns.items()
-        if table.learned[contender]
+        _check(label, columns, reference, table.seeds[label])
+        for label, columns in table.columns.items()
+        if table.learned[label]
     ]
 
 
-def _judge(
-    contender: Contender,
-    own: Mapping[str, FloatArray],
+def _check(
+    label: PolicyLabel,
+    columns: Mapping[str, FloatArray],
     reference: Mapping[str, FloatArray],
     seeds: Sequence[int] = (),
 ) -> Breach:
     alone = {
-        seed: _judge(contender, {name: column[k : k + 1] for name, column in own.items()}, reference)
+        seed: _check(label, {name: column[k : k + 1] for name, column in columns.items()}, reference)
         for k, seed in enumerate(seeds)
     }
-    span, reference_span, shared = _paired_means(own, reference, "schedule_span")
-    wait, reference_wait, _ = _paired_means(own, reference, "wait")
-    completion, reference_completion, _ = _paired_means(own, reference, "completion_ratio")
+    span, reference_span, shared = _paired_means(columns, reference, "schedule_span")
+    wait, reference_wait, _ = _paired_means(columns, reference, "wait")
+    completion, reference_completion, _ = _paired_means(columns, reference, "completion_ratio")
     unfinished = completion < reference_completion  # False where it was not measured
     beyond = span > SPAN_LIMIT * reference_span or wait > WAIT_LIMIT * reference_wait
-    judged = unfinished or not (isnan(span) or isnan(wait))
+    applies = unfinished or not (isnan(span) or isnan(wait))
     return Breach(
-        policy=contender.policy,
-        backfill=contender.backfill,
+        policy=label.policy,
+        backfill=label.backfill,
         episodes=shared,
         span=span,
         reference_span=reference_span,
@@ -117,23 +117,23 @@ def _judge(
         wait_ratio=_ratio(wait, reference_wait),
         completion=completion,
         reference_completion=reference_completion,
-        breached=beyond or unfinished if judged else None,
+        breached=beyond or unfinished if applies else None,
         seeds_breached=tuple(seed for seed, finding in alone.items() if finding.breached),
     )
 
 
 def _paired_means(
-    own: Mapping[str, FloatArray], reference: Mapping[str, FloatArray], metric: str
+    columns: Mapping[str, FloatArray], reference: Mapping[str, FloatArray], metric: str
 ) -> tuple[float, float, int]:
     """Both means over the episodes where both were measured, and how many those are."""
-    if metric not in own or metric not in reference:
+    if metric not in columns or metric not in reference:
         return nan, nan, 0
-    both = ~np.isnan(own[metric]) & ~np.isnan(reference[metric])  # (seeds, episodes)
-    if not both.any():
+    measured = ~np.isnan(columns[metric]) & ~np.isnan(reference[metric])  # (seeds, episodes)
+    if not measured.any():
         return nan, nan, 0
-    against = np.broadcast_to(reference[metric], both.shape)
-    shared = int(both.any(axis=0).sum())
-    return float(own[metric][both].mean()), float(against[both].mean()), shared
+    against = np.broadcast_to(reference[metric], measured.shape)
+    shared = int(measured.any(axis=0).sum())
+    return float(columns[metric][measured].mean()), float(against[measured].mean()), shared
 
 
 def _ratio(value: float, reference: float) -> float:

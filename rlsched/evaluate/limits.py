@@ -1,4 +1,4 @@
-"""Whether learned policies keep the limits that they were trained within."""
+"""Whether learned policies meet the cost limits that they were trained with."""
 
 from __future__ import annotations
 
@@ -8,74 +8,74 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
-from rlsched.evaluate.costs import allowed, paid
+from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played
 from rlsched.sim.simulator import Playable
 
 
 @dataclass(frozen=True)
-class Keeping:
-    """What a policy paid of a cost that it had a limit of.
+class LimitCheck:
+    """The mean cost of a policy against its limit.
 
     Attributes:
         policy: as in the episodes.
         cost: its name.
-        per: what the limit is of.
-        limit: that was to be kept; mean over the episodes where it is relative to a heuristic.
-        paid: mean over the episodes.
+        per: `episode` or `job`, the scope of the limit.
+        limit: mean over the episodes where it is relative to a heuristic.
+        mean: of the cost over the episodes (`paid` in JSON).
         low: lower end of its 95 % interval; of its difference to a relative limit, plus that.
         high: upper end, likewise.
-        seeds_above: seeds of its training, of several, that pay more than the limit on average.
+        seeds_above: training seeds, of several, whose mean cost is above the limit.
     """
 
     policy: str
     cost: str
     per: str
     limit: float
-    paid: float
+    mean: float
     low: float
     high: float
     seeds_above: tuple[int, ...] = ()
 
     @property
-    def kept(self) -> bool:
-        """On average of the episodes, and of the seeds where there are several."""
-        return self.paid <= self.limit
+    def met(self) -> bool:
+        """Whether the mean over episodes and seeds is within the limit (`kept` in JSON)."""
+        return self.mean <= self.limit
 
 
-def keeping(
+def check_limits(
     policy: str,
     scenario: Scenario,
     units: Sequence[int],
     episodes: Sequence[Playable],
     runs: Mapping[int | None, Sequence[Played]],
     seed: int = 0,
-) -> list[Keeping]:
-    """What came of each limit.
+) -> list[LimitCheck]:
+    """Compare each cost that has a limit with it.
 
     Args:
         policy: its name.
-        scenario: whose limits it was trained within.
+        scenario: with the limits that it was trained with.
         units: (resource,) units of the cluster.
-        episodes: that were played.
-        runs: seed of the training (None: one policy) -> how each episode went.
+        episodes: of the evaluation.
+        runs: training seed (None: a single policy) -> outcome of each episode.
         seed: of the bootstrap.
     """
     objective = scenario.objective
     limits = allowed(scenario, units, episodes)
     beyond = [
-        np.array([paid(scenario, units, name, each) for each in runs.values()]) - limit
+        np.array([limited_costs(scenario, units, name, outcomes) for outcomes in runs.values()]) - limit
         for name, limit in limits.items()
     ]  # (training seeds, episodes) of each cost
-    found = []
+    checks = []
     for (name, limit), over, ends in zip(
         limits.items(), beyond, bootstrap_columns(beyond, seed), strict=True
     ):
         mean = float(limit.mean())
         above = zip(runs, over.mean(axis=1) > 0, strict=True)
-        found.append(
-            Keeping(
+        checks.append(
+            LimitCheck(
                 policy,
                 name,
                 objective.limits_per,
@@ -83,7 +83,7 @@ def keeping(
                 ends.mean + mean,
                 ends.low + mean,
                 ends.high + mean,
-                tuple(each for each, broken in above if broken and each is not None),
+                tuple(member for member, broken in above if broken and member is not None),
             )
         )
-    return found
+    return checks

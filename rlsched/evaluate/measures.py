@@ -31,7 +31,7 @@ _STATISTICS = {"": "mean over jobs", "_p50": "median", "_p95": "95th percentile"
 
 
 def _with_statistics(name: str, metric: Metric) -> dict[str, Metric]:
-    return {name + end: replace(metric, doc=f"{metric.doc}; {what}") for end, what in _STATISTICS.items()}
+    return {name + end: replace(metric, doc=f"{metric.doc}; {text}") for end, text in _STATISTICS.items()}
 
 
 METRICS: dict[str, Metric] = {

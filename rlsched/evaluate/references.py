@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.scenario import Scenario
 
 HEURISTICS = tuple(
-    Contender(order, rule)
+    PolicyLabel(order, rule)
     for rule, orders in (
         ("greedy", ("fcfs", "sjf", "smallest", "area", "xfactor", "wfp3", "f1")),
         ("easy", ("sjf", "area", "f1")),
@@ -17,22 +17,22 @@ HEURISTICS = tuple(
 """The best heuristics known without a horizon (results.md), under every kind of backfilling."""
 
 HEURISTICS_WITH_HORIZON = tuple(
-    Contender(order, rule)
+    PolicyLabel(order, rule)
     for order in ("packing", "sjf", "qos", "hvf", "fcfs", "random")
     for rule in ("now", "horizon")
 )
 """Priority rules under both placements."""
 
 
-GREEDY_SJF, GREEDY_SJF_WITH_HORIZON = Contender("sjf", "greedy"), Contender("sjf", "now")
+GREEDY_SJF, GREEDY_SJF_WITH_HORIZON = PolicyLabel("sjf", "greedy"), PolicyLabel("sjf", "now")
 """What hoarding is measured against; one of each set."""
 
 
-def heuristics(scenario: Scenario) -> tuple[Contender, ...]:
+def heuristics(scenario: Scenario) -> tuple[PolicyLabel, ...]:
     """The heuristics that policies of a scenario are compared with."""
     return HEURISTICS if scenario.decision.horizon is None else HEURISTICS_WITH_HORIZON
 
 
-def greedy_sjf(scenario: Scenario) -> Contender:
+def greedy_sjf(scenario: Scenario) -> PolicyLabel:
     """The heuristic that hoarding is measured against."""
     return GREEDY_SJF if scenario.decision.horizon is None else GREEDY_SJF_WITH_HORIZON

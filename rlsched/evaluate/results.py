@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-from rlsched.evaluate.hoarding import Breach, hoarding, judged
-from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.hoarding import Breach, hoarding, hoarding_applies
+from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.statistics import (
     EpisodeResult,
     SeedRow,
@@ -32,7 +32,7 @@ class Result:
         hoarding: one finding per learned policy, where all jobs are run to their end.
         protocol: the published protocol that was followed, if any.
         repairs: what was dropped or mended while loading jobs, with counts.
-        limits: what learned policies paid of costs that they had limits of.
+        limits: costs of learned policies against the limits that they were trained with.
         seeds: one row per metric of each policy that was trained with several seeds.
     """
 
@@ -42,7 +42,7 @@ class Result:
     hoarding: Sequence[Breach]
     protocol: Protocol | None = None
     repairs: Mapping[str, int] = field(default_factory=dict)
-    limits: Sequence[Keeping] = ()
+    limits: Sequence[LimitCheck] = ()
     seeds: Sequence[SeedRow] = ()
 
     @classmethod
@@ -53,7 +53,7 @@ class Result:
         *,
         protocol: Protocol | None = None,
         repairs: Mapping[str, int] | None = None,
-        limits: Sequence[Keeping] = (),
+        limits: Sequence[LimitCheck] = (),
         seed: int = 0,
     ) -> Result:
         """Compare policies over their episodes.
@@ -63,16 +63,16 @@ class Result:
             episodes: of all policies.
             protocol: the published protocol that was followed, if any.
             repairs: what was dropped or mended while loading jobs, with counts.
-            limits: what learned policies paid of costs that they had limits of.
+            limits: costs of learned policies against the limits that they were trained with.
             seed: of the bootstrap.
 
         Raises:
             ValueError: the episodes are not the same for all policies.
         """
-        found = hoarding(episodes) if judged(scenario) else []
+        breaches = hoarding(episodes) if hoarding_applies(scenario) else []
         rows = summarise(episodes, seed)
         seeds = summarise_seeds(episodes, rows, seed)
-        return cls(scenario, episodes, rows, found, protocol, dict(repairs or {}), limits, seeds)
+        return cls(scenario, episodes, rows, breaches, protocol, dict(repairs or {}), limits, seeds)
 
 
 def to_json(result: Result) -> dict[str, Any]:
@@ -88,11 +88,25 @@ def to_json(result: Result) -> dict[str, Any]:
         "summary": [asdict(row) for row in result.summary],
         "repairs": dict(result.repairs),
         "hoarding": [asdict(finding) for finding in result.hoarding],
-        "limits": [asdict(one) | {"kept": one.kept} for one in result.limits],
+        "limits": [_limit(check) for check in result.limits],
         "seeds": [asdict(row) for row in result.seeds],
     }
     plain: dict[str, Any] = finite(values)
     return plain
+
+
+def _limit(check: LimitCheck) -> dict[str, Any]:
+    return {
+        "policy": check.policy,
+        "cost": check.cost,
+        "per": check.per,
+        "limit": check.limit,
+        "paid": check.mean,
+        "low": check.low,
+        "high": check.high,
+        "seeds_above": check.seeds_above,
+        "kept": check.met,
+    }
 
 
 def _episode(result: EpisodeResult) -> dict[str, Any]:

@@ -23,15 +23,15 @@ def seed_folders(path: Path) -> dict[int, Path]:
     """Seed -> the folder of its run, in rising order; empty where a folder holds no seeds, or is none."""
     if not path.is_dir():
         return {}
-    found = {
+    folders = {
         int(match[1]): folder
         for folder in path.iterdir()
         if (match := _SEED.fullmatch(folder.name)) is not None
     }
-    return {seed: found[seed] for seed in sorted(found) if found[seed].is_dir()}
+    return {seed: folders[seed] for seed in sorted(folders) if folders[seed].is_dir()}
 
 
 def named_seeds(seeds: Iterable[int]) -> str:
     """Seeds in a sentence: seed 3, or seeds 1, 2 and 4."""
-    *others, last = map(str, seeds)
-    return f"seeds {', '.join(others)} and {last}" if others else f"seed {last}"
+    *firsts, last = map(str, seeds)
+    return f"seeds {', '.join(firsts)} and {last}" if firsts else f"seed {last}"

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.compare import (
-    PROTOCOL_JOBS,
-    PROTOCOL_OFFSETS,
-    Comparison,
-    Contestant,
-    EvaluationEpisode,
-    compare,
-)
+from rlsched.evaluate.compare import PROTOCOL_JOBS, PROTOCOL_OFFSETS, Comparison, compare
+from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
 from rlsched.workloads.source import Source, TraceSource, open_source
@@ -88,7 +82,7 @@ class Session:
     Attributes:
         scenario: as it is run and can be run again: units of the cluster known, every job run to its end.
         units: (resource,) units of the cluster.
-        episodes: the same for all contestants.
+        episodes: the same for all policies.
         seed: of the episodes and of the bootstrap.
         repairs: what was dropped or mended while loading jobs.
         protocol: the published protocol that is followed, if any.
@@ -103,15 +97,13 @@ class Session:
     protocol: Literal["rlscheduler"] | None
     trace_rows: int | None
 
-    def run(
-        self, contestants: Sequence[Contestant], progress: Callable[[int], None] = lambda _: None
-    ) -> Comparison:
-        """Run every contestant on every episode and compare."""
+    def run(self, policies: Sequence[Policy], progress: Callable[[int], None] = lambda _: None) -> Comparison:
+        """Run every policy on every episode and compare."""
         return compare(
             self.scenario,
             self.units,
             self.episodes,
-            contestants,
+            policies,
             protocol=self.protocol,
             repairs=self.repairs,
             seed=self.seed,

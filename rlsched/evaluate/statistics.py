@@ -51,7 +51,7 @@ class EpisodeResult:
                 raise ValueError(f"unknown metric {name!r}: describe it in evaluate/measures.py") from None
 
 
-class Contender(NamedTuple):
+class PolicyLabel(NamedTuple):
     """A policy with its backfilling: what is compared."""
 
     policy: str
@@ -137,20 +137,20 @@ class SeedRow:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Episodes as one array per contender and metric.
+    """Episodes as one array per label and metric.
 
     Attributes:
-        columns: contender to metric to (training seeds, episodes) values, NaN where not measured; seeds and
+        columns: label to metric to (training seeds, episodes) values, NaN where not measured; seeds and
             episodes in rising order. A heuristic, or one policy alone, has one row.
-        learned: whether a contender is.
+        learned: whether a policy is.
         metrics: all names, in the order in which they first appear.
-        seeds: contender to the seeds of its training, one per row; empty where it is one policy.
+        seeds: label to the seeds of its training, one per row; empty where it is one policy.
     """
 
-    columns: Mapping[Contender, Mapping[str, FloatArray]]
-    learned: Mapping[Contender, bool]
+    columns: Mapping[PolicyLabel, Mapping[str, FloatArray]]
+    learned: Mapping[PolicyLabel, bool]
     metrics: tuple[str, ...]
-    seeds: Mapping[Contender, tuple[int, ...]]
+    seeds: Mapping[PolicyLabel, tuple[int, ...]]
 
     @classmethod
     def of(cls, episodes: Iterable[EpisodeResult]) -> Table:
@@ -162,60 +162,57 @@ class Table:
         results = list(episodes)
         numbers = {number: k for k, number in enumerate(sorted({result.episode for result in results}))}
         seeds = _seeds(results)
-        columns: dict[Contender, dict[str, FloatArray]] = {contender: {} for contender in seeds}
-        learned: dict[Contender, bool] = {}
+        columns: dict[PolicyLabel, dict[str, FloatArray]] = {label: {} for label in seeds}
+        learned: dict[PolicyLabel, bool] = {}
         origin: dict[int, tuple[int, int | None]] = {}
-        seen: set[tuple[Contender, int | None, int]] = set()
+        known_keys: set[tuple[PolicyLabel, int | None, int]] = set()
         for result in results:
-            contender = Contender(result.policy, result.backfill)
-            key = (contender, result.training_seed, result.episode)
-            if key in seen:
+            label = PolicyLabel(result.policy, result.backfill)
+            key = (label, result.training_seed, result.episode)
+            if key in known_keys:
+                raise ValueError(f"{label} has episode {result.episode} twice: give each policy its own name")
+            known_keys.add(key)
+            place = (result.seed, result.offset)
+            if origin.setdefault(result.episode, place) != place:
                 raise ValueError(
-                    f"{contender} has episode {result.episode} twice: give each policy its own name"
-                )
-            seen.add(key)
-            here = (result.seed, result.offset)
-            if origin.setdefault(result.episode, here) != here:
-                raise ValueError(
-                    f"episode {result.episode} of {contender} has seed and offset {here}, of others "
+                    f"episode {result.episode} of {label} has seed and offset {place}, of others "
                     f"{origin[result.episode]}: a paired comparison needs the same episodes"
                 )
-            learned[contender] = result.learned
-            known = seeds[contender]
+            learned[label] = result.learned
+            known = seeds[label]
             row = known.index(result.training_seed) if result.training_seed is not None else 0
             for name, value in result.metrics.items():
-                if name not in columns[contender]:
-                    columns[contender][name] = np.full((max(len(known), 1), len(numbers)), nan)
-                columns[contender][name][row, numbers[result.episode]] = value if isfinite(value) else nan
+                if name not in columns[label]:
+                    columns[label][name] = np.full((max(len(known), 1), len(numbers)), nan)
+                columns[label][name][row, numbers[result.episode]] = value if isfinite(value) else nan
         metrics = tuple(dict.fromkeys(name for result in results for name in result.metrics))
         return cls(columns, learned, metrics, seeds)
 
-    def best_heuristic(self, metric: str) -> Contender | None:
+    def best_heuristic(self, metric: str) -> PolicyLabel | None:
         """The heuristic with the best mean of a metric; of equals, the first by name."""
         sign = 1.0 if measure(metric).lower_is_better else -1.0
         means = [
-            (sign * float(np.nanmean(column[metric])), contender)
-            for contender, column in self.columns.items()
-            if not self.learned[contender] and metric in column and not np.isnan(column[metric]).all()
+            (sign * float(np.nanmean(column[metric])), label)
+            for label, column in self.columns.items()
+            if not self.learned[label] and metric in column and not np.isnan(column[metric]).all()
         ]
         return min(means)[1] if means else None
 
 
-def _seeds(results: Iterable[EpisodeResult]) -> dict[Contender, tuple[int, ...]]:
-    """Contender to the seeds of its training, in rising order; empty where it is one policy.
+def _seeds(results: Iterable[EpisodeResult]) -> dict[PolicyLabel, tuple[int, ...]]:
+    """PolicyLabel to the seeds of its training, in rising order; empty where it is one policy.
 
     Raises:
         ValueError: some episodes of a policy have a training seed, and others have none.
     """
-    found: dict[Contender, set[int | None]] = defaultdict(set)
+    seeds_of: dict[PolicyLabel, set[int | None]] = defaultdict(set)
     for result in results:
-        found[Contender(result.policy, result.backfill)].add(result.training_seed)
-    for contender, seeds in found.items():
+        seeds_of[PolicyLabel(result.policy, result.backfill)].add(result.training_seed)
+    for label, seeds in seeds_of.items():
         if None in seeds and len(seeds) > 1:
-            raise ValueError(f"{contender} has episodes with a training seed, and without")
+            raise ValueError(f"{label} has episodes with a training seed, and without")
     return {
-        contender: tuple(sorted(seed for seed in seeds if seed is not None))
-        for contender, seeds in found.items()
+        label: tuple(sorted(seed for seed in seeds if seed is not None)) for label, seeds in seeds_of.items()
     }
 
 
@@ -236,29 +233,29 @@ def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryR
     """
     table = Table.of(episodes)
     best = {metric: table.best_heuristic(metric) for metric in table.metrics}
-    cells: list[tuple[Contender, str]] = []
+    cells: list[tuple[PolicyLabel, str]] = []
     samples: list[FloatArray] = []  # value and difference of each cell, in turn
-    for contender, columns in table.columns.items():
+    for label, columns in table.columns.items():
         for metric in table.metrics:
             if metric in columns:
                 rival = best[metric]
                 against = table.columns[rival][metric] if rival else np.full_like(columns[metric], nan)
-                cells.append((contender, metric))
+                cells.append((label, metric))
                 samples += [columns[metric], columns[metric] - against]
     intervals = bootstrap_columns(samples, seed)
     return [
         SummaryRow(
-            *contender,
+            *label,
             metric,
             *intervals[2 * k],
             *intervals[2 * k + 1],
             wins=_wins(samples[2 * k + 1], metric),
             best_heuristic=str(best[metric]) if best[metric] else None,
             episodes=int(np.isfinite(samples[2 * k]).any(axis=0).sum()),
-            learned=table.learned[contender],
+            learned=table.learned[label],
             seeds=len(samples[2 * k]),
         )
-        for k, (contender, metric) in enumerate(cells)
+        for k, (label, metric) in enumerate(cells)
     ]
 
 
@@ -276,28 +273,28 @@ def summarise_seeds(
         Rows by policy and metric, as those of `summarise`; none where every policy is one.
     """
     table, cells = Table.of(episodes), by_cell(rows)
-    named = {str(contender): columns for contender, columns in table.columns.items()}
+    named = {str(label): columns for label, columns in table.columns.items()}
     first = headline(cells.values())
-    found = []
-    for (contender, metric), row in cells.items():
-        seeds = table.seeds[contender]
+    seed_rows = []
+    for (label, metric), row in cells.items():
+        seeds = table.seeds[label]
         if not seeds:
             continue
-        values = table.columns[contender][metric]
+        values = table.columns[label][metric]
         interval = bootstrap_iqm(values, seed) if metric in first else (interquartile_mean(values), nan, nan)
         rival = row.best_heuristic
-        found.append(
+        seed_rows.append(
             SeedRow(
-                *contender,
+                *label,
                 metric,
                 seeds,
-                tuple(_mean(each) for each in values),
+                tuple(_mean(column) for column in values),
                 *interval,
                 best_heuristic=rival,
                 best_heuristic_iqm=nan if rival is None else interquartile_mean(named[rival][metric]),
             )
         )
-    return found
+    return seed_rows
 
 
 def _mean(values: FloatArray) -> float:
@@ -321,9 +318,9 @@ def verdict(row: SummaryRow) -> str:
     return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"
 
 
-def by_cell(rows: Iterable[SummaryRow]) -> dict[tuple[Contender, str], SummaryRow]:
-    """Summary rows by contender and metric."""
-    return {(Contender(row.policy, row.backfill), row.metric): row for row in rows}
+def by_cell(rows: Iterable[SummaryRow]) -> dict[tuple[PolicyLabel, str], SummaryRow]:
+    """Summary rows by label and metric."""
+    return {(PolicyLabel(row.policy, row.backfill), row.metric): row for row in rows}
 
 
 def order_by(rows: Iterable[SummaryRow], metric: str) -> list[SummaryRow]:

@@ -121,7 +121,7 @@ class TrainedPolicy:
         }
 
     @property
-    def remembers(self) -> bool:
+    def recurrent(self) -> bool:
         """Whether what it does depends on what it has seen of the episode before."""
         return isinstance(self.net, RecurrentPolicy)
 
@@ -165,7 +165,7 @@ class TrainedPolicy:
         about = {"trained_window": decision.window} | self.about
         return replace(self, scenario=scenario, net=net, about=about)
 
-    def player(self, num_envs: int) -> Player:
+    def actor(self, num_envs: int) -> Player:
         """It at play in so many environments."""
         return Player(self, num_envs)
 
@@ -173,7 +173,7 @@ class TrainedPolicy:
         """Legal actions (batch,) for observations (batch, size) and masks (batch, actions), each by itself.
 
         Raises:
-            TypeError: it remembers, and decides as a `player` only.
+            TypeError: it remembers, and decides as an `actor` only.
         """
         return self.actions(self.logits(obs, mask))
 
@@ -188,7 +188,7 @@ class TrainedPolicy:
             sample: the distribution that is sampled from; else all for the best action.
 
         Raises:
-            TypeError: it remembers, and decides as a `player` only.
+            TypeError: it remembers, and decides as an `actor` only.
         """
         return chances(self.logits(obs, mask), sample=sample)
 
@@ -201,8 +201,8 @@ class TrainedPolicy:
             ValueError: these are other observations than it knows.
         """
         self.check_width(obs)
-        if self.remembers:
-            raise TypeError("what a policy with a memory does depends on what it has seen: ask a player")
+        if self.recurrent:
+            raise TypeError("what a policy with a memory does depends on what it has seen: use an actor")
         with one_thread():
             found: Tensor = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
         return found

@@ -13,12 +13,13 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
 from rlsched.evaluate.bootstrap import bootstrap_columns
-from rlsched.evaluate.costs import allowed, limit_unit, paid, play_heuristic
+from rlsched.evaluate.costs import allowed, limit_unit, limited_costs, play_heuristic
 from rlsched.evaluate.gate import LEAST_EPISODES
-from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, judged
+from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, hoarding_applies
 from rlsched.evaluate.measures import measure
-from rlsched.evaluate.play import Policy, play
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.play import play
+from rlsched.evaluate.policy import LearnedPolicy
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.pid import LimitCheck
 from rlsched.scenario import Scenario
@@ -75,7 +76,7 @@ class Validation:
     units: Sequence[int]
     episodes: Sequence[Playable]
     metric: str
-    heuristics: Mapping[Contender, Mapping[str, float]]
+    heuristics: Mapping[PolicyLabel, Mapping[str, float]]
     best: FloatArray
     rival: FloatArray
     sjf: Mapping[str, FloatArray]
@@ -128,7 +129,7 @@ class Validation:
         return {name: float(each.mean()) for name, each in self.allowed.items()}
 
     @property
-    def best_heuristic(self) -> tuple[Contender, float]:
+    def best_heuristic(self) -> tuple[PolicyLabel, float]:
         """The heuristic with the best mean of the metric, and that."""
         name = best_by_mean(self.heuristics, self.metric)
         return name, self.heuristics[name][self.metric]
@@ -145,7 +146,7 @@ class Validation:
             "limits": self.limits,
         }
 
-    def run(self, policy: Policy) -> dict[str, float]:
+    def run(self, policy: LearnedPolicy) -> dict[str, float]:
         """Mean metrics of a policy, deciding greedily; `relative`: the metric as a share of `best`.
 
         The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
@@ -169,7 +170,7 @@ class Validation:
             means[margin_name(name)] = ends.high - ends.mean
         excess = [self._cost_excess(means)] if self.limits else [0.0]
         hoarding = 0.0
-        if judged(self.scenario):
+        if hoarding_applies(self.scenario):
             excess.append(hoarding_excess(values, self.sjf, self.parts))
             hoarding = max(excess[-1], 0.0)
         return means | {"hoarding": hoarding, "excess": max(excess)}
@@ -305,10 +306,10 @@ def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played])
     results = [job_metrics(one, units, tick_s, prices) for one in played]
     found = {name: np.array([result[name] for result in results]) for name in results[0]}
     limits = scenario.objective.limits
-    return found | {limited_name(name): paid(scenario, units, name, played) for name in limits}
+    return found | {limited_name(name): limited_costs(scenario, units, name, played) for name in limits}
 
 
-def best_by_mean(heuristics: Mapping[Contender, Mapping[str, float]], metric: str) -> Contender:
+def best_by_mean(heuristics: Mapping[PolicyLabel, Mapping[str, float]], metric: str) -> PolicyLabel:
     """The heuristic with the best mean of a metric."""
     sign = 1.0 if measure(metric).lower_is_better else -1.0
     return min(heuristics, key=lambda name: sign * heuristics[name][metric])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.json_files import parse_json
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import PPO_KINDS, TrainConfig
@@ -42,7 +42,7 @@ class Summary:
     standing: Standing
     metric: str
     episodes: int
-    best_heuristic: tuple[Contender, float]
+    best_heuristic: tuple[PolicyLabel, float]
     before: float | None
     plays: bool
     limits: dict[str, float]
@@ -65,7 +65,7 @@ class Summary:
         assert latest is not None, "a run ends with a checkpoint"
         facts = parse_json(folder.validation.read_text("utf-8"))
         metric = facts["metric"]
-        heuristics = {Contender(*name.split(":")): values for name, values in facts["heuristics"].items()}
+        heuristics = {PolicyLabel(*name.split(":")): values for name, values in facts["heuristics"].items()}
         best = best_by_mean(heuristics, metric)
         limits = facts["limits"]
         return cls(

@@ -109,7 +109,7 @@ def _teacher(
         raise BadInputError(
             "warm_start.teacher", f"{name} sees or does something else", "train it on the same scenario"
         )
-    player = policy.player(sim.num_envs)
+    player = policy.actor(sim.num_envs)
     return (
         lambda sim, envs: player.act(envs, sim.obs[envs], sim.mask[envs]),
         lambda env, jobs, seed: player.begin(env),

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import check_name, is_checkpoint
+from rlsched.evaluate.policy_names import check_name, is_checkpoint
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.offline.recorded import RECORDED, RecordedChooser
 from rlsched.scenario import Scenario
@@ -100,7 +100,7 @@ class Teacher(Protocol):
         """Another one where it would decide otherwise."""
 
     @property
-    def remembers(self) -> bool:
+    def recurrent(self) -> bool:
         """Whether what it does depends on what it has seen of the episode before."""
 
     def probabilities(
@@ -111,7 +111,7 @@ class Teacher(Protocol):
         Of one that does not remember.
         """
 
-    def player(self, num_envs: int) -> Player:
+    def actor(self, num_envs: int) -> Player:
         """It at play in so many environments."""
 
 
@@ -161,7 +161,7 @@ class TrainedChooser:
 
     def __init__(self, sim: VectorSimulator, policy: Teacher, *, sample: bool) -> None:
         self._sim, self._sample = sim, sample
-        self._player = policy.player(sim.num_envs)
+        self._player = policy.actor(sim.num_envs)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
         """Remember nothing of other episodes."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import is_checkpoint
+from rlsched.evaluate.policy_names import is_checkpoint
 from rlsched.files import checksum
 from rlsched.offline.behavior import Loader, check_behaviors
 from rlsched.offline.check import read_through

@@ -247,7 +247,7 @@ def judge(
         BadInputError: a shard is damaged, or a policy remembers.
     """
     for name, policy in policies.items():
-        if policy.remembers:
+        if policy.recurrent:
             raise BadInputError(
                 name,
                 "remembers what it has seen (network.lstm), and rows of a dataset are judged by themselves",

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import Field
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import is_checkpoint, parse_named
+from rlsched.evaluate.policy_names import is_checkpoint, parse_spec
 from rlsched.offline.behavior import Behavior
 from rlsched.settings import Frozen
 from rlsched.sim.orders import PLACEMENTS
@@ -45,7 +45,7 @@ def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
 
 
 def _behavior(option: str, text: str) -> Behavior:
-    name, rule, share = parse_named(option, text, shares=True)
+    name, rule, share = parse_spec(option, text, shares=True)
     if rule is not None and rule not in PLACEMENTS:
         known = ", ".join(PLACEMENTS)
         raise BadInputError(

@@ -11,8 +11,8 @@ from PIL import Image
 from rlsched.envs.grid_picture import draw_indexed
 from rlsched.envs.palette import PALETTE, Indexed
 from rlsched.errors import BadInputError
-from rlsched.evaluate.compare import Contestant, EvaluationEpisode
 from rlsched.evaluate.history import knows_ticks, record
+from rlsched.evaluate.policy import EvaluationEpisode, Policy
 
 FRAMES = 200
 """Ticks in a film, from the first on."""
@@ -27,25 +27,23 @@ class Film(NamedTuple):
     ticks: int
 
 
-def film(
-    contestant: Contestant, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES
-) -> Film:
+def film(policy: Policy, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES) -> Film:
     """Play the first ticks of an episode and draw each of them.
 
     Args:
-        contestant: with a horizon.
+        policy: with a horizon.
         episode: to play.
         units: (resource,) units of the cluster.
         frames: ticks at most.
 
     Raises:
-        BadInputError: a contestant without a horizon, or an episode that is over at once.
+        BadInputError: a policy without a horizon, or an episode that is over at once.
     """
-    if not knows_ticks(contestant):
-        raise BadInputError("--render", f"{contestant.policy} plays without a horizon", "end it in .png")
+    if not knows_ticks(policy):
+        raise BadInputError("--render", f"{policy.name} plays without a horizon", "end it in .png")
     drawn: list[Indexed] = []
     record(
-        contestant,
+        policy,
         episode,
         units,
         ticks=frames,

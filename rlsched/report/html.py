@@ -17,7 +17,7 @@ import rlsched
 from rlsched.errors import BadInputError
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result, to_json
-from rlsched.evaluate.statistics import Contender, SummaryRow, headline, order_by, verdict
+from rlsched.evaluate.statistics import PolicyLabel, SummaryRow, headline, order_by, verdict
 from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
@@ -149,8 +149,8 @@ def image(caption: str, png: bytes) -> str:
     return f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}"></figure>'
 
 
-def _hoarders(result: Result) -> set[Contender]:
-    return {Contender(found.policy, found.backfill) for found in result.hoarding if found.breached}
+def _hoarders(result: Result) -> set[PolicyLabel]:
+    return {PolicyLabel(found.policy, found.backfill) for found in result.hoarding if found.breached}
 
 
 def _headline(result: Result) -> list[str]:
@@ -167,7 +167,7 @@ def findings(result: Result) -> list[str]:
     metric = metrics[0]
     rows = [row for row in order_by(result.summary, metric) if not isnan(row.mean)]
     hoarders = _hoarders(result)
-    counting = [row for row in rows if Contender(row.policy, row.backfill) not in hoarders]
+    counting = [row for row in rows if PolicyLabel(row.policy, row.backfill) not in hoarders]
     scale = scale_for(measure(metric).unit, [row.high for row in rows])
     named = escape(metric.replace("_", " "))
     lines = []
@@ -186,14 +186,14 @@ def findings(result: Result) -> list[str]:
                 line += " The episodes do not show a clear difference to the best heuristic."
         lines.append(line)
     lines += [
-        f'<span class="worse">{escape(str(contender))} does not count</span>: it hoards jobs, see below.'
-        for contender in sorted(hoarders)
+        f'<span class="worse">{escape(str(label))} does not count</span>: it hoards jobs, see below.'
+        for label in sorted(hoarders)
     ]
     return lines
 
 
 def _said(row: SummaryRow, scale: Scale) -> str:
-    name = escape(str(Contender(row.policy, row.backfill)))
+    name = escape(str(PolicyLabel(row.policy, row.backfill)))
     interval = f"{scale(row.low)} to {scale(row.high)}{scale.suffix}"
     return f"<b>{name}</b> with {scale(row.mean)}{scale.suffix} (95 % interval {interval})"
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rlsched.evaluate.measures import measure
-from rlsched.evaluate.statistics import Contender, SummaryRow, headline, order_by
+from rlsched.evaluate.statistics import PolicyLabel, SummaryRow, headline, order_by
 from rlsched.report.style import (
     HEURISTIC,
     INK,
@@ -29,16 +29,16 @@ HEURISTICS_SHOWN = 12
 WIDTH_IN = 12.0
 
 
-def learned_colours(rows: Iterable[SummaryRow]) -> dict[Contender, str]:
+def learned_colours(rows: Iterable[SummaryRow]) -> dict[PolicyLabel, str]:
     """One colour per learned policy, the same in every picture."""
-    learned = dict.fromkeys(Contender(row.policy, row.backfill) for row in rows if row.learned)
-    return {contender: LEARNED[k % len(LEARNED)] for k, contender in enumerate(learned)}
+    learned = dict.fromkeys(PolicyLabel(row.policy, row.backfill) for row in rows if row.learned)
+    return {label: LEARNED[k % len(LEARNED)] for k, label in enumerate(learned)}
 
 
 def draw_comparison(
     rows: Sequence[SummaryRow],
     metrics: Sequence[str] | None = None,
-    hoarders: Collection[Contender] = (),
+    hoarders: Collection[PolicyLabel] = (),
 ) -> Figure:
     """One panel per metric: means with their 95 % intervals, best on top, learned policies coloured.
 
@@ -92,8 +92,8 @@ def _draw_metric(
     metric: str,
     rows: list[SummaryRow],
     hidden: int,
-    colours: Mapping[Contender, str],
-    hoarders: Collection[Contender],
+    colours: Mapping[PolicyLabel, str],
+    hoarders: Collection[PolicyLabel],
 ) -> None:
     meaning = measure(metric)
     scale = scale_for(meaning.unit, [row.high for row in rows])
@@ -101,13 +101,13 @@ def _draw_metric(
     if best is not None:
         axes.axvline(best * scale.factor, color=HEURISTIC, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     for height, row in enumerate(reversed(rows)):
-        contender = Contender(row.policy, row.backfill)
-        colour = colours.get(contender, HEURISTIC)
+        compared = PolicyLabel(row.policy, row.backfill)
+        colour = colours.get(compared, HEURISTIC)
         low, mean, high = (value * scale.factor for value in (row.low, row.mean, row.high))
         axes.plot(
             [low, high], [height, height], color=colour, linewidth=2.6, alpha=0.45, solid_capstyle="butt"
         )
-        fill = "white" if contender in hoarders else colour
+        fill = "white" if compared in hoarders else colour
         size = 6.5 if row.learned else 5.0
         axes.plot(
             [mean], [height], "o", color=colour, markerfacecolor=fill, markeredgewidth=1.6, markersize=size
@@ -121,11 +121,11 @@ def _draw_metric(
             color=colour if row.learned else MUTED,
             fontweight="bold" if row.learned else "normal",
         )
-    names = [shortened(str(Contender(row.policy, row.backfill)), 30) for row in reversed(rows)]
+    names = [shortened(str(PolicyLabel(row.policy, row.backfill)), 30) for row in reversed(rows)]
     axes.set_yticks(range(len(rows)), names)
     for label, row in zip(axes.get_yticklabels(), reversed(rows), strict=True):
         if row.learned:
-            label.set_color(colours[Contender(row.policy, row.backfill)])
+            label.set_color(colours[PolicyLabel(row.policy, row.backfill)])
             label.set_fontweight("bold")
         else:
             label.set_color(INK)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.json_files import parse_json
 from rlsched.learn.folder import RunFolder
 from rlsched.report.learning_curve import Curve, LearningCurves
@@ -64,7 +64,7 @@ def _runs(policies: Sequence[Path]) -> list[RunFolder]:
 def _contender(name: str) -> str:
     """What a heuristic of validation.json is called elsewhere in the report."""
     order, _, rule = name.partition(":")
-    return str(Contender(order, rule or "greedy"))
+    return str(PolicyLabel(order, rule or "greedy"))
 
 
 def curve_of(folder: RunFolder, metric: str) -> Curve:

@@ -7,9 +7,9 @@ from html import escape
 from math import isnan
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
-from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.measures import measure
-from rlsched.evaluate.statistics import Contender, SeedRow, SummaryRow, order_by, verdict
+from rlsched.evaluate.statistics import PolicyLabel, SeedRow, SummaryRow, order_by, verdict
 from rlsched.report.words import (
     Scale,
     cost_of,
@@ -37,7 +37,7 @@ def _cell(column: int, html: str) -> str:
     return f'<th scope="row">{html}</th>' if column == 0 else f"<td>{html}</td>"
 
 
-def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collection[Contender]) -> str:
+def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collection[PolicyLabel]) -> str:
     """One metric of all policies, best first."""
     ordered = order_by(rows, metric)
     meaning = measure(metric)
@@ -52,7 +52,7 @@ def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collecti
     )
     cells = [
         (
-            _name(row, best, Contender(row.policy, row.backfill) in hoarders),
+            _name(row, best, PolicyLabel(row.policy, row.backfill) in hoarders),
             escape(row.backfill),
             _interval(scale, row.mean, row.low, row.high),
             _difference(row, scale, best),
@@ -69,7 +69,7 @@ def _name(row: SummaryRow, best: str | None, hoards: bool) -> str:
     tags = ""
     if row.learned:
         tags += ' <span class="tag learned">learned</span>'
-    if not row.learned and str(Contender(row.policy, row.backfill)) == best:
+    if not row.learned and str(PolicyLabel(row.policy, row.backfill)) == best:
         tags += ' <span class="tag">best heuristic</span>'
     if hoards:
         tags += ' <span class="tag bad">does not count: hoards</span>'
@@ -84,7 +84,7 @@ def _interval(scale: Scale, mean: float, low: float, high: float, sign: str = ""
 
 def _difference(row: SummaryRow, scale: Scale, best: str | None) -> str:
     """The paired difference, and in words whether its interval leaves out zero."""
-    if str(Contender(row.policy, row.backfill)) == best and not row.learned:
+    if str(PolicyLabel(row.policy, row.backfill)) == best and not row.learned:
         return number(float("nan"))
     sign = "+" if row.best_heuristic_difference > 0 else ""
     text = _interval(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, sign)
@@ -145,15 +145,15 @@ def seeds_table(seeds: Iterable[SeedRow], metrics: Sequence[str]) -> str:
     return table(header, cells, caption)
 
 
-def limits_table(findings: Sequence[Keeping]) -> str:
+def limits_table(findings: Sequence[LimitCheck]) -> str:
     """What learned policies paid of costs that they had limits of."""
     cells = [
         (
             escape(found.policy),
             escape(cost_of(found)),
             number(found.limit),
-            f'{number(found.paid)} <span class="range">[{number(found.low)}, {number(found.high)}]</span>',
-            f'<span class="{"better" if found.kept else "worse"}">{within(found)}</span>',
+            f'{number(found.mean)} <span class="range">[{number(found.low)}, {number(found.high)}]</span>',
+            f'<span class="{"better" if found.met else "worse"}">{within(found)}</span>',
         )
         for found in findings
     ]

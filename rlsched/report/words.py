@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rlsched.evaluate.gate import Verdict
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
-from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.seeds import named_seeds
 from rlsched.evaluate.statistics import SeedRow
@@ -163,17 +163,17 @@ def _against(found: Verdict) -> str:
     )
 
 
-def cost_of(found: Keeping) -> str:
+def cost_of(found: LimitCheck) -> str:
     """A cost that has a limit, and of what."""
     return f"{found.cost.replace('_', ' ')} of {'a job' if found.per == 'job' else 'an episode'}"
 
 
-def within(found: Keeping) -> str:
+def within(found: LimitCheck) -> str:
     """Whether a limit is kept, in plain words."""
     breaks = _alone(found.seeds_above, "breaks it", "break it")
     alone = f"; {breaks}" if breaks else ""
-    if not found.kept:
-        share = f" by {100 * (found.paid / found.limit - 1):.1f} %" if found.limit else ""
+    if not found.met:
+        share = f" by {100 * (found.mean / found.limit - 1):.1f} %" if found.limit else ""
         return f"broken{share}" + (", within the interval" if found.low <= found.limit else "") + alone
     return ("kept" if found.high <= found.limit else "kept on average") + alone
 

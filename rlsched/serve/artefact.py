@@ -155,7 +155,7 @@ def card(policy: TrainedPolicy, folder: Path) -> str:
 | decides | {placed} |
 | rewarded for | {reward} |
 | limits | {limits} |
-| network | {policy.network.kind}{f", with a memory of {policy.network.lstm}" if policy.remembers else ""} |
+| network | {policy.network.kind}{f", with a memory of {policy.network.lstm}" if policy.recurrent else ""} |
 | checksum | {policy.fingerprint[:16]} |
 | made with | {packages} |
 

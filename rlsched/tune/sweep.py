@@ -13,13 +13,13 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import is_checkpoint
 from rlsched.evaluate.measures import measure
+from rlsched.evaluate.policy_names import is_checkpoint
 from rlsched.learn.config.training import SECTIONS, TrainConfig, parse_config
 from rlsched.learn.plan import check_teachers, fit, in_place
 from rlsched.scenario import Scenario, rooted
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
-from rlsched.tune.playing import contest
+from rlsched.tune.playing import open_comparison
 from rlsched.tune.space import Domain, Point, assignments
 
 TRIES = 100
@@ -353,7 +353,7 @@ def check_point(sweep: Sweep, where: str, point: Point) -> None:
             feed, config = fit(scenario, config)
             check_teachers(config, feed)
         else:
-            contest(scenario, sweep.policy, sweep.episodes, 0)
+            open_comparison(scenario, sweep.policy, sweep.episodes, 0)
     except BadInputError as error:
         told = ", ".join(assignments(point))
         raise BadInputError(f"{where}: {told}: {error.where}", error.problem, error.remedy) from None

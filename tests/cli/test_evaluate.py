@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlsched.evaluate.references import HEURISTICS
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.learn import policy as artefact
 from rlsched.learn.config.sections import Network
 from rlsched.learn.folder import RunFolder
@@ -85,7 +85,7 @@ def test_on_what_it_was_trained_for_against_the_best_orders(rlsched: Run, policy
     ran = rlsched("evaluate", policy, "--episodes", "3", "--json", "-")
     check_contract(ran.json)
     assert len(means(ran.json)) == 1 + len(HEURISTICS)
-    assert {Contender(*who) for who in means(ran.json)} > set(HEURISTICS)
+    assert {PolicyLabel(*who) for who in means(ran.json)} > set(HEURISTICS)
     assert (str(policy), "policy") in means(ran.json)
     assert ran.json["scenario"]["episode"]["jobs"] == 40
     assert [finding["policy"] for finding in ran.json["hoarding"]] == [str(policy)]
@@ -121,7 +121,7 @@ def save_seeds(folder: Path, *longest: bool) -> Path:
     return folder
 
 
-def test_seeds_are_one_contestant(rlsched: Run, policy: Path, tmp_path: Path) -> None:
+def test_seeds_are_compared_as_one_policy(rlsched: Run, policy: Path, tmp_path: Path) -> None:
     seeds = save_seeds(tmp_path / "seeds", False, True)
     (seeds / "seed-4").mkdir()
     ran = rlsched("evaluate", seeds, policy, "-n", "3", "--against", "fcfs", "--json", "-")

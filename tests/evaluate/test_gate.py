@@ -10,9 +10,9 @@ import pytest
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.evaluate.gate import LEAST_EPISODES, Verdict, check_episodes, gate_json, ranked, verdicts
-from rlsched.evaluate.limits import Keeping
+from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import Contender, EpisodeResult
+from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel
 from rlsched.report.words import gate_line
 
 HERE = scenario.load("lublin-256")
@@ -41,13 +41,13 @@ def played(
     ]
 
 
-def judged(values: list[float], *limits: Keeping, **more: float) -> Verdict:
+def judged(values: list[float], *limits: LimitCheck, **more: float) -> Verdict:
     """The verdict about a policy beside sjf and a worse heuristic."""
     episodes = played("it", values, learned=True, **more)
     episodes += played("sjf", HEURISTIC) + played("fcfs", [50.0] * len(HEURISTIC))
     (found,) = verdicts(Result.of(HERE, episodes, limits=limits))
     assert (found.policy, found.backfill, found.metric) == ("it", "policy", "bounded_slowdown")
-    assert (found.heuristic, found.heuristic_mean) == (Contender("sjf", "greedy"), 12.5)
+    assert (found.heuristic, found.heuristic_mean) == (PolicyLabel("sjf", "greedy"), 12.5)
     return found
 
 
@@ -90,12 +90,12 @@ def test_so_does_one_whose_hoarding_cannot_be_judged() -> None:
 
 
 def test_a_limit_of_its_training_is_kept() -> None:
-    kept = Keeping("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
-    other = Keeping("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
+    kept = LimitCheck("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
+    other = LimitCheck("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
     assert judged([2.0] * 6, kept, other).passes
-    touched = Keeping("it", "makespan", "episode", 10.0, 12.0, 9.0, 13.0)  # its interval holds the limit
+    touched = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 9.0, 13.0)  # its interval holds the limit
     assert judged([2.0] * 6, kept, touched).passes
-    broken = Keeping("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
+    broken = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
     found = judged([2.0] * 6, kept, broken)
     assert (found.broken, found.passes) == ((broken,), False)
     assert gate_line(found) == "stands back: makespan of an episode broken by 20.0 %"
@@ -110,7 +110,7 @@ def test_more_may_be_better(values: list[float], passes: bool) -> None:
     for name, value in (("sjf", 0.5), ("hvf", 0.3)):
         episodes += played(name, [value] * 6, "job_value_ratio", rule="now", **costs)
     (found,) = verdicts(Result.of(green, episodes))
-    assert (found.metric, found.heuristic) == ("job_value_ratio", Contender("sjf", "now"))
+    assert (found.metric, found.heuristic) == ("job_value_ratio", PolicyLabel("sjf", "now"))
     assert (found.passes, found.hoarding) == (passes, None)
 
 

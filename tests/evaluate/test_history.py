@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from rlsched import scenario
 from rlsched.envs.moment import PLACES
-from rlsched.evaluate.compare import Contestant, EvaluationEpisode, Heuristic, Learned
 from rlsched.evaluate.history import History, knows_ticks, record
+from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
+from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
@@ -50,8 +51,8 @@ def a_game(seed: int) -> tuple[Scenario, tuple[int, ...], EvaluationEpisode]:
     return values, units, EvaluationEpisode(0, seed, None, jobs, jobs, power)
 
 
-def plain(contestant: Contestant, episode: EvaluationEpisode, units: tuple[int, ...]) -> Played:
-    return contestant.run([episode], units, lambda _: None)[0]
+def plain(policy: Policy, episode: EvaluationEpisode, units: tuple[int, ...]) -> Played:
+    return policy.run([episode], units, lambda _: None)[0]
 
 
 def check_same(found: Played, expected: Played) -> None:
@@ -87,20 +88,20 @@ def check_whole(history: History) -> None:
 def test_orders_play_the_same_episode(rule: str) -> None:
     for seed in range(60):
         values, units, episode = a_game(seed)
-        contestant = Heuristic(ORDERS[seed % len(ORDERS)], rule, scenario=values)
-        history = record(contestant, episode, units)
-        check_same(history.played, plain(contestant, episode, units))
+        policy = HeuristicPolicy(ORDERS[seed % len(ORDERS)], rule, scenario=values)
+        history = record(policy, episode, units)
+        check_same(history.played, plain(policy, episode, units))
         check_whole(history)
-        assert history.name == f"{contestant.policy} + {rule}"
+        assert history.name == f"{policy.name} + {rule}"
 
 
 def test_policies_play_the_same_episode() -> None:
     """Under every rule of time, and whether they are asked where there is nothing to choose or not."""
     for seed in range(120):
         values, units, episode = a_game(seed)
-        contestant = Learned("whim", Whim(), values)
-        history = record(contestant, episode, units)
-        check_same(history.played, plain(contestant, episode, units))
+        policy = LearnedPolicies("whim", Whim(), values)
+        history = record(policy, episode, units)
+        check_same(history.played, plain(policy, episode, units))
         check_whole(history)
 
 
@@ -111,7 +112,9 @@ def session() -> Session:
 
 @pytest.fixture(scope="module")
 def windy(session: Session) -> History:
-    return record(Heuristic("sjf", "now", scenario=session.scenario), session.episodes[0], session.units)
+    return record(
+        HeuristicPolicy("sjf", "now", scenario=session.scenario), session.episodes[0], session.units
+    )
 
 
 def test_power_adds_up_in_every_tick(session: Session, windy: History) -> None:
@@ -135,8 +138,8 @@ def test_power_adds_up_in_every_tick(session: Session, windy: History) -> None:
 
 
 def test_the_first_ticks_alone(session: Session, windy: History) -> None:
-    contestant = Heuristic("sjf", "now", scenario=session.scenario)
-    part = record(contestant, session.episodes[0], session.units, ticks=40)
+    policy = HeuristicPolicy("sjf", "now", scenario=session.scenario)
+    part = record(policy, session.episodes[0], session.units, ticks=40)
     assert part.ticks == part.played.ticks == 40
     np.testing.assert_array_equal(part.places[:40], windy.places[:40])
     np.testing.assert_array_equal(part.accounts, windy.accounts[:41])
@@ -150,15 +153,15 @@ def test_every_tick_is_shown_once(session: Session) -> None:
         seen.append(int(sim.now[0]))
         assert sim.mask[0, -1] == 1  # the no-op is what comes next
 
-    contestant = Heuristic("sjf", "horizon", scenario=session.scenario)
-    record(contestant, session.episodes[0], session.units, look=look)
+    policy = HeuristicPolicy("sjf", "horizon", scenario=session.scenario)
+    record(policy, session.episodes[0], session.units, look=look)
     assert np.diff(seen).tolist() == [1] * 149
 
 
 def test_without_power_there_are_no_energies() -> None:
     values = scenario.load("green-10", ["power=null", "episode.max_ticks=30"])
     session = open_session(values, Choice(episodes=1))
-    history = record(Heuristic("fcfs", "now", scenario=values), session.episodes[0], session.units)
+    history = record(HeuristicPolicy("fcfs", "now", scenario=values), session.episodes[0], session.units)
     assert not history.powered
     assert history.capacity_kwh == 0
     assert not history.power_kw("energy_kwh").any()
@@ -172,7 +175,7 @@ def test_an_episode_that_is_over_at_once() -> None:
         update={"episode": scenario.Episode(jobs=None, end="no_new_job"), "power": None}
     )
     history = record(
-        Heuristic("fcfs", "now", scenario=ending), replace(episode, jobs=jobs, power=None), units
+        HeuristicPolicy("fcfs", "now", scenario=ending), replace(episode, jobs=jobs, power=None), units
     )
     assert history.ticks == 0
     assert len(history.places) == 1
@@ -181,12 +184,12 @@ def test_an_episode_that_is_over_at_once() -> None:
 
 def test_who_knows_no_ticks(session: Session) -> None:
     hpc = scenario.load("lublin-256")
-    for contestant in (
-        Heuristic("fcfs", "easy", scenario=hpc),
-        Heuristic("fcfs", "easy"),
-        Learned("a", Whim(), hpc),
+    for policy in (
+        HeuristicPolicy("fcfs", "easy", scenario=hpc),
+        HeuristicPolicy("fcfs", "easy"),
+        LearnedPolicies("a", Whim(), hpc),
     ):
-        assert not knows_ticks(contestant)
+        assert not knows_ticks(policy)
         with pytest.raises(ValueError, match="plays without a horizon"):
-            record(contestant, session.episodes[0], session.units)
-    assert knows_ticks(Learned("a", Whim(), session.scenario))
+            record(policy, session.episodes[0], session.units)
+    assert knows_ticks(LearnedPolicies("a", Whim(), session.scenario))

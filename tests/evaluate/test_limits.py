@@ -9,7 +9,7 @@ import pytest
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
-from rlsched.evaluate.limits import Keeping, keeping
+from rlsched.evaluate.limits import LimitCheck, check_limits
 from rlsched.jobs import JobTable
 from rlsched.learn.limits import with_limits
 from rlsched.report.words import cost_of, within
@@ -46,13 +46,13 @@ def test_a_relative_limit_is_a_multiple_of_what_the_heuristic_costs_on_each_epis
         Played.of_starts(jobs, np.array([0, 6, 10])),  # 16 ticks
         Played.of_starts(jobs, np.array([6, 2, 0])),  # 8
     ]
-    waits, spans = keeping("it", whole, [1], [Jobs(jobs), Jobs(jobs)], {None: runs})
-    assert (waits.limit, waits.paid, waits.kept) == (12.0, 12.0, True)
+    waits, spans = check_limits("it", whole, [1], [Jobs(jobs), Jobs(jobs)], {None: runs})
+    assert (waits.limit, waits.mean, waits.met) == (12.0, 12.0, True)
     assert (waits.low, waits.high) == (8.0, 16.0)
-    assert (spans.limit, spans.paid, spans.low, spans.high) == (12.0, 12.0, 12.0, 12.0)
+    assert (spans.limit, spans.mean, spans.low, spans.high) == (12.0, 12.0, 12.0, 12.0)
     unknown = scenario.load("lublin-256", ["objective.costs={wait_time: '2:best'}"])
     with pytest.raises(BadInputError, match=r"objective.costs.wait_time: value '2:best': no heuristic"):
-        keeping("it", unknown, [1], [Jobs(jobs)], {None: runs[:1]})
+        check_limits("it", unknown, [1], [Jobs(jobs)], {None: runs[:1]})
 
 
 def test_long_waits_and_unused_units_are_judged_without_a_horizon() -> None:
@@ -66,15 +66,15 @@ def test_long_waits_and_unused_units_are_judged_without_a_horizon() -> None:
         Played.of_starts(jobs, np.array([0, 0, 4])),  # nobody waits for longer; 12 of 12 unit-ticks are used
         Played.of_starts(jobs, np.array([0, 6, 10])),  # for 6 and 10 ticks; 12 of 24
     ]
-    kept = keeping("it", patient, [2], [Jobs(jobs)], {None: runs[:1]})
-    assert [(each.cost, each.limit, each.paid, each.kept) for each in kept] == [
+    kept = check_limits("it", patient, [2], [Jobs(jobs)], {None: runs[:1]})
+    assert [(each.cost, each.limit, each.mean, each.met) for each in kept] == [
         ("job_starvation", 0.0, 0.0, True),
         ("long_waits", 0.0, 0.0, True),
         ("unused_capacity", 3.0, 0.0, True),
     ]
-    broken = keeping("it", patient, [2], [Jobs(jobs)], {None: runs[1:]})
-    assert [each.paid for each in broken] == [2 + 6, 2, 12 - 6]
-    assert not any(each.kept for each in broken)
+    broken = check_limits("it", patient, [2], [Jobs(jobs)], {None: runs[1:]})
+    assert [each.mean for each in broken] == [2 + 6, 2, 12 - 6]
+    assert not any(each.met for each in broken)
 
 
 def test_long_waits_of_a_job_are_the_share_of_jobs_and_may_be_relative() -> None:
@@ -83,24 +83,24 @@ def test_long_waits_of_a_job_are_the_share_of_jobs_and_may_be_relative() -> None
     limits = {"job_starvation": "1.5:sjf", "long_waits": "3:sjf", "unused_capacity": "1:sjf"}
     settings = ["cluster.resources.0.units=1", "objective.limits_per=job", "objective.starvation_s=4"]
     whole = scenario.load("lublin-256", [*settings, f"objective.costs={limits}"])
-    (starved, late, unused) = keeping(
+    (starved, late, unused) = check_limits(
         "it", whole, [1], [Jobs(jobs)], {None: [Played.of_starts(jobs, np.array([0, 6, 10]))]}
     )
-    assert (starved.limit, starved.paid) == pytest.approx((3 / 3, 8 / 3))
-    assert (late.limit, late.paid, late.kept) == pytest.approx((3 / 3, 2 / 3, True))
-    assert (unused.limit, unused.paid) == pytest.approx((0.0, 0.0))
+    assert (starved.limit, starved.mean) == pytest.approx((3 / 3, 8 / 3))
+    assert (late.limit, late.mean, late.met) == pytest.approx((3 / 3, 2 / 3, True))
+    assert (unused.limit, unused.mean) == pytest.approx((0.0, 0.0))
 
 
 @pytest.mark.parametrize(("per", "mean"), [("episode", 30.0), ("job", 5.0)])
 def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
     runs = [paid(10, 40.0), paid(2, 20.0), paid(10, 30.0), paid(10, 30.0)]  # of a job 4, 10, 3, 3
     costs = {"delayed_jobs": 25.0, "energy": None}
-    (found,) = keeping("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, {None: runs})
-    assert found.paid == pytest.approx(mean)
-    assert found.low < found.paid < found.high
+    (found,) = check_limits("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, {None: runs})
+    assert found.mean == pytest.approx(mean)
+    assert found.low < found.mean < found.high
     assert (found.policy, found.cost, found.per, found.limit) == ("it", "delayed_jobs", per, 25.0)
-    assert found.kept == (per == "job")
-    assert keeping("it", simulated(Objective()), [8], runs, {None: runs}) == []
+    assert found.met == (per == "job")
+    assert check_limits("it", simulated(Objective()), [8], runs, {None: runs}) == []
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
     ],
 )
 def test_it_is_said_in_words(limit: float, interval: tuple[float, float, float], said: str) -> None:
-    found = Keeping("it", "delayed_jobs", "job", limit, *interval)
+    found = LimitCheck("it", "delayed_jobs", "job", limit, *interval)
     assert within(found) == said
     assert cost_of(found) == "delayed jobs of a job"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rlsched.evaluate.hoarding import hoarding
-from rlsched.evaluate.limits import keeping
+from rlsched.evaluate.limits import check_limits
 from rlsched.evaluate.results import Result, to_json
 from rlsched.evaluate.seeds import named_seeds, seed_folder, seed_folders
-from rlsched.evaluate.statistics import Contender, EpisodeResult, by_cell, summarise, summarise_seeds
+from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, by_cell, summarise, summarise_seeds
 from rlsched.report.tables import seeds_table
 from rlsched.report.words import judgement, within
 from rlsched.scenario import Objective, Scenario
@@ -42,7 +42,7 @@ SEEDS = [*played("it", [8.0, 16.0, 24.0, 80.0], 5), *played("it", [4.0, 24.0, 28
 
 
 def test_means_differences_and_wins_are_those_of_all_seeds_and_episodes() -> None:
-    row = by_cell(summarise([*SJF, *SEEDS]))[Contender("it", "policy"), "wait"]
+    row = by_cell(summarise([*SJF, *SEEDS]))[PolicyLabel("it", "policy"), "wait"]
     assert (row.seeds, row.episodes) == (2, 4)
     assert row.mean == pytest.approx(184 / 7)
     assert row.best_heuristic == "sjf + greedy"
@@ -97,9 +97,9 @@ def test_hoarding_is_judged_of_all_and_of_each() -> None:
 def test_limits_are_kept_by_all_or_by_each() -> None:
     cheap, dear = ([paid(10, cost), paid(10, cost)] for cost in (10.0, 28.0))
     limited = simulated(Objective(costs={"delayed_jobs": 25.0}, limits_per="episode"))
-    (found,) = keeping("it", limited, [8], cheap, {0: cheap, 4: dear})
-    assert (found.paid, found.low, found.high) == pytest.approx((19.0, 10.0, 28.0))
-    assert found.kept
+    (found,) = check_limits("it", limited, [8], cheap, {0: cheap, 4: dear})
+    assert (found.mean, found.low, found.high) == pytest.approx((19.0, 10.0, 28.0))
+    assert found.met
     assert found.seeds_above == (4,)
     assert within(found) == "kept on average; seed 4 alone breaks it"
 

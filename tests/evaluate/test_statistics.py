@@ -13,8 +13,8 @@ from rlsched.evaluate.hoarding import hoarding
 from rlsched.evaluate.measures import HEADLINE, METRICS, measure
 from rlsched.evaluate.results import Result, to_json
 from rlsched.evaluate.statistics import (
-    Contender,
     EpisodeResult,
+    PolicyLabel,
     SummaryRow,
     by_cell,
     order_by,
@@ -41,7 +41,7 @@ def bootstrap(values: np.ndarray, seed: int = 0) -> Interval:
 
 
 def row_of(rows: list[SummaryRow], policy: str, metric: str = "wait", backfill: str = "greedy") -> SummaryRow:
-    return by_cell(rows)[Contender(policy, backfill), metric]
+    return by_cell(rows)[PolicyLabel(policy, backfill), metric]
 
 
 @given(VALUES, st.integers(0, 10))

@@ -21,9 +21,10 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.evaluate.compare import EvaluationEpisode, Learned
 from rlsched.evaluate.history import record
 from rlsched.evaluate.play import play
+from rlsched.evaluate.policies import LearnedPolicies
+from rlsched.evaluate.policy import EvaluationEpisode
 from rlsched.learn.config.sections import Network, WarmStart
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
@@ -165,7 +166,7 @@ def test_a_player_remembers_each_episode_by_itself(brief: Scenario) -> None:
     net: Any = policy.net
     vector, mask = made_up(layout_of(brief), 12)
     obs, legal = vector.numpy(), mask.numpy().astype(np.int8)
-    player = policy.player(3)
+    player = policy.actor(3)
     asked: dict[int, list[int]] = defaultdict(list)
     row = 0
     for envs in ([0, 1, 2], [2, 0], [1], [2, 1, 0], [0, 2]):
@@ -182,9 +183,9 @@ def test_a_player_remembers_each_episode_by_itself(brief: Scenario) -> None:
                 logits = net(vector[seen], mask[seen], net.begin(1), lengths)[-1]
             np.testing.assert_allclose(found[k], logits.double().softmax(0).numpy(), atol=1e-5)
         row += len(envs)
-    fresh = policy.player(1)
+    fresh = policy.actor(1)
     only = np.zeros(1, np.int64)
-    assert fresh.act(only, obs[:1], legal[:1])[0] == policy.player(5).act(only + 4, obs[:1], legal[:1])[0]
+    assert fresh.act(only, obs[:1], legal[:1])[0] == policy.actor(5).act(only + 4, obs[:1], legal[:1])[0]
 
 
 def test_episodes_go_the_same_alone_and_side_by_side(brief: Scenario) -> None:
@@ -209,12 +210,12 @@ def test_what_is_drawn_is_what_was_played(rules: list[str]) -> None:
     """Who remembers is asked in the same states, forced ones included, or else decides otherwise later."""
     simulated = scenario.load("green-10", ["episode.max_ticks=40", *rules])
     policy, feed = policy_of(simulated), EpisodeFeed(simulated)
-    contestant = Learned("it", policy, policy.scenario)
+    compared = LearnedPolicies("it", policy, policy.scenario)
     for k in range(12):
         drawn = feed.evaluation(k, seed=0)
         episode = EvaluationEpisode(k, 0, None, drawn.jobs, drawn.jobs, drawn.power)
-        (plain,) = contestant.run([episode], feed.units, lambda _: None)
-        np.testing.assert_array_equal(record(contestant, episode, feed.units).played.start, plain.start)
+        (plain,) = compared.run([episode], feed.units, lambda _: None)
+        np.testing.assert_array_equal(record(compared, episode, feed.units).played.start, plain.start)
 
 
 def test_a_teacher_remembers_nothing_of_other_episodes(
@@ -236,7 +237,7 @@ def test_a_teacher_remembers_nothing_of_other_episodes(
 
 def test_decisions_by_themselves_are_refused(brief: Scenario) -> None:
     vector, mask = made_up(layout_of(brief), 2)
-    with pytest.raises(TypeError, match="ask a player"):
+    with pytest.raises(TypeError, match="use an actor"):
         policy_of(brief).act(vector.numpy(), mask.numpy().astype(np.int8))
 
 
@@ -400,7 +401,7 @@ def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert first["recalled.weight"].abs().sum() > 0
     assert main(["train", "--resume", "--out", str(run), "--steps", "1024"]) == 0
     then = load_policy(newest(run))
-    assert then.remembers
+    assert then.recurrent
     assert newest(run) != before
     assert not torch.equal(then.net.state_dict()["lstm.weight_hh_l0"], first["lstm.weight_hh_l0"])
     found, page = tmp_path / "found.json", tmp_path / "page"

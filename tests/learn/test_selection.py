@@ -14,7 +14,7 @@ from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.play import play
 from rlsched.evaluate.references import HEURISTICS, HEURISTICS_WITH_HORIZON
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.jobs import JobTable
 from rlsched.learn.config.training import make_config
 from rlsched.learn.pid import LimitCheck
@@ -26,7 +26,7 @@ from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
 from tests.policies import Forgetful
 
-GREEDY_SJF = Contender("sjf", "greedy")
+GREEDY_SJF = PolicyLabel("sjf", "greedy")
 HEURISTIC = {
     "bounded_slowdown": 10.0,
     "schedule_span": 2.0,
@@ -39,7 +39,7 @@ REFERENCE = {"relative": 1.0, "hoarding": 0.0, **HEURISTIC}
 
 def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validation:
     area = {**HEURISTIC, "bounded_slowdown": 9.0, "utilization": 0.4}
-    heuristics = {GREEDY_SJF: HEURISTIC, Contender("area", "easy"): area}
+    heuristics = {GREEDY_SJF: HEURISTIC, PolicyLabel("area", "easy"): area}
     return Validation(
         scenario, [256], [], metric, heuristics, np.array([9.0]), np.full(5, 9.0), {}, np.array([0]), {}
     )
@@ -156,7 +156,7 @@ def test_more_is_better_where_it_is(small: Scenario) -> None:
     assert validation(small).best_heuristic == (("area", "easy"), 9.0)
 
 
-def replayed(jobs: JobTable, heuristic: Contender, units: list[int]) -> dict[str, float]:
+def replayed(jobs: JobTable, heuristic: PolicyLabel, units: list[int]) -> dict[str, float]:
     return job_metrics(Played.of_starts(jobs, replay(jobs, units, *heuristic)), units)
 
 
@@ -304,7 +304,7 @@ def test_with_a_horizon_hoarding_is_held_against_sjf_that_starts_what_fits() -> 
     found = Validation.of(chosen, feed.units, [feed.training(rng) for _ in range(3)], "bounded_slowdown")
     means = {name: each.mean() for name, each in found.sjf.items()}
     assert tuple(found.heuristics) == HEURISTICS_WITH_HORIZON
-    assert means == pytest.approx(found.heuristics[Contender("sjf", "now")])
+    assert means == pytest.approx(found.heuristics[PolicyLabel("sjf", "now")])
     assert beyond(found.sjf, found.sjf, found.parts) == 0
     pushed = {**found.sjf, "wait": 2 * WAIT_LIMIT * np.maximum(found.sjf["wait"], 1.0)}
     assert beyond(pushed, found.sjf, found.parts) > 0.9
@@ -315,7 +315,7 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
     limited = scenario.load("green-10", ["objective.costs={delayed_jobs: 100, energy: 0, suspension: null}"])
     heuristics = {
         name: {**HEURISTIC, "limited.delayed_jobs": 50.0, "limited.energy": energy}
-        for name, energy in ((Contender("sjf", "now"), 40.0), (Contender("qos", "now"), 80.0))
+        for name, energy in ((PolicyLabel("sjf", "now"), 40.0), (PolicyLabel("qos", "now"), 80.0))
     }
     allowed = {"delayed_jobs": np.array([100.0]), "energy": np.array([0.0])}
     chosen = Validation(

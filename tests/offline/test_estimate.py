@@ -25,7 +25,7 @@ GAMMA = 0.95
 class Chances:
     """A policy by the chances that a function of masks gives; all that estimates ask of one."""
 
-    fingerprint, num_resources, remembers = "", 2, False
+    fingerprint, num_resources, recurrent = "", 2, False
 
     def __init__(self, scenario: Scenario, sharpness: float) -> None:
         self.scenario, self.sharpness = scenario, sharpness

@@ -17,8 +17,8 @@ from rlsched import scenario
 from rlsched.envs.grid_picture import draw_indexed
 from rlsched.envs.palette import PALETTE
 from rlsched.errors import BadInputError
-from rlsched.evaluate.compare import Heuristic
 from rlsched.evaluate.history import History, record
+from rlsched.evaluate.policies import HeuristicPolicy
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.report import film as films
@@ -47,7 +47,7 @@ def opened(*settings: str) -> Session:
 
 def played(session: Session, *rules: str) -> list[History]:
     return [
-        record(Heuristic("sjf", rule, scenario=session.scenario), session.episodes[0], session.units)
+        record(HeuristicPolicy("sjf", rule, scenario=session.scenario), session.episodes[0], session.units)
         for rule in rules
     ]
 
@@ -242,14 +242,14 @@ def test_the_report_has_them_after_the_figures(tmp_path: Path, result: Result, w
 
 
 def test_a_film(session: Session) -> None:
-    contestant, episode = Heuristic("sjf", "horizon", scenario=session.scenario), session.episodes[0]
+    policy, episode = HeuristicPolicy("sjf", "horizon", scenario=session.scenario), session.episodes[0]
     frames: list[np.ndarray] = []
 
     def look(sim: VectorSimulator) -> None:
         frames.append(PALETTE[draw_indexed(sim, 0, episode.jobs)])
 
-    record(contestant, episode, session.units, ticks=12, look=look)
-    shot = film(contestant, episode, session.units, frames=12)
+    record(policy, episode, session.units, ticks=12, look=look)
+    shot = film(policy, episode, session.units, frames=12)
     assert shot.ticks == 12
     image = Image.open(BytesIO(shot.gif))
     assert image.format == "GIF"
@@ -259,8 +259,8 @@ def test_a_film(session: Session) -> None:
         image.seek(k)
         assert image.info["duration"] == films.FRAME_MS
         np.testing.assert_array_equal(np.asarray(image.convert("RGB")), frame)
-    assert film(contestant, episode, session.units, frames=12) == shot
-    assert film(contestant, episode, session.units).ticks == 120
+    assert film(policy, episode, session.units, frames=12) == shot
+    assert film(policy, episode, session.units).ticks == 120
 
 
 def test_an_episode_without_a_tick_is_no_film(session: Session) -> None:
@@ -270,9 +270,9 @@ def test_an_episode_without_a_tick_is_no_film(session: Session) -> None:
     jobs = session.episodes[0].jobs.take(np.arange(1))
     episode = replace(session.episodes[0], jobs=jobs, power=None)
     with pytest.raises(BadInputError, match="over at once"):
-        film(Heuristic("sjf", "now", scenario=ending), episode, session.units)
+        film(HeuristicPolicy("sjf", "now", scenario=ending), episode, session.units)
     with pytest.raises(BadInputError, match="sjf plays without a horizon"):
-        film(Heuristic("sjf", "easy"), episode, session.units)
+        film(HeuristicPolicy("sjf", "easy"), episode, session.units)
 
 
 def test_a_film_of_one_frame() -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import Contender, EpisodeResult, summarise
+from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, summarise
 from rlsched.jobs import JobTable
 from rlsched.report.gantt import LEGEND_IN, PANEL_IN, Gantt, Schedule, draw_gantt
 from rlsched.report.gantt import WIDTH_IN as GANTT_WIDTH_IN
@@ -98,7 +98,7 @@ def test_the_same_picture_gives_the_same_bytes(schedules: list[Schedule]) -> Non
 
 
 def test_comparison_is_sorted_logarithmic_and_coloured(result: Result) -> None:
-    hoarder = Contender("<script>alert('x')</script>", "fit")
+    hoarder = PolicyLabel("<script>alert('x')</script>", "fit")
     figure = draw_comparison(result.summary, hoarders={hoarder})
     slowdown = figure.axes[0]
     assert slowdown.get_xscale() == "log"  # 8 to 302

@@ -10,8 +10,8 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.evaluate.compare import Learned
 from rlsched.evaluate.play import play
+from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.session import Choice, open_session
 from rlsched.learn.config.sections import Network
 from rlsched.learn.policy import TrainedPolicy
@@ -132,7 +132,7 @@ def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers
     session = open_session(scenario.load(name, overrides), Choice(episodes=4))
     network = Network(hidden=(16,), lstm=8 if remembers else 0)
     policy = untrained(session.scenario, network)
-    told = Learned("policy", policy, policy.scenario)
+    told = LearnedPolicies("policy", policy, policy.scenario)
     expected = play(told.scenario, session.units, session.episodes, policy)
     chosen = decider(policy, session.units)
     longest = max(len(episode.jobs) for episode in session.episodes)

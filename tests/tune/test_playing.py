@@ -7,9 +7,9 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.evaluate.costs import paid, play_heuristic
+from rlsched.evaluate.costs import limited_costs, play_heuristic
 from rlsched.evaluate.references import heuristics
-from rlsched.evaluate.statistics import Contender
+from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.learn.selection import Validation, limited_name, margin_name
 from rlsched.tune.playing import figures
 
@@ -27,8 +27,8 @@ def test_a_broken_limit_is_judged_as_in_a_training(limit: float | str) -> None:
     episodes = [feed.evaluation(index, 0) for index in range(3)]
 
     def cost(policy: str, rule: str) -> np.floating:
-        starts = play_heuristic(Contender(policy, rule), feed.scenario, feed.units, episodes)
-        return paid(feed.scenario, feed.units, "job_starvation", starts).mean()
+        starts = play_heuristic(PolicyLabel(policy, rule), feed.scenario, feed.units, episodes)
+        return limited_costs(feed.scenario, feed.units, "job_starvation", starts).mean()
 
     cheapest = min(cost(*known) for known in heuristics(feed.scenario))
     own = cost("fcfs", "greedy")

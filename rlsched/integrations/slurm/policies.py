@@ -36,7 +36,7 @@ class ExportedPolicy:
         self._engine = Engine(ServeConfig(policies={POLICY: folder}, fallback=fallback, gate=gate))
         self._served = self._engine.find(None)
         scenario = self._served.policy.scenario
-        self.remembers = self._served.policy.remembers
+        self.remembers = self._served.policy.recurrent
         self.gate_line = self._served.gate
         self.settings = AdviceSettings(
             resources=tuple(resource.name for resource in scenario.cluster.resources),

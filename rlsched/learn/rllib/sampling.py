@@ -11,7 +11,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
-from rlsched.evaluate.costs import allowed, paid
+from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.rllib.scale import training_costs
 from rlsched.scenario import Scenario
@@ -185,7 +185,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         played = self.simulator.played(env, self.episodes[env].jobs)
         return {
             name: usual
-            + float(paid(self.scenario, self.feed.units, name, [played])[0])
+            + float(limited_costs(self.scenario, self.feed.units, name, [played])[0])
             - float(self.allowed[env, column])
             for column, (name, usual) in enumerate(self.limits.items())
         }

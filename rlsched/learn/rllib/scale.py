@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.evaluate.costs import allowed, paid
+from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit
 from rlsched.sim.rules import MAKESPAN, TERMS, UTILIZATION
@@ -172,7 +172,7 @@ class Sample:
                 costs[name].append(training_costs(sim.terms, [term])[:, 0])
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
-        usual = {name: float(paid(feed.scenario, feed.units, name, runs).mean()) for name in terms}
+        usual = {name: float(limited_costs(feed.scenario, feed.units, name, runs).mean()) for name in terms}
         # The power of a baseline's slowdown that the scale leaves of it.
         left = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
         more = [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms or left else []

@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import parse_named
+from rlsched.evaluate.policy_names import parse_spec
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.policy import Player, TrainedPolicy
 from rlsched.scenario import Scenario
@@ -103,7 +103,7 @@ class Heuristic:
             BadInputError: there is no such order, or the scenario knows no such rule.
         """
         rules = rules_of(scenario)
-        order, rule, _ = parse_named("--fallback", text or "fcfs")
+        order, rule, _ = parse_spec("--fallback", text or "fcfs")
         if order not in PRIORITIES:
             raise BadInputError(
                 "--fallback", f"unknown order {order!r}", f"use one of {', '.join(PRIORITIES)}"
@@ -288,7 +288,7 @@ class Decider:
         return _courses(still, batch, self.site.tick_s, None, [None] * len(batch.clusters))
 
     def _player(self, batch: Batch) -> Player:
-        player = self.policy.player(len(batch.clusters))
+        player = self.policy.actor(len(batch.clusters))
         for k, memory in batch.clusters.given("memory"):
             unpack(player, k, memory, f"{batch.clusters.where[k]}memory")
         return player

@@ -282,7 +282,7 @@ def by_name(policies: Mapping[str, Served]) -> list[dict[str, object]]:
             "window": served.policy.scenario.decision.window,
             "horizon": served.policy.scenario.decision.horizon,
             "tick_s": served.policy.scenario.cluster.tick_s,
-            "remembers": served.policy.remembers,
+            "remembers": served.policy.recurrent,
             "fallback": str(served.decider.heuristic),
             "mode": SHADOW if served.shadow else "policy",
             "gate": served.gate_figures,

@@ -12,9 +12,9 @@ import msgspec
 
 import rlsched
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import heuristic, learned, seen_in_training
 from rlsched.evaluate.gate import check_episodes, gate_json, ranked, verdicts
 from rlsched.evaluate.measures import measure
+from rlsched.evaluate.policy_factory import heuristic_policy, learned_policies, training_overlap
 from rlsched.evaluate.references import heuristics
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.files import write_whole
@@ -77,9 +77,9 @@ def _judge(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> Judged:
     session = _session(policy.scenario, gate)
     offsets = [episode.offset for episode in session.episodes]
     check_episodes(offsets, LONGER)
-    contestant = learned(str(folder), {None: policy}, session)
-    rivals = [heuristic("--gate", *known, session, None) for known in heuristics(session.scenario)]
-    result = session.run([contestant, *rivals]).result
+    learned = learned_policies(str(folder), {None: policy}, session)
+    rivals = [heuristic_policy("--gate", *known, session, None) for known in heuristics(session.scenario)]
+    result = session.run([learned, *rivals]).result
     (verdict,) = verdicts(result)
     rules = rules_of(policy.scenario)
     instead, mean = next(pair for pair in ranked(result, verdict.metric) if pair[0].backfill in rules)
@@ -87,7 +87,7 @@ def _judge(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> Judged:
     if instead != verdict.heuristic and not verdict.passes:
         reached = written(mean, measure(verdict.metric).unit)
         line += f"; no service runs {verdict.heuristic.backfill}; of the others {instead} is best, {reached}"
-    if seen := seen_in_training(contestant, session):
+    if seen := training_overlap(learned, session):
         line += f"; the policy may have been trained on jobs of {seen} of them"
     figures = gate_json([verdict])[0]
     figures |= {"trace": str(gate.trace), "offsets": offsets, "repairs": session.repairs}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.contestants import parse_named
+from rlsched.evaluate.policy_names import parse_spec
 
 
 @pytest.mark.parametrize(
@@ -27,21 +27,23 @@ from rlsched.evaluate.contestants import parse_named
     ],
 )
 def test_one_syntax_for_all(text: str, named: tuple[str, str | None, float | None]) -> None:
-    assert parse_named("--policy", text, shares=True) == named
+    assert parse_spec("--policy", text, shares=True) == named
 
 
 @pytest.mark.parametrize("share", ["0", "-1", "inf", "nan", "1e999"])
 def test_shares_are_numbers_above_0(share: str) -> None:
     with pytest.raises(BadInputError, match=f"share '{share}' is no number above 0"):
-        parse_named("--policy", f"sjf:{share}", shares=True)
+        parse_spec("--policy", f"sjf:{share}", shares=True)
 
 
-def test_a_share_means_nothing_elsewhere() -> None:
-    with pytest.raises(BadInputError, match=r"--against: 'sjf:0\.5' has a share, 0\.5, which means nothing"):
-        parse_named("--against", "sjf:0.5")
+def test_a_share_is_for_collect_only() -> None:
+    with pytest.raises(
+        BadInputError, match=r"--against: 'sjf:0\.5' has a share, 0\.5, which is not supported"
+    ):
+        parse_spec("--against", "sjf:0.5")
 
 
 def test_a_folder_may_be_called_like_one_with_a_share(tmp_path: Path) -> None:
     folder = tmp_path / "run:0.5"
     folder.mkdir()
-    assert parse_named("--against", str(folder)).name == str(folder)
+    assert parse_spec("--against", str(folder)).name == str(folder)
