@@ -1,0 +1,39 @@
+"""docs/reference says what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests import reference_pages
+
+
+@pytest.mark.parametrize("page", reference_pages.pages(), ids=lambda page: page.name)
+def test_tables_of_the_reference_are_current(page: Path) -> None:
+    current = reference_pages.current(page)
+    assert page.read_text("utf-8") == current, f"{page.name} is stale; call: {reference_pages.COMMAND}"
+
+
+def test_each_region_has_a_page() -> None:
+    written = "".join(page.read_text("utf-8") for page in reference_pages.pages())
+    assert set(re.findall(r"<!-- generated: ([\w-]+) -->", written)) == set(reference_pages.REGIONS)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (int | None, "integer or null"),
+        (tuple[float, float], "list of number"),
+        (Literal["a", "b"], "`a`, `b`"),
+        (dict[str, float], "mapping"),
+    ],
+)
+def test_types_in_words(annotation: object, words: str) -> None:
+    assert reference_pages.type_name(annotation) == words
+
+
+def test_cells_cannot_break_a_table() -> None:
+    assert reference_pages.table(["a"], [["x | <y>\nz"]]) == "| a |\n| --- |\n| x \\| &lt;y> z |\n"
