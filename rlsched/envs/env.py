@@ -1,4 +1,4 @@
-"""The Gymnasium environment of one cluster: the vector environment with N = 1, without its first axis."""
+"""The Gymnasium environment of one cluster: a vector environment of size 1 without its first axis."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rlsched.scenario import Scenario
 
 
 class SchedulingEnv(gym.Env[Any, int]):
-    """One cluster that jobs are scheduled on; see `SchedulingVectorEnv` for actions, observations, rewards.
+    """One cluster with a job queue; see `SchedulingVectorEnv` for actions, observations and rewards.
 
     Args:
-        scenario: a Scenario, as plain values, or the name or file of one.
-        flat: observations as one vector with the mask behind it.
-        privileged: `info["privileged"]` holds what lies ahead, see `SchedulingVectorEnv`.
+        scenario: a `Scenario`, its values as a mapping, or its name or file.
+        flat: observations are one vector that ends with the mask, see `observation_space`.
+        privileged: `info["privileged"]` holds future information, see `SchedulingVectorEnv`.
         render_mode: None, "ansi" or "rgb_array".
         on_illegal: "replace" or "raise", see `SchedulingVectorEnv`.
-        feed: where episodes come from; opened from the scenario where left out.
+        feed: source of episodes; by default it is opened from the scenario.
 
     Raises:
         BadInputError: the scenario or its workload cannot be used.
@@ -62,7 +62,7 @@ class SchedulingEnv(gym.Env[Any, int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a new episode; `options={"episodes": [episode]}` plays that one."""
+        """Start a new episode, or the one in `options={"episodes": [episode]}`."""
         super().reset(seed=seed)
         obs, info = self._vector.reset(seed=seed, options=options)
         return _first(obs), _first_info(info)
@@ -80,7 +80,7 @@ class SchedulingEnv(gym.Env[Any, int]):
         return _first(obs), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first_info(info)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """(actions,) which are legal now, under the name that sb3-contrib looks for."""
+        """(actions,) legality of each action; sb3-contrib calls this method."""
         return self._vector.simulator.mask[0].astype(np.bool_)
 
     def render(self) -> Any:
@@ -95,5 +95,5 @@ def _first(value: Any) -> Any:
 
 
 def _first_info(info: dict[str, Any]) -> dict[str, Any]:
-    """Info of the only environment, without the vector's marks of which environments an entry is for."""
+    """Info of the only environment, without the masks of a vector environment (`_key`)."""
     return {key: _first(value) for key, value in info.items() if not key.startswith("_")}

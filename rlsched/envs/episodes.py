@@ -1,4 +1,4 @@
-"""Episodes as environments consume them: the jobs, and the scale of their rewards."""
+"""Episodes of environments: their jobs, and the scale of their rewards."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rlsched.sim.replay import Replayer, make_order
 from rlsched.workloads.source import EpisodeJobs, Source, open_source
 
 LEAST_CHANCE = 1e-3
-"""Added to the weight of every episode, so that one can be drawn where no job waits in any."""
+"""Added to the weight of every episode, so that one can be drawn if no job waits in any of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One episode that is ready to be played.
+    """One episode of an environment.
 
     Attributes:
         jobs: of the episode.
-        offset: where in the trace they begin.
-        scale: factor on its rewards.
-        power: of the site; None without.
-        baseline: mean bounded slowdown of the best baseline order; 1 without a baseline.
+        offset: row of the trace at which they start.
+        scale: factor of its rewards.
+        power: supply of the site, if it has any.
+        baseline: mean bounded slowdown of the best baseline heuristic; 1 without a baseline.
     """
 
     jobs: JobTable
@@ -38,22 +38,22 @@ class Episode:
 
 
 class EpisodeFeed:
-    """Draws episodes of a scenario and works out their reward scale.
+    """Draws episodes of a scenario, and computes their reward scale.
 
-    The scale is 1 / (jobs x slowdown ** `baseline_exponent`), with the best bounded slowdown of the baseline
-    orders under greedy backfilling. With an exponent of 1 a return of -1 means as good as that baseline,
-    whatever the load of the episode. Without a baseline the scale is 1.
+    The scale is 1 / (jobs x slowdown ** `baseline_exponent`), with the mean bounded slowdown of the best
+    baseline heuristic under greedy backfilling. With an exponent of 1, a return of -1 is as good as the
+    baseline, at any load. Without a baseline the scale is 1.
 
     Args:
         scenario: what is simulated.
-        source: where its episodes come from; opened from the scenario where left out.
+        source: of its episodes; by default it is opened from the scenario.
 
     Attributes:
         scenario: with the units of every resource known.
         units: of every resource.
 
     Raises:
-        BadInputError: the workload cannot be opened, or a baseline is no known order.
+        BadInputError: the workload cannot be opened, or a baseline is not a known heuristic.
     """
 
     def __init__(self, scenario: Scenario, source: Source | None = None) -> None:
@@ -65,7 +65,7 @@ class EpisodeFeed:
             make_order(np.zeros((1, 1)), name, "greedy", None)  # refuses unknown names before anything starts
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the replayer, which a copy makes for itself."""
+        """Everything but the replayer, which a copy creates when it needs one."""
         return self.__dict__ | {"_replayer": None}
 
     @property
@@ -78,15 +78,16 @@ class EpisodeFeed:
         return self.scaled(self.source.training(rng))
 
     def contended(self, rng: np.random.Generator, candidates: int) -> Episode:
-        """One of several random episodes to train on, likelier the more its jobs wait under the baseline.
+        """Draw one of several random training episodes, in proportion to the contention of each.
 
-        The chance is in proportion to the baseline's mean bounded slowdown beyond 1. Where hardly a job waits
-        all policies are alike, and nothing can be learned [Zhang et al. 2020, RLScheduler, filters such
-        sequences]; and the mean slowdown is mostly that of contended episodes.
+        Contention is the baseline's mean bounded slowdown minus 1. Where hardly a job waits, all policies are
+        equally good and nothing can be learned (Zhang et al. 2020, RLScheduler, filter such sequences).
+        Contended episodes also dominate the mean slowdown.
 
         Args:
-            rng: draws them.
-            candidates: how many are drawn; one without a baseline, and where jobs do not end episodes.
+            rng: random generator.
+            candidates: number of episodes to choose from. It is 1 without a baseline, and where episodes do
+                not end after a number of jobs.
         """
         if not self.scenario.objective.baseline or self.scenario.episode.jobs is None:
             return self.training(rng)
@@ -97,23 +98,25 @@ class EpisodeFeed:
     def stratified(
         self, rng: np.random.Generator, count: int, *, least: int = 0
     ) -> tuple[list[Episode], IntArray]:
-        """Random episodes to train on, of every part of a mixture its share, and (episode,) of which part.
+        """Draw training episodes from every part of a mixture, by its share (systematic sampling).
 
-        What shares do not come to in whole episodes goes to parts by chance, so that on average each has its
-        share exactly: systematic sampling.
+        Fractions of episodes are drawn at random, so that on average every part has exactly its share.
 
         Args:
-            rng: draws them.
-            count: how many.
-            least: episodes that every part has, however small its share, where there are enough.
+            rng: random generator.
+            count: number of episodes.
+            least: least number of episodes per part, if `count` allows it.
+
+        Returns:
+            The episodes, and (episode,) their part.
         """
         shares, sources = zip(*self.source.parts, strict=True)
-        each = least if count >= least * len(shares) else 0
-        ends = (count - each * len(shares)) * np.cumsum(shares) / sum(shares)
+        least_each = least if count >= least * len(shares) else 0
+        ends = (count - least_each * len(shares)) * np.cumsum(shares) / sum(shares)
         if len(shares) > 1:
             ends[:-1] = np.floor(ends[:-1] + rng.random())
-        given = np.diff(np.rint(ends).astype(np.int64), prepend=0)
-        parts = np.repeat(np.arange(len(shares)), each + given)
+        extra = np.diff(np.rint(ends).astype(np.int64), prepend=0)
+        parts = np.repeat(np.arange(len(shares)), least_each + extra)
         return [self.scaled(sources[part].training(rng)) for part in parts], parts
 
     def evaluation(self, index: int, seed: int) -> Episode:
@@ -121,14 +124,14 @@ class EpisodeFeed:
         return self.scaled(self.source.evaluation(index, seed))
 
     def shortened(self, episode: Episode, share: float) -> Episode:
-        """The first share of an episode's jobs, at least one; the same where the clock ends episodes."""
+        """The first `share` of an episode's jobs, at least one; unchanged where ticks end episodes."""
         if self.scenario.episode.end == "max_ticks":
             return episode
         jobs = episode.jobs.take(slice(max(1, round(share * len(episode.jobs)))))
         return self.scaled(EpisodeJobs(jobs, episode.offset, episode.power))
 
     def scaled(self, episode: EpisodeJobs) -> Episode:
-        """The episode with the scale its baseline gives it."""
+        """Add the reward scale to an episode."""
         objective, jobs = self.scenario.objective, episode.jobs
         scale = baseline = 1.0
         if objective.baseline:
@@ -137,7 +140,7 @@ class EpisodeFeed:
         return Episode(jobs, episode.offset, scale, episode.power, baseline)
 
     def baseline_slowdown(self, jobs: JobTable) -> float:
-        """Mean bounded slowdown of an episode's jobs under the best of the baseline orders."""
+        """Mean bounded slowdown of an episode's jobs under the best baseline heuristic."""
         if self._replayer is None:
             self._replayer = Replayer(1, self.max_jobs, self.units, linked=self.scenario.linked)
         tick_s = self.scenario.cluster.tick_s

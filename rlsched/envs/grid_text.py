@@ -1,4 +1,4 @@
-"""What a cluster with a horizon looks like now, as text."""
+"""The state of a cluster with a planning horizon, as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rlsched.envs.moment import Moment, battery_kwh, places, power_now
+from rlsched.envs.cluster_view import ClusterView, battery_kwh, places, power_now
 from rlsched.jobs import IntArray, JobTable
 from rlsched.sim.grid import NOWHERE
 from rlsched.sim.simulator import VectorSimulator
@@ -19,38 +19,38 @@ def grid_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
     """Units, power, plans and pools of one environment.
 
     Args:
-        sim: of a scenario with a horizon.
-        env: which environment.
+        sim: simulator of a scenario with a horizon.
+        env: index of the environment.
         jobs: the jobs of its episode.
     """
-    moment = Moment.of(sim, env)
-    where = places(sim, env)
+    view = ClusterView.of(sim, env)
+    counts = places(sim, env)
     lines = [
-        f"tick {moment.now - int(jobs.submit[0]):,}   "
-        + ", ".join(f"{name} {count:,}" for name, count in where.items()),
-        *_bars(sim, moment),
+        f"tick {view.now - int(jobs.submit[0]):,}   "
+        + ", ".join(f"{name} {count:,}" for name, count in counts.items()),
+        *_bars(sim, view),
         *_power(sim, env),
-        *_list("running", jobs, moment.running, moment, (f"{left:>5} left" for left in moment.remaining)),
-        *_list("planned", jobs, moment.planned, moment, (f"in {ticks:>6}" for ticks in moment.starts)),
-        *_list("ready", jobs, moment.ready, moment, _fits(sim, env)),
+        *_list("running", jobs, view.running, view, (f"{ticks:>5} left" for ticks in view.remaining)),
+        *_list("planned", jobs, view.planned, view, (f"in {ticks:>6}" for ticks in view.starts)),
+        *_list("ready", jobs, view.ready, view, _fits(sim, env)),
     ]
     return "\n".join(lines)
 
 
-def _bars(sim: VectorSimulator, moment: Moment) -> Iterable[str]:
-    """Per resource its units now, and in a second line how full the next ticks are, a letter each.
+def _bars(sim: VectorSimulator, view: ClusterView) -> Iterable[str]:
+    """Two lines per resource: its units now, and the load of the next ticks, one character each.
 
-    Tenths of what is on, `.` nothing, `#` all of it, `x` where nothing is on.
+    Load in tenths of the units that are on; `.`: none, `#`: all of them, `x`: no unit is on.
     """
     for r, resource in enumerate(sim.scenario.cluster.resources):
-        units, used, on = (int(value[r]) for value in (moment.units, moment.used[:, 0], moment.on[:, 0]))
+        units, used, on = (int(value[r]) for value in (view.units, view.used[:, 0], view.on[:, 0]))
         full, lit = round(BAR * used / units), round(BAR * on / units)
         bar = "#" * full + "." * (lit - full)
         yield f"  {resource.name[:NAME]:<{NAME}} [{bar:<{BAR}}] {used} of {on} in use, {units - on} off"
-        shares = moment.used[r] / np.maximum(1, moment.on[r])
+        shares = view.used[r] / np.maximum(1, view.on[r])
         digits = (
             "x" if not on else "." if not share else str(int(10 * share)) if share < 1 else "#"
-            for share, on in zip(shares.tolist(), moment.on[r].tolist(), strict=True)
+            for share, on in zip(shares.tolist(), view.on[r].tolist(), strict=True)
         )
         yield f"  {'':<{NAME}}  {''.join(digits)}"
 
@@ -70,10 +70,12 @@ def _fits(sim: VectorSimulator, env: int) -> Iterable[str]:
         yield "fits never" if first == NOWHERE else "fits now" if first == 0 else f"fits in {first}"
 
 
-def _list(title: str, jobs: JobTable, rows: IntArray, moment: Moment, notes: Iterable[str]) -> Iterable[str]:
-    """The first jobs of a place, a line each, below a heading; times in ticks."""
+def _list(
+    title: str, jobs: JobTable, rows: IntArray, view: ClusterView, notes: Iterable[str]
+) -> Iterable[str]:
+    """A heading, and a line for each of the first jobs; times in ticks."""
     yield f"  {title:<{NAME}} {'units':>12} requested    age"
     for row, note in zip(rows[:TEXT_JOBS].tolist(), notes, strict=False):
         units = " + ".join(map(str, jobs.demand[row].tolist()))
-        since = moment.now - int(jobs.submit[row])
-        yield f"  {jobs.id[row]:>{NAME}} {units:>12} {moment.requested[row]:>9} {since:>6}  {note}"
+        since = view.now - int(jobs.submit[row])
+        yield f"  {jobs.id[row]:>{NAME}} {units:>12} {view.requested[row]:>9} {since:>6}  {note}"

@@ -9,13 +9,13 @@ from rlsched.sim.metrics import COSTS
 
 @dataclass(frozen=True)
 class Note:
-    """What a term means; its value is summed, discounted, over the ticks of a transition.
+    """Description of a term; its value is summed, discounted, over the ticks of a transition.
 
     Attributes:
-        formula: what is added at each tick, or at an event.
+        formula: value of a tick, or of an event.
         unit: of one tick's contribution.
-        source: where it comes from.
-        horizon: whether it is counted only in scenarios with a horizon.
+        source: paper that introduced it.
+        horizon: it is only counted in scenarios with a planning horizon.
     """
 
     formula: str
@@ -26,7 +26,7 @@ class Note:
 
 _G5 = "Venkataswamy 2023, 5"
 _G6 = "Venkataswamy 2023, 6"
-_OWN = "docs/reference/green-rules.md, exact rules"
+_GREEN_RULES = "docs/reference/green-rules.md, exact rules"
 
 TERM_NOTES: dict[str, Note] = {
     "slowdown": Note(
@@ -40,7 +40,7 @@ TERM_NOTES: dict[str, Note] = {
     "wait_time": Note("-waiting jobs", "job ticks", "Cunha 2022, 4.6.3"),
     "utilization": Note("mean over resources of used / units", "share x ticks", "Cunha 2022, 4.6.3"),
     "makespan": Note("-1 while a job is unfinished", "ticks", "Cunha 2022, 4.6.3"),
-    "throughput": Note("+1 when a job finishes", "jobs", _OWN),
+    "throughput": Note("+1 when a job finishes", "jobs", _GREEN_RULES),
     "terminal_bsld": Note(
         "-mean bounded slowdown of all jobs, once all have finished",
         "bounded slowdown",
@@ -60,19 +60,19 @@ TERM_NOTES: dict[str, Note] = {
     "wait_waiting": Note("-jobs in the wait pool", "job ticks", _G5, True),
     "long_running": Note("-running jobs", "job ticks", _G5, True),
     "suspension": Note("-1 when a job is suspended", "suspensions", _G5, True),
-    "energy": Note("-energy drawn", "kWh", _OWN, True),
-    "brown_energy": Note("-energy drawn from the grid", "kWh", _OWN, True),
-    "carbon": Note("-carbon of that energy", "kg", _OWN, True),
-    "curtailment": Note("-renewable energy that nobody used", "kWh", _OWN, True),
-    "rejected": Note("-1 when a job is turned away or given up", "jobs", _OWN, True),
+    "energy": Note("-energy drawn", "kWh", _GREEN_RULES, True),
+    "brown_energy": Note("-energy drawn from the grid", "kWh", _GREEN_RULES, True),
+    "carbon": Note("-carbon of that energy", "kg", _GREEN_RULES, True),
+    "curtailment": Note("-renewable energy that nobody used", "kWh", _GREEN_RULES, True),
+    "rejected": Note("-1 when a job is turned away or given up", "jobs", _GREEN_RULES, True),
     "delayed_jobs": Note("-jobs that wait: ready, wait pool, planned, suspended", "job ticks", _G6, True),
     "waiting_value": Note("-value of the jobs that wait", "value x ticks", _G6, True),
-    "lost_value": Note("-value when a job is turned away or given up", "value", _OWN, True),
+    "lost_value": Note("-value when a job is turned away or given up", "value", _GREEN_RULES, True),
     "job_starvation": Note(
-        "-waiting jobs that were submitted more than objective.starvation_s ago", "job ticks", _OWN
+        "-waiting jobs that were submitted more than objective.starvation_s ago", "job ticks", _GREEN_RULES
     ),
-    "long_waits": Note("-1 when a job has waited longer than objective.starvation_s", "jobs", _OWN),
-    "unused_capacity": Note("-(1 - mean over resources of used / units)", "share x ticks", _OWN),
+    "long_waits": Note("-1 when a job has waited longer than objective.starvation_s", "jobs", _GREEN_RULES),
+    "unused_capacity": Note("-(1 - mean over resources of used / units)", "share x ticks", _GREEN_RULES),
 }
 
 COST_NAMES = COSTS

@@ -1,4 +1,4 @@
-"""The colours of the picture of a cluster with a horizon, by number."""
+"""Numbered colours for the picture of a cluster with a planning horizon."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _NAMED = (
 PAPER, INK, LINE, MUTED, UNUSED, DARK, SUPPLY, FORECAST, BACKUP, DRAW, STORED, SLOT = range(len(_NAMED))
 
 HUES = 72
-"""Colours of jobs; the job in row k has number k modulo this."""
+"""Number of colours of jobs; the job in row k has colour k modulo this."""
 
 SOLID, PALE, DIM = 16, 16 + HUES, 16 + 2 * HUES
-"""First palette numbers of jobs that run, that are planned, and that hold units which will be off."""
+"""First palette numbers of running jobs, of planned jobs, and of jobs on units that will be off."""
 
 
 def _palette() -> Indexed:
@@ -38,7 +38,7 @@ def _palette() -> Indexed:
     colours[: len(_NAMED)] = _NAMED
     paper = np.array(_NAMED[PAPER])
     for k in range(HUES):
-        # The golden ratio keeps the hues of jobs that come one after the other far apart.
+        # Steps of the golden ratio keep the hues of successive jobs far apart.
         rgb = 255 * np.array(
             hls_to_rgb(k * 0.618034 % 1.0, (0.46, 0.58, 0.40)[k % 3], (0.62, 0.70, 0.50)[k % 3])
         )

@@ -24,18 +24,18 @@ def width(text: str, scale: int = 1) -> int:
     return round(_font(scale).getbbox(text)[2])
 
 
-def write(image: NDArray[np.uint8], text: str, top: int, left: int, colour: int, scale: int = 1) -> None:
+def write(image: NDArray[np.uint8], text: str, y: int, x: int, colour: int, scale: int = 1) -> None:
     """Write a text into a picture of palette numbers; parts beyond its edges are cut off.
 
     Args:
         image: (height, width), written in place.
         text: one line.
-        top: pixel row of the upper edge of capital letters.
-        left: pixel column of the left edge.
+        y: pixel row of the upper edge of capital letters.
+        x: pixel column of the left edge.
         colour: palette number.
         scale: font size, as a multiple of the smallest.
     """
     mask = Image.new("1", (image.shape[1], image.shape[0]))
-    baseline = top + _BASELINE * scale
-    ImageDraw.Draw(mask).text((left, baseline), text, fill=1, font=_font(scale), anchor="ls")
+    baseline = y + _BASELINE * scale
+    ImageDraw.Draw(mask).text((x, baseline), text, fill=1, font=_font(scale), anchor="ls")
     image[np.asarray(mask)] = colour

@@ -1,6 +1,6 @@
 """Names for `gymnasium.make` and `make_vec`: every shipped scenario as `rlsched/NAME`.
 
-Runs whenever the package is imported, so it must be cheap.
+It runs at every import of the package, so it has to be fast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a cluster looks like now: as text, and as a picture drawn without any plotting library.
+"""The state of a cluster as text, and as a picture drawn without a plotting library.
 
-Clusters with a horizon have pictures of their own, see `grid_picture` and `grid_text`.
+Clusters with a planning horizon have other pictures, see `grid_picture` and `grid_text`.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ PAPER, INK, LINE = (250, 250, 248), (60, 60, 66), (205, 205, 200)
 COLOURS = np.array(
     [(68, 119, 170), (102, 204, 238), (34, 136, 51), (204, 187, 68), (238, 102, 119), (170, 51, 119)],
     np.uint8,
-)  # Paul Tol's bright scheme, told apart by the colour-blind
+)  # Paul Tol's bright scheme, distinguishable with colour blindness
 TEXT_JOBS = 8  # rows of each list in the text
 
 
 @dataclass(frozen=True)
-class _Now:
-    """One environment at this moment."""
+class _State:
+    """The state of one environment."""
 
     now: int
     running: IntArray  # rows, by expected end
-    expected_end: IntArray  # ticks, of each of them
+    expected_end: IntArray  # ticks, of the running jobs
     waiting: NDArray[np.int32]  # rows, oldest first
     free: IntArray  # (resource,)
 
 
-def _look(sim: VectorSimulator, env: int, jobs: JobTable) -> _Now:
+def _state(sim: VectorSimulator, env: int, jobs: JobTable) -> _State:
     now = int(sim.now[env])
     start = sim.starts(env)
     running = np.flatnonzero((start >= 0) & (start + jobs.runtime > now))
     end = np.maximum(start[running] + jobs.requested[running], now + 1)
     order = np.argsort(end, kind="stable")
-    return _Now(now, running[order], end[order], sim.queue(env), sim.free[env].copy())
+    return _State(now, running[order], end[order], sim.queue(env), sim.free[env].copy())
 
 
 def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
-    """The cluster, its running jobs and its queue, one line each.
+    """Describe the cluster, its running jobs and its queue, one line each.
 
     Args:
         sim: the simulator.
-        env: which environment.
+        env: index of the environment.
         jobs: the jobs of its episode.
     """
     if sim.scenario.decision.horizon is not None:
         return grid_text(sim, env, jobs)
-    state = _look(sim, env, jobs)
+    state = _state(sim, env, jobs)
     submit = sim.state.jobs["submit"][env]
     tick_s = sim.scenario.cluster.tick_s
     total = int(sim.units[env, 0])
@@ -83,14 +83,14 @@ def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
 
 
 def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
-    """The window as bars at the left, the running jobs over their expected remaining time at the right.
+    """Draw the window as bars at the left, and running jobs at the right.
 
-    A bar of the window is as high as the job is wide (log units) and as long as its requested time (log
-    seconds). Right, time goes from now to the last expected end on a log axis; units go up.
+    The height of a bar of the window is the log of the demand, its length the log of the requested time.
+    Running jobs are drawn over their expected remaining time, on a log axis, by units.
 
     Args:
         sim: the simulator.
-        env: which environment.
+        env: index of the environment.
         jobs: the jobs of its episode.
 
     Returns:
@@ -98,7 +98,7 @@ def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
     """
     if sim.scenario.decision.horizon is not None:
         return PALETTE[draw_indexed(sim, env, jobs)]
-    state = _look(sim, env, jobs)
+    state = _state(sim, env, jobs)
     image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
     image[:] = PAPER
     _draw_window(image[:, :QUEUE_WIDTH], state, jobs, sim)
@@ -107,7 +107,7 @@ def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
     return image
 
 
-def _draw_window(panel: Image, state: _Now, jobs: JobTable, sim: VectorSimulator) -> None:
+def _draw_window(panel: Image, state: _State, jobs: JobTable, sim: VectorSimulator) -> None:
     rows = state.waiting[: sim.scenario.decision.window]
     if not len(rows):
         return
@@ -120,11 +120,11 @@ def _draw_window(panel: Image, state: _Now, jobs: JobTable, sim: VectorSimulator
         panel[top:bottom, 2 : 4 + int(lengths[k])] = COLOURS[row % len(COLOURS)]
 
 
-def _draw_running(panel: Image, state: _Now, jobs: JobTable, units: int) -> None:
+def _draw_running(panel: Image, state: _State, jobs: JobTable, units: int) -> None:
     bottom = HEIGHT
     if len(state.running):
-        left = np.log1p(state.expected_end - state.now)
-        lengths = left / left.max() * (panel.shape[1] - 4)
+        remaining = np.log1p(state.expected_end - state.now)
+        lengths = remaining / remaining.max() * (panel.shape[1] - 4)
         tops = HEIGHT - np.cumsum(jobs.demand[state.running, 0]) / units * HEIGHT
         for k, row in enumerate(state.running):
             top = int(tops[k])

@@ -27,14 +27,14 @@ Arrays = NDArray[Any] | dict[str, NDArray[Any]]
 def observation_space(
     layout: Layout, flat: bool, named: Sequence[str] | None = None, image: tuple[int, ...] | None = None
 ) -> gym.Space[Any]:
-    """What one environment shows.
+    """Observation space of one environment.
 
     Args:
         layout: of the observation vector.
-        flat: one Box, as trainers like it: the whole vector, the mask, and the ticks since the episode
-            began (discounting needs their differences); else a Dict of the blocks and `action_mask`.
-        named: blocks that the Dict holds; all of the vector where left out.
-        image: (rows, columns) where the Dict holds an image.
+        flat: a Box of the vector, the mask, and the ticks since the episode began, for trainers that discount
+            by ticks; else a Dict of the blocks and `action_mask`.
+        named: blocks of the Dict; by default all blocks of the vector.
+        image: (rows, columns) of the image in the Dict, if there is one.
     """
     if flat:
         high = np.ones(layout.size + layout.num_actions + 1, np.float32)
@@ -52,35 +52,35 @@ def observation_space(
 
 
 class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
-    """N clusters that jobs are scheduled on, each at its own point of its own episode.
+    """N clusters with job queues, each with its own episode.
 
-    Actions: 0..W-1 choose the waiting job in that slot of the window (oldest first), W lets time pass.
-    A job that fits starts; under `commit` and `hold` one that does not gets a reservation, behind which
-    others may start if they do not delay it. `info["action_mask"]` tells which are legal; an illegal one
-    raises, or the legal one with the lowest number is taken instead and `info["illegal"]` says so.
+    Actions: 0..W-1 choose the waiting job in that slot of the window (oldest first), W is the no-op: time
+    passes. A job that fits starts. Under `commit` and `hold`, a job that does not fit gets a reservation;
+    others may start behind it if they do not delay it. `info["action_mask"]` marks legal actions. An illegal
+    action raises, or is replaced by the first legal one and marked in `info["illegal"]`.
 
-    Observations: a Dict of the scenario's blocks (see `rlsched.sim.layout`) and `action_mask`; all in [0, 1].
-    Blocks that show what lies ahead (`outlook`, `coming`) are no observations: with `privileged=True` they
-    are in `info["privileged"]`, by name, for the critic of a trainer.
+    Observations: a Dict of the scenario's blocks (see `rlsched.sim.layout`) and `action_mask`, all in [0, 1].
+    Blocks of future information (`outlook`, `coming`) are not observed: with `privileged=True` they are in
+    `info["privileged"]`, by name, for the critic of a trainer.
 
     Rewards: the scenario's weighted terms over the ticks of the transition, times the episode's scale.
-    `info["reward_terms"]` holds every term by name, `info["elapsed"]` the ticks.
+    `info["reward_terms"]` holds every term by name, `info["elapsed"]` the ticks of the transition.
 
-    Episodes: random ones of the scenario's training split. An episode that has ended is followed by the next
-    one at the next step, whose action counts for nothing (Gymnasium's NEXT_STEP). `info["metrics"]` of the
-    step that ends an episode holds what it came to, `info["_metrics"]` where.
+    Episodes: random ones of the scenario's training split. After the end of an episode, the next step ignores
+    its action and starts another one (Gymnasium's NEXT_STEP). At the last step of an episode
+    `info["metrics"]` holds its metrics; `info["_metrics"]` marks these environments.
 
     Args:
-        scenario: a Scenario, as plain values, or the name or file of one.
+        scenario: a `Scenario`, its values as a mapping, or its name or file.
         num_envs: number of clusters.
-        flat: observations as one vector with the mask behind it.
-        privileged: `info["privileged"]` holds the privileged blocks that the scenario names.
+        flat: observations are one vector that ends with the mask, see `observation_space`.
+        privileged: `info["privileged"]` holds the privileged blocks of the scenario.
         render_mode: None, "ansi" or "rgb_array" (of the first cluster).
-        on_illegal: "replace" forgives agents that know no masks, "raise" finds the fault of one that does.
-        feed: where episodes come from; opened from the scenario where left out.
+        on_illegal: "replace" an illegal action, for agents without masks, or "raise" an error.
+        feed: source of episodes; by default it is opened from the scenario.
 
     Attributes:
-        has_ended: (env,) whether the last step returned the end of an episode.
+        has_ended: (env,) whether the last step ended an episode.
 
     Raises:
         BadInputError: the scenario or its workload cannot be used.
@@ -131,7 +131,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self.has_ended = np.zeros(num_envs, np.bool_)  # the next step begins another episode
 
     def _show(self, layout: Layout) -> None:
-        """Observations are of this layout: that of the simulator, or its public part."""
+        """Set the layout of observations: that of the simulator, or its public part."""
         self.layout = layout
         image = self.simulator.images.shape[1:] if self.shows_image else None
         named = self.scenario.observation.blocks
@@ -146,24 +146,23 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Arrays, dict[str, Any]]:
-        """Begin a new episode in every environment, or in some.
+        """Start a new episode in every environment, or in some.
 
         Args:
-            seed: environment k is seeded with `seed + k` (or `seed[k]`); None goes on with its stream.
-            options: `{"episodes": [...]}` plays these instead of random ones; `{"reset_mask": (env,) bool}`
-                leaves the others where they are. Who resets every episode that has ended before the next
-                step never sees a step that counts for nothing.
+            seed: environment k is seeded with `seed + k` (or `seed[k]`); None keeps its random generator.
+            options: `{"episodes": [...]}` sets the episodes; `{"reset_mask": (env,) bool}` resets only these
+                environments. Resetting all that have ended avoids the step that ignores its action.
         """
         options = options or {}
-        given: Sequence[Episode] | None = options.get("episodes")
+        chosen_episodes: Sequence[Episode] | None = options.get("episodes")
         some = "reset_mask" in options and bool(self.episodes)
         chosen = np.flatnonzero(options["reset_mask"]).tolist() if some else list(range(self.num_envs))
         for k in chosen:
-            own = seed[k] if isinstance(seed, Sequence) else seed
-            if own is not None:
-                own = own if isinstance(seed, Sequence) else own + k
-                self._rngs[k] = seeding.np_random(own)[0]
-        episodes = [self._next_episode(k) if given is None else given[k] for k in chosen]
+            env_seed = seed[k] if isinstance(seed, Sequence) else seed
+            if env_seed is not None:
+                env_seed = env_seed if isinstance(seed, Sequence) else env_seed + k
+                self._rngs[k] = seeding.np_random(env_seed)[0]
+        episodes = [self._next_episode(k) if chosen_episodes is None else chosen_episodes[k] for k in chosen]
         if not some:
             self.episodes = list(episodes)
         for k, episode in zip(chosen, episodes, strict=True):
@@ -183,13 +182,13 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     def step(
         self, actions: IntArray
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """One transition of every environment; where an episode had ended, the next one begins instead."""
+        """One transition of every environment; those whose episode has ended start another one instead."""
         self._require_reset("step")
         sim = self.simulator
         idle = self.layout.num_actions - 1
         if np.shape(actions) != (self.num_envs,):
             raise ValueError(f"actions of shape {np.shape(actions)} for {self.num_envs} environments")
-        # An episode without a decision is over when it begins; it ends with the next step, as every other.
+        # An episode without a decision has ended when it starts, and reports its end at the next step.
         chosen = np.where(sim.terminated | sim.truncated, idle, np.asarray(actions, np.int64))
         inside = (chosen >= 0) & (chosen <= idle)
         illegal = ~inside | (sim.mask[np.arange(self.num_envs), np.where(inside, chosen, idle)] == 0)
@@ -232,7 +231,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
 
     def _info(self, ended: NDArray[np.bool_], illegal: NDArray[np.bool_]) -> dict[str, Any]:
         info: dict[str, Any] = {}
-        if not self.flat:  # trainers read the mask from the vector and pay for every entry of info
+        if not self.flat:  # trainers read the mask from the vector, and every entry of info takes time
             sim = self.simulator
             objective = self.scenario.objective
             terms = {name: sim.terms[:, TERMS.index(name)].copy() for name in objective.reward}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlsched.envs.moment import PLACES, battery_kwh, places, units_now
+from rlsched.envs.cluster_view import PLACES, battery_kwh, places, units_now
 from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
 from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.jobs import FloatArray, IntArray

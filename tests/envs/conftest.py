@@ -38,5 +38,5 @@ def trace(small_trace: Path) -> Scenario:
 @pytest.fixture(params=["model", "trace"])
 def small(request: pytest.FixtureRequest) -> Scenario:
     """Both of them."""
-    found: Scenario = request.getfixturevalue(request.param)
-    return found
+    scenario_value: Scenario = request.getfixturevalue(request.param)
+    return scenario_value

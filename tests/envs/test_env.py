@@ -136,26 +136,26 @@ def test_environment_k_of_a_vector_is_the_single_one_of_seed_plus_k(small: Scena
     vector = SchedulingVectorEnv(small, 3)
     singles = [SchedulingEnv(small) for _ in range(3)]
     obs, info = vector.reset(seed=11)
-    own = [env.reset(seed=11 + k) for k, env in enumerate(singles)]
+    single_resets = [env.reset(seed=11 + k) for k, env in enumerate(singles)]
     rngs = [np.random.default_rng(k) for k in range(3)]
     ended, ends = [False] * 3, [0] * 3
     for _ in range(400):
-        for k, (seen, about) in enumerate(own):
-            assert all(np.array_equal(obs[name][k], seen[name]) for name in seen)
+        for k, (observed, about) in enumerate(single_resets):
+            assert all(np.array_equal(obs[name][k], observed[name]) for name in observed)
             assert np.array_equal(info["action_mask"][k], about["action_mask"])
             assert info["elapsed"][k] == about["elapsed"]
         actions = [int(legal(info["action_mask"][[k]], rngs[k])[0]) for k in range(3)]
         obs, rewards, terminated, truncated, info = vector.step(np.array(actions))
         for k, env in enumerate(singles):
             if ended[k]:
-                own[k] = env.reset()
+                single_resets[k] = env.reset()
                 assert rewards[k] == 0
                 assert not terminated[k]
                 assert not truncated[k]
                 ended[k] = False
                 continue
-            seen, reward, done, cut, about = env.step(actions[k])
-            own[k] = seen, about
+            observed, reward, done, cut, about = env.step(actions[k])
+            single_resets[k] = observed, about
             assert (rewards[k], terminated[k], truncated[k]) == (reward, done, cut)
             assert {n: v[k] for n, v in info["reward_terms"].items()} == about["reward_terms"]
             ended[k] = done or cut
@@ -172,13 +172,13 @@ def test_environment_k_of_a_vector_is_the_single_one_of_seed_plus_k(small: Scena
 def test_a_seed_is_a_seed(small: Scenario) -> None:
     def play(env: SchedulingEnv, **reset: Any) -> list[bytes]:
         obs, info = env.reset(**reset)
-        seen, rng = [obs["jobs"].tobytes()], np.random.default_rng(0)
+        observed, rng = [obs["jobs"].tobytes()], np.random.default_rng(0)
         for _ in range(100):
             obs, reward, done, cut, info = env.step(int(legal(info["action_mask"][None], rng)[0]))
-            seen += [obs["jobs"].tobytes(), obs["queue"].tobytes(), np.float64(reward).tobytes()]
+            observed += [obs["jobs"].tobytes(), obs["queue"].tobytes(), np.float64(reward).tobytes()]
             if done or cut:
                 obs, info = env.reset()
-        return seen
+        return observed
 
     env = SchedulingEnv(small)
     first = play(env, seed=3)
@@ -242,7 +242,7 @@ def test_illegal_actions(model: Scenario, action: int) -> None:
     episode = Episode(jobs, -1, 1.0)
     hold = model.model_copy(update={"decision": model.decision.model_copy(update={"action_rule": "hold"})})
 
-    def asked(on_illegal: Any) -> SchedulingEnv:
+    def make_env(on_illegal: Any) -> SchedulingEnv:
         env = SchedulingEnv(hold, on_illegal=on_illegal)
         env.reset(options={"episodes": [episode]})
         env.step(0)  # 200 start; 30 fit, 100 may be reserved
@@ -252,17 +252,17 @@ def test_illegal_actions(model: Scenario, action: int) -> None:
         return env
 
     if action == 12:
-        assert not asked("raise").step(action)[4]["illegal"]
+        assert not make_env("raise").step(action)[4]["illegal"]
         return
     with pytest.raises(ValueError, match="illegal"):
-        asked("raise").step(action)
-    forgiving, same = asked("replace"), asked("replace")
+        make_env("raise").step(action)
+    forgiving, same = make_env("replace"), make_env("replace")
     *expected, info = same.step(0)  # the legal action with the lowest number
     assert not info["illegal"]
-    *found, info = forgiving.step(action)
+    *result, info = forgiving.step(action)
     assert info["illegal"]
-    assert found[1:] == expected[1:]
-    assert all(np.array_equal(found[0][name], expected[0][name]) for name in found[0])
+    assert result[1:] == expected[1:]
+    assert all(np.array_equal(result[0][name], expected[0][name]) for name in result[0])
 
 
 def test_only_the_illegal_actions_of_a_vector_are_replaced(model: Scenario) -> None:
@@ -291,15 +291,15 @@ def test_a_copied_environment_goes_on_alike(
     env = SchedulingEnv(scenario.load(name, settings))
     _, info = env.reset(seed=5)
     env.step(int(info["action_mask"].argmax()))
-    other = copied(env)
+    restored = copied(env)
     over = False
     while not over:
-        steps = [one.step(int(one.action_masks().argmax())) for one in (other, env)]
-        for (obs, *told), (same, *_) in (steps, steps[::-1]):
+        steps = [member.step(int(member.action_masks().argmax())) for member in (restored, env)]
+        for (obs, *values), (same, *_) in (steps, steps[::-1]):
             np.testing.assert_equal(obs, same)
-            over = told[1] or told[2]
+            over = values[1] or values[2]
         assert steps[0][1:4] == steps[1][1:4]
-    (obs, _), (same, _) = other.reset(), env.reset()
+    (obs, _), (same, _) = restored.reset(), env.reset()
     np.testing.assert_equal(obs, same)
 
 

@@ -64,13 +64,13 @@ def test_episodes_without_a_decision_within_a_vector(model: Scenario) -> None:
     envs = SchedulingVectorEnv(model, 2)
     usual = envs.feed.training(np.random.default_rng(0))
     envs.reset(seed=0, options={"episodes": [usual, Episode(one_job(), -1, 1.0)]})
-    told = []
+    records = []
     for _ in range(4):
         _, _, terminated, _, info = envs.step(envs.simulator.mask.argmax(axis=1))
-        told.append(bool(terminated[1]))
+        records.append(bool(terminated[1]))
         assert bool(info.get("_metrics", np.zeros(2))[1]) == bool(terminated[1])
         assert not terminated[0]
-    assert told[:2] == [True, False]
+    assert records[:2] == [True, False]
 
 
 def test_given_episodes_are_played(small: Scenario) -> None:

@@ -81,7 +81,7 @@ def test_episodes_are_drawn_by_how_long_their_jobs_wait(
     assert np.mean(drawn) == pytest.approx(chance, abs=0.045)  # four standard deviations
 
 
-def test_the_baseline_of_an_episode_is_kept(model: Scenario) -> None:
+def test_episodes_hold_their_baseline(model: Scenario) -> None:
     feed = EpisodeFeed(model)
     episode = feed.contended(np.random.default_rng(0), 3)
     assert episode.baseline == feed.baseline_slowdown(episode.jobs) > 1.0
@@ -155,11 +155,11 @@ def test_every_part_of_a_mixture_has_its_share(count: int, expected: list[int]) 
     """And its own jobs."""
     episodes, part = mixed((1, 2, 1)).stratified(np.random.default_rng(0), count)
     assert np.bincount(part, minlength=3).tolist() == expected
-    assert [one.jobs.units.tolist() for one in episodes] == [[SIZES[k]] for k in part]
+    assert [episode.jobs.units.tolist() for episode in episodes] == [[SIZES[k]] for k in part]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_shares_that_are_no_whole_episodes_are_kept_on_average(count: int) -> None:
+def test_fractional_shares_hold_on_average(count: int) -> None:
     """Every part has one more or less than its share, by chance; hand-computed bounds, exact to 5 sigma."""
     feed, shares = mixed((1, 2, 5)), np.array([1, 2, 5]) / 8
     rng, drawn = np.random.default_rng(3), 400
@@ -184,5 +184,5 @@ def test_what_is_no_mixture_is_one_part(small: Scenario) -> None:
     feed = EpisodeFeed(small)
     episodes, part = feed.stratified(np.random.default_rng(7), 3)
     rng = np.random.default_rng(7)
-    assert [one.offset for one in episodes] == [feed.training(rng).offset for _ in range(3)]
+    assert [episode.offset for episode in episodes] == [feed.training(rng).offset for _ in range(3)]
     assert part.tolist() == [0, 0, 0]

@@ -9,10 +9,10 @@ import pytest
 
 from rlsched import scenario
 from rlsched.envs import picture_text
+from rlsched.envs.cluster_view import ClusterView, places
 from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.envs.grid_picture import FREE, OFF, _Frame, draw_indexed, grid_cells
-from rlsched.envs.moment import Moment, places
 from rlsched.envs.palette import (
     BACKUP,
     DARK,
@@ -87,11 +87,11 @@ def test_coloured_cells_are_the_units_that_are_held(kind: str) -> None:
     planned = suspended = 0
     for env in moments(green(kind), "ansi"):
         sim, jobs = of(env)
-        moment = Moment.of(sim, 0)
-        planned += len(moment.planned)
+        view = ClusterView.of(sim, 0)
+        planned += len(view.planned)
         suspended += places(sim, 0)["suspended"]
-        for r, cells in enumerate(grid_cells(moment, jobs)):
-            used, on, units = moment.used[r], moment.on[r], moment.units[r]
+        for r, cells in enumerate(grid_cells(view, jobs)):
+            used, on, units = view.used[r], view.on[r], view.units[r]
             np.testing.assert_array_equal((cells >= 0).sum(axis=1), used)
             np.testing.assert_array_equal((cells == FREE).sum(axis=1), np.maximum(0, on - used))
             np.testing.assert_array_equal((cells == OFF).sum(axis=1), units - np.maximum(on, used))
@@ -128,7 +128,7 @@ def by_hand() -> tuple[VectorSimulator, JobTable]:
 
 def test_a_grid_by_hand() -> None:
     sim, jobs = by_hand()
-    cells = grid_cells(Moment.of(sim, 0), jobs)[0]
+    cells = grid_cells(ClusterView.of(sim, 0), jobs)[0]
     assert cells.tolist() == [
         [0, 1, 1, FREE],
         [0, 1, 1, FREE],
@@ -144,8 +144,8 @@ def test_a_picture_by_hand() -> None:
     image, frame = draw_indexed(sim, 0, jobs), _Frame.of(sim)
 
     def cell(row: int, column: int) -> set[int]:
-        top, left = frame.top + row * frame.cell_h, frame.lefts[0] + column * frame.cell_w[0]
-        part = image[top : top + frame.cell_h - 1, left : left + frame.cell_w[0] - 1]
+        top, x0 = frame.top + row * frame.cell_h, frame.lefts[0] + column * frame.cell_w[0]
+        part = image[top : top + frame.cell_h - 1, x0 : x0 + frame.cell_w[0] - 1]
         return set(np.unique(part).tolist())
 
     assert cell(0, 0) == {SOLID}
@@ -167,16 +167,16 @@ def test_pictures_show_what_is_there() -> None:
         sim, jobs = of(env)
         frame, image = _Frame.of(sim), draw_indexed(sim, 0, jobs)
         np.testing.assert_array_equal(env.render(), PALETTE[image])
-        moment = Moment.of(sim, 0)
+        view = ClusterView.of(sim, 0)
         for r in range(2):
-            left = frame.lefts[r]
-            right = left + 10 * frame.cell_w[r]
-            colours = image[frame.top + 1 : frame.bottom : frame.cell_h, left + 1 : right : frame.cell_w[r]]
+            x0 = frame.lefts[r]
+            right = x0 + 10 * frame.cell_w[r]
+            colours = image[frame.top + 1 : frame.bottom : frame.cell_h, x0 + 1 : right : frame.cell_w[r]]
             assert colours.shape == (48, 10)
-            np.testing.assert_array_equal((colours >= SOLID).sum(axis=1), moment.used[r])
+            np.testing.assert_array_equal((colours >= SOLID).sum(axis=1), view.used[r])
             dark = ((colours == DARK) | (colours >= DIM)).sum(axis=1)
-            short = moment.used[r] > moment.on[r]
-            np.testing.assert_array_equal(dark[~short], (moment.units[r] - moment.on[r])[~short])
+            short = view.used[r] > view.on[r]
+            np.testing.assert_array_equal(dark[~short], (view.units[r] - view.on[r])[~short])
         tank = image[frame.top : frame.bottom, frame.tank + 4] == STORED
         level = sim.state.episodes["battery_wh"][0] / 6000.0
         assert tank.mean() == pytest.approx(level, abs=0.02)
@@ -197,12 +197,12 @@ def test_pictures_show_what_is_there() -> None:
 def test_every_moment_can_be_rendered(kind: str, render_mode: str) -> None:
     shapes = set()
     for env in moments(green(kind), render_mode):
-        found = env.render()
+        picture = env.render()
         if render_mode == "ansi":
-            assert "running" in found
+            assert "running" in picture
         else:
-            assert found.dtype == np.uint8
-            shapes.add(found.shape)
+            assert picture.dtype == np.uint8
+            shapes.add(picture.shape)
     if shapes:
         (shape,) = shapes  # films need frames of one size
         assert 300 <= shape[0] <= 600
@@ -214,7 +214,7 @@ def test_the_colour_of_a_job_stays() -> None:
     sim, jobs = by_hand()
     for _ in range(3):
         sim.step(np.array([sim.layout.num_actions - 1]))
-    assert Moment.of(sim, 0).running.tolist() == [0, 2]
+    assert ClusterView.of(sim, 0).running.tolist() == [0, 2]
     frame, image = _Frame.of(sim), draw_indexed(sim, 0, jobs)
     assert image[frame.top + 1, frame.lefts[0] + 2 * frame.cell_w[0] + 1] == SOLID + 2
 
@@ -241,9 +241,9 @@ def test_a_text_by_hand() -> None:
     ]
 
 
-def test_hues_are_told_from_all_else() -> None:
-    jobs, others = PALETTE[SOLID : SOLID + HUES].astype(int), PALETTE[:SOLID].astype(int)
-    apart = np.abs(jobs[:, None] - others[None, [0, UNUSED, DARK]]).sum(axis=2)
+def test_hues_differ_from_all_other_colours() -> None:
+    jobs, fixed = PALETTE[SOLID : SOLID + HUES].astype(int), PALETTE[:SOLID].astype(int)
+    apart = np.abs(jobs[:, None] - fixed[None, [0, UNUSED, DARK]]).sum(axis=2)
     assert apart.min() > 100
     following = np.abs(jobs - np.roll(jobs, 1, axis=0)).sum(axis=1)
     assert following.min() > 80

@@ -43,7 +43,7 @@ def history(now: int, arrived: int, finished: int, used: float, work: int, units
 
 
 # Where the last job is 0, C is 10: by tick, the state at its first question.
-SEEN = {
+OBSERVED = {
     0: (2, 0, 1.0, 20 + 80),
     10: (3, 1, 0.5, 104),
     30: (4, 3, (0.5 + 0.5 + 1.0) / 3, 108),
@@ -54,7 +54,7 @@ SEEN = {
 @pytest.mark.parametrize("units", [UNITS, 2 * UNITS])
 def test_every_entry(units: int) -> None:
     """On a cluster of that size, beside a larger one that is not there."""
-    one = scenario.load(
+    values = scenario.load(
         "lublin-256",
         [
             "observation.blocks=[queue, history]",
@@ -64,17 +64,17 @@ def test_every_entry(units: int) -> None:
             "episode.jobs=5",
         ],
     )
-    sim = VectorSimulator(one, [2 * UNITS], 2, len(JOBS))
+    sim = VectorSimulator(values, [2 * UNITS], 2, len(JOBS))
     sim.load(0, replace(JOBS, units=np.array([units])))
     sim.load(1, replace(JOBS, units=np.array([UNITS])))
-    found = {}
+    histories = {}
     while not sim.terminated[0]:
         now = int(sim.state.episodes["now"][0])
-        found.setdefault(now, sim.layout.view(sim.obs, "history")[0].tolist())
+        histories.setdefault(now, sim.layout.view(sim.obs, "history")[0].tolist())
         sim.step(sim.mask.argmax(axis=1))
-    for now in sorted(SEEN)[: 4 if units == UNITS else 3]:
-        expected = history(now, *SEEN[now], units)
-        for name, value, wanted in zip(history_features(), found[now], expected, strict=True):
+    for now in sorted(OBSERVED)[: 4 if units == UNITS else 3]:
+        expected = history(now, *OBSERVED[now], units)
+        for name, value, wanted in zip(history_features(), histories[now], expected, strict=True):
             assert value == pytest.approx(wanted, abs=1e-4), (now, name)
 
 

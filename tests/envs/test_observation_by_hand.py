@@ -96,8 +96,8 @@ def job(
 
 def events(*releases: tuple[int, int]) -> list[list[float]]:
     """(ticks until the release, units free after it); beyond the last one the cluster is empty."""
-    shown = [[time(ticks), 1 - free / UNITS, free / UNITS] for ticks, free in releases]
-    return shown + [[1, 0, 1]] * (EVENTS - len(releases))
+    rows = [[time(ticks), 1 - free / UNITS, free / UNITS] for ticks, free in releases]
+    return rows + [[1, 0, 1]] * (EVENTS - len(releases))
 
 
 def queue(
@@ -218,14 +218,14 @@ def test_every_column() -> None:
         assert env.observation_space.contains(obs)
 
 
-def check(found: np.ndarray, expected: list, names: tuple[str, ...], where: str) -> None:
+def check(observed: np.ndarray, expected: list, names: tuple[str, ...], where: str) -> None:
     """Column by column, so that a failure names the one."""
     wanted = np.array(expected)
-    assert found.shape == wanted.shape
-    assert found.dtype == np.float32
+    assert observed.shape == wanted.shape
+    assert observed.dtype == np.float32
     for column, name in enumerate(names):
-        difference = np.abs(found[..., column] - wanted[..., column]).max()
-        assert difference < 1e-4, (where, name, found[..., column], wanted[..., column])
+        difference = np.abs(observed[..., column] - wanted[..., column]).max()
+        assert difference < 1e-4, (where, name, observed[..., column], wanted[..., column])
 
 
 def test_rewards_of_the_same_episode() -> None:

@@ -40,10 +40,10 @@ def blocks_of(space: gymnasium.Space[Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", REGISTERED)
-def test_privileged_blocks_are_in_info_and_only_where_asked_for(name: str, small_trace: Path) -> None:
+def test_privileged_blocks_are_in_info_only_on_request(name: str, small_trace: Path) -> None:
     chosen = settings_of(name, small_trace)
-    asked = set(chosen.observation.blocks) & PRIVILEGED
-    assert asked  # every shipped scenario has a critic that may look ahead
+    requested = set(chosen.observation.blocks) & PRIVILEGED
+    assert requested  # every shipped scenario has a critic that may look ahead
     plain = gymnasium.make(name, scenario=chosen)
     obs, info = plain.reset(seed=0)
     assert not PRIVILEGED & (blocks_of(plain.observation_space) | set(obs) | set(info))
@@ -54,10 +54,10 @@ def test_privileged_blocks_are_in_info_and_only_where_asked_for(name: str, small
     )
     obs, info = several.reset(seed=0)
     assert not PRIVILEGED & (blocks_of(several.observation_space) | set(obs))
-    assert set(info["privileged"]) == asked
+    assert set(info["privileged"]) == requested
     assert all(len(ahead) == 2 for ahead in info["privileged"].values())
     *_, info = several.step(info["action_mask"].argmax(axis=1))
-    assert set(info["privileged"]) == asked
+    assert set(info["privileged"]) == requested
 
     sizes = {
         privileged: gymnasium.make(name, scenario=chosen, flat=True, privileged=privileged)
@@ -126,16 +126,16 @@ def test_no_observation_depends_on_what_lies_ahead(name: str, small_trace: Path)
         jobs = with_another_future(episode.jobs, starts, tick, rng)
         started = (starts >= 0) & (starts <= tick)
         ends += int((jobs.runtime != episode.jobs.runtime)[started].sum())
-        other = Episode(jobs, episode.offset, episode.scale, episode.power)
+        changed = Episode(jobs, episode.offset, episode.scale, episode.power)
         actions = [action for *_, action in first]
-        for (seen, now, _), (same, as_late, _) in zip(first, played(envs, other, actions), strict=False):
-            if max(now, as_late) >= tick:
+        for (observed, now, _), (same, late, _) in zip(first, played(envs, changed, actions), strict=False):
+            if max(now, late) >= tick:
                 break
-            assert now == as_late
-            for block, values in seen.items():
+            assert now == late
+            for block, values in observed.items():
                 assert np.array_equal(values, same[block]), (block, now)
             compared += 1
-        ahead = [whole.reset(options={"episodes": [one]})[1]["privileged"] for one in (episode, other)]
+        ahead = [whole.reset(options={"episodes": [e]})[1]["privileged"] for e in (episode, changed)]
         differences += any(not np.array_equal(ahead[0][block], ahead[1][block]) for block in ahead[0])
     assert compared >= 8
     assert differences  # there was another future to be seen,

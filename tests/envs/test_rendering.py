@@ -32,8 +32,8 @@ def test_a_picture(small: Scenario) -> None:
     assert picture.dtype == np.uint8
     colours = np.unique(picture.reshape(-1, 3), axis=0)
     assert len(colours) >= 4  # paper, lines and jobs
-    left, right = picture[:, :160], picture[:, 164:]
-    for panel, rows in ((left, env._vector.simulator.queue(0)), (right, running(env))):
+    queue_panel, running_panel = picture[:, :160], picture[:, 164:]
+    for panel, rows in ((queue_panel, env._vector.simulator.queue(0)), (running_panel, running(env))):
         assert (np.ptp(panel.reshape(-1, 3), axis=0) > 0).any() == bool(len(rows))
     env.step(int(env.action_masks().argmax()))
     assert not np.array_equal(env.render(), picture)

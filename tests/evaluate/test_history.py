@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlsched import scenario
-from rlsched.envs.moment import PLACES
+from rlsched.envs.cluster_view import PLACES
 from rlsched.evaluate.history import History, knows_ticks, record
 from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
 from rlsched.evaluate.policy import EvaluationEpisode, Policy

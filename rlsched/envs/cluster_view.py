@@ -1,7 +1,7 @@
-"""One moment of a simulated cluster with a horizon, as rows of the job table; the one reader of the state.
+"""The view of a simulated cluster with a planning horizon: jobs as rows of the job table, units and power.
 
-What is drawn, written or recorded of such a cluster is read here, so that only this file knows how the core
-lays out its arrays.
+Pictures, texts and records of such a cluster read its state here. No other file outside the core knows the
+layout of the core's arrays.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from rlsched.jobs import IntArray
 from rlsched.sim.simulator import VectorSimulator
 
 PLACES = ("ready", "wait", "planned", "running", "suspended", "finished", "rejected")
-"""Where a job that has arrived can be."""
+"""Places of a job that has arrived."""
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """Who is where, and what the grid holds. Row k of the grid is tick now + k.
+class ClusterView:
+    """Jobs by place, and the units of the grid. Row k of the grid is tick now + k.
 
     Attributes:
         now: tick.
         ready: (ready,) rows of the job table, in the order of the slots.
         planned: (planned,) rows, by planned start.
         running: (running,) rows, by expected end, the last first.
-        starts: (planned,) rows of the grid at which they begin.
-        remaining: (running,) rows of the grid that they hold, at least one.
-        requested: (job,) ticks that each job asks for, what is left of it where it was suspended.
+        starts: (planned,) rows of the grid at which planned jobs start.
+        remaining: (running,) rows of the grid that running jobs hold, at least one.
+        requested: (job,) requested ticks; the remaining ones of suspended jobs.
         used: (resource, row) units held.
         on: (resource, row) units on, as forecast.
-        units: (resource,)
+        units: (resource,) units of the cluster.
     """
 
     now: int
@@ -47,8 +47,8 @@ class Moment:
     units: IntArray
 
     @classmethod
-    def of(cls, sim: VectorSimulator, env: int) -> Moment:
-        """What one environment shows now."""
+    def of(cls, sim: VectorSimulator, env: int) -> ClusterView:
+        """The view of one environment now."""
         state, e = sim.state, sim.state.episodes[env]
         now, n = int(e["now"]), int(e["num_jobs"])
         records, lots = state.jobs[env, :n], state.lots[env, :n]
@@ -74,7 +74,7 @@ class Moment:
 
 
 def places(sim: VectorSimulator, env: int) -> dict[str, int]:
-    """How many jobs are where, by the names of `PLACES`."""
+    """Number of jobs by place (`PLACES`)."""
     e = sim.state.episodes[env]
     ready = int(e["num_ready"])
     return {
@@ -89,21 +89,21 @@ def places(sim: VectorSimulator, env: int) -> dict[str, int]:
 
 
 def units_now(sim: VectorSimulator, env: int) -> tuple[IntArray, IntArray]:
-    """(resource,) units that run jobs, and that are on."""
+    """(resource,) units that run jobs, and (resource,) units that are on."""
     on = sim.state.on[env, :, 0].astype(np.int64)
     return on - sim.free[env], on
 
 
 def battery_kwh(sim: VectorSimulator, env: int) -> float:
-    """Level of the battery."""
+    """Level of the battery, in kWh."""
     return float(sim.state.episodes["battery_wh"][env]) / 1000.0
 
 
 def power_now(sim: VectorSimulator, env: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Watts of renewable supply, and of the draw of what the grid holds, of so many rows from now on.
+    """Renewable supply and consumption of the first `rows` rows of the grid, in watts.
 
     Returns:
-        (known,) supply as far as it is known now, and (rows,) draw.
+        (known,) supply as far as it is known now, and (rows,) consumption.
     """
     state, plant = sim.state, sim.rules.plant
     e = state.episodes[env]
