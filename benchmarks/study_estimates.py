@@ -1,11 +1,11 @@
 """What it costs that users do not know how long their jobs run: orders under exact and other estimates.
 
 Each case plays the same jobs, those of lublin-256 or of a trace, asked for otherwise: exactly, with gaussian
-errors of 0.5 to 2 runtimes on both sides and above only [H 2.3.2], by popular values (tsafrir), and where the
-machine ends jobs at what they asked for, too (less work: not to be held against the others). One table: mean
-bounded slowdown with its 95 % interval, by order and backfilling; trained policies are named with --policy.
-Run: `make study-estimates`, or with
-`--episodes 4 --jobs 128` for a look; what was done is not done again.
+errors of 0.5 to 2 runtimes on both sides and above only [Cunha 2022, 2.3.2], by popular values (tsafrir), and
+where the machine ends jobs at their requested time, too (less work, so not comparable with the others). One
+table: mean bounded slowdown with its 95 % interval, by order and backfilling; trained policies are named with
+--policy. Run: `make study-estimates`, or with `--episodes 4 --jobs 128` for a look; finished cases
+are not repeated.
 """
 
 from __future__ import annotations

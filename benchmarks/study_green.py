@@ -41,7 +41,7 @@ SHORTER = {
 
 
 def failing(level: float) -> list[str]:
-    """Power that is at this level in that share of the time [G B.1]."""
+    """Power that is at this level in that share of the time [Venkataswamy 2023, B.1]."""
     return ["power.kind=synthetic", f"power.level={level}", f"power.probability={level}"]
 
 

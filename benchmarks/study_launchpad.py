@@ -4,12 +4,12 @@ For green datacenters of 10, 20 and 50 units and what different orders recorded 
 tells better decisions from worse: critic-regularised regression (crr), rare as it is, and cql, on what
 several recorded in turns at 10 units also without its conservative term. Beside them rare that only plays,
 and launchpad, which begins with the dataset, as rare does, and goes on by playing. What a single order
-recorded is only cloned, but for qos [G 7.5]. All networks begin without any order that somebody knew to be
-good. Every policy plays the same 96 episodes that no training saw; what is told are means of all seeds,
-differences to bc, to crr and to the best order, paired by episode, and how many of the recorded decisions a
-policy takes, too. At the end a table says what is to be advised for which data: the first in the order of
+recorded is only cloned, but for qos [Venkataswamy 2023, 7.5]. All networks start from random weights. Every
+policy plays the same 96 episodes, which are not in training. The report has means of all seeds, differences
+to bc, to crr and to the best heuristic, paired by episode, and the share of recorded decisions that a policy
+takes, too. At the end a table says what is to be advised for which data: the first in the order of
 what they ask for (to read once, to judge, to play) that cannot be told from the best.
-After Venkataswamy 2023, 7.5, and RARE, table 1.
+After [Venkataswamy 2023, 7.5] and table 1 of its article on RARE.
 Run: `make study-launchpad`, or with `--seeds 1 --scale 0.1 --cases 10-combo` for a look; what was done is not
 done again.
 """
@@ -51,10 +51,10 @@ DATA = {
     "combo": "qos,sjf,fcfs,hvf",
     "combo_random": "qos,sjf,fcfs,hvf,random",
 }
-"""Who recorded, each as many episodes [G 7.5]; random decisions are ours: they show what is bad."""
+"""Heuristics that recorded, with equal shares of episodes [Venkataswamy 2023, 7.5]; `random` is ours."""
 
 AT = {"sjf": (20,), "fcfs": (20,), "hvf": (20,), "combo_random": (10,)}
-"""What is not recorded at all sizes: other single orders [G table 7.2], and what [G] does not have."""
+"""Datasets of some sizes alone: single heuristics [Venkataswamy 2023, table 7.2], and our addition."""
 
 CASES = [f"{units}-{data}" for units in UNITS for data in DATA if units in AT.get(data, UNITS)]
 

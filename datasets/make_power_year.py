@@ -10,7 +10,7 @@ to the distributions below:
 
 - sun: declination of Cooper (Solar Energy 12, 1969), no equation of time; clear-sky irradiance of
   Haurwitz (J. Meteorology 2, 1945), 1098 cos(z) exp(-0.059 / cos(z)) W/m2 at zenith z; under a
-  covered share N of the sky, 1 - 0.75 N^3.4 of it [Kasten & Czeplak, Solar Energy 24, 1980]. Panels
+  covered share N of the sky, 1 - 0.75 N^3.4 of it [Kasten and Czeplak 1980]. Panels
   lie flat and give their rated power at 1,000 W/m2.
 - wind: speeds at the hub are Weibull-distributed with shape 2 (the Rayleigh distribution of IEC
   61400-1); a turbine gives power in proportion to the cube of speed between `CUT_IN` and `RATED`,

@@ -81,7 +81,7 @@ class EpisodeFeed:
         """Draw one of several random training episodes, in proportion to the contention of each.
 
         Contention is the baseline's mean bounded slowdown minus 1. Where hardly a job waits, all policies are
-        equally good and nothing can be learned (Zhang et al. 2020, RLScheduler, filter such sequences).
+        equally good and nothing can be learned [Zhang et al. 2020 filter such sequences].
         Contended episodes also dominate the mean slowdown.
 
         Args:

@@ -50,7 +50,7 @@ TERM_NOTES: dict[str, Note] = {
     "started_value": Note(
         "+value, discounted to the expected end, when a job is started or planned; less when that fails",
         "value",
-        "finished_value, shaped: Ng et al. 1999",
+        "finished_value, shaped: Ng, Harada and Russell 1999",
         True,
     ),
     "on_time_value": Note("+value when a job finishes by its qos violation time", "value", _G5, True),

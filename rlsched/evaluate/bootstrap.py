@@ -3,10 +3,8 @@
 A sample holds one value per episode, or one per training seed and episode. Of the latter both seeds and
 episodes are drawn anew, independently of each other: the same episodes for all seeds, which all play them.
 
-Sources: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. Two crossed factors: Owen,
-The pigeonhole bootstrap (2007). Of few seeds its intervals are too narrow (docs/guide/evaluate.md).
-Interquartile means over seeds: rliable [Agarwal et al. 2021, Deep RL at the edge of the statistical
-precipice].
+Sources: [Efron and Tibshirani 1993, chapter 13]; for two crossed factors [Owen 2007]. With few seeds its
+intervals are too narrow (docs/guide/evaluate.md). Interquartile means over seeds: [Agarwal et al. 2021].
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The hoarding check: a good mean slowdown does not count when long jobs were pushed out of sight.
 
 A policy that may wait for free can reach a low mean bounded slowdown by keeping long jobs until all others
-are done. On lublin_256 that gave 8.6 with a schedule of 3.2 times the arrivals (results.md, "Hoarding").
+are done. On lublin_256 that gave 8.6 with a schedule of 3.2 times the arrivals.
+Reasons: docs/decisions/0033-departures-from-published-rules.md.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from rlsched.jobs import FloatArray
 from rlsched.scenario import Scenario
 
 SPAN_LIMIT = 1.3
-"""A result counts only up to this many times greedy sjf's mean schedule span (results.md, "Hoarding")."""
+"""A result counts only up to this many times greedy sjf's mean schedule span."""
 
 WAIT_LIMIT = 1.75
-"""A result counts only up to this many times greedy sjf's mean wait (results.md, "Hoarding")."""
+"""A result counts only up to this many times greedy sjf's mean wait."""
 
 
 @dataclass(frozen=True)

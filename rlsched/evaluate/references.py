@@ -14,7 +14,7 @@ HEURISTICS = tuple(
     )
     for order in orders
 )
-"""The best heuristics known without a horizon (results.md), under every kind of backfilling."""
+"""The best heuristics known without a horizon, under every kind of backfilling."""
 
 HEURISTICS_WITH_HORIZON = tuple(
     PolicyLabel(order, rule)

@@ -1,4 +1,4 @@
-"""The result of `simulate` and `evaluate`, and its JSON (cli.md)."""
+"""The result of `simulate` and `evaluate`, and its JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Result:
 
 
 def to_json(result: Result) -> dict[str, Any]:
-    """Plain values in the shape of cli.md, ready for `json.dumps(..., allow_nan=False)`.
+    """Plain values in the shape of --json, ready for `json.dumps(..., allow_nan=False)`.
 
     What could not be measured is null: NaN and infinity are not JSON.
     """

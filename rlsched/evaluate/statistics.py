@@ -1,4 +1,4 @@
-"""Paired comparison of policies over the same episodes (learning.md section 4)."""
+"""Paired comparison of policies over the same episodes."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def open_power(power: Power, cluster: Cluster) -> PowerModel:
 def full_draw_w(cluster: Cluster, utilization: float) -> float:
     """Watts of a cluster whose units all run jobs, each at this load.
 
-    Source: Venkataswamy 2023, eq. 4.1: idle + (full - idle) x utilization per unit.
+    Source: [Venkataswamy 2023, eq. 4.1]: idle + (full - idle) x utilization per unit.
 
     Raises:
         BadInputError: the units of a resource are not known.

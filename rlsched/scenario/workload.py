@@ -28,7 +28,7 @@ class ExactEstimates(Frozen):
 
 
 class GaussianEstimates(Frozen):
-    """Users err by a normally distributed share of the runtime [H eq. 2.6]."""
+    """Users err by a normally distributed share of the runtime [Cunha 2022, eq. 2.6]."""
 
     kind: Literal["gaussian"]
     nu: float = Field(
@@ -43,7 +43,7 @@ class GaussianEstimates(Frozen):
 
 
 class TsafrirEstimates(Frozen):
-    """Users ask for one of few round values, of which twenty hold nearly all jobs (JSSPP 2005)."""
+    """Users request round values; twenty hold nearly all jobs [Tsafrir, Etsion and Feitelson 2005]."""
 
     kind: Literal["tsafrir"]
     longest_s: int | None = Field(
@@ -128,7 +128,7 @@ class LublinParameters(Frozen):
 
 
 class LublinWorkload(Jobs):
-    """Jobs drawn from the Lublin-Feitelson model (JPDC 63(11), 2003)."""
+    """Jobs drawn from the Lublin-Feitelson model [Lublin and Feitelson 2003]."""
 
     kind: Literal["lublin"]
     jobs: Literal["all", "batch", "interactive", "apart"] = Field(
@@ -174,7 +174,7 @@ def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 class PoissonWorkload(Jobs):
-    """Poisson arrivals of short and long jobs with qos [G 4.4.1]."""
+    """Poisson arrivals of short and long jobs with qos [Venkataswamy 2023, 4.4.1]."""
 
     kind: Literal["poisson"]
     load: Load = Field(1.0, description="offered work / capacity of the most loaded resource")
@@ -206,7 +206,7 @@ class MaoWorkload(Jobs):
 
 
 class Enrichment(Frozen):
-    """What traces lack, drawn from a seed of its own: the same for a job in every episode [G 4.4.2]."""
+    """Columns that traces lack, from a seed of their own, fixed per job [Venkataswamy 2023, 4.4.2]."""
 
     seed: int = Field(0, ge=0, le=MOST_SEED)
     max_demand: float = Field(

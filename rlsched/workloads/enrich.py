@@ -1,6 +1,6 @@
 """What traces lack: demands of further resource types, and qos.
 
-Source: Venkataswamy 2023 [G], 4.4.2.
+Source: [Venkataswamy 2023, 4.4.2].
 """
 
 from __future__ import annotations

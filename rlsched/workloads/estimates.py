@@ -1,7 +1,7 @@
 """What users ask for: requested times that are not the runtimes.
 
-Sources: Cunha 2022 [H], equation 2.6, for gaussian errors; D. Tsafrir, Y. Etsion and D. G. Feitelson,
-"Modeling user runtime estimates", JSSPP 2005, with the constants of the authors' program, for popular values.
+Sources: [Cunha 2022, eq. 2.6] for gaussian errors; [Tsafrir, Etsion and Feitelson 2005], with the constants
+of the authors' program, for popular values.
 """
 
 from __future__ import annotations

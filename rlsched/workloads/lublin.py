@@ -1,8 +1,7 @@
 """Jobs drawn from the workload model of Lublin and Feitelson.
 
-Source: U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the
-characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122,
-with the constants of the authors' program m_lublin99.c. Written anew, a whole episode at a time.
+Source: [Lublin and Feitelson 2003], with the constants of the authors' program m_lublin99.c. It draws a whole
+episode at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Poisson arrivals of short and long jobs with qos.
 
-Source: Venkataswamy 2023 [G], 4.4.1. Estimates are exact.
+Source: [Venkataswamy 2023, 4.4.1]. Estimates are exact.
 """
 
 from __future__ import annotations

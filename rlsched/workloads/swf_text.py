@@ -1,7 +1,7 @@
 """The text of a Standard Workload Format file: its header and the numbers of its lines.
 
 What the numbers mean for a simulation is the concern of `swf`. Format:
-https://www.cs.huji.ac.il/labs/parallel/workload/swf.html (Chapin et al., JSSPP 1999).
+https://www.cs.huji.ac.il/labs/parallel/workload/swf.html [Chapin et al. 1999].
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON of `simulate` and `evaluate`, as cli.md promises it."""
+"""The JSON of `simulate` and `evaluate` that users rely on."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_published_figures_of_the_protocol(rlsched: Run, lublin_256: Path) -> No
 
 
 def test_measured_figures_of_greedy_orders(rlsched: Run, lublin_256: Path) -> None:
-    # Without smallest: its figure in results.md was measured with ties by requested time, not by submit.
+    # Without smallest: its published figure was measured with ties by requested time, not by submit.
     expected = {
         "fcfs": 303.49,
         "sjf": 35.97,

@@ -120,7 +120,7 @@ def test_late_clocks_are_like_early_ones(instance: Instance, policy: str, backfi
 @settings(max_examples=50)
 @given(instance=instances())
 def test_with_exact_estimates_conservative_keeps_every_promise(instance: Instance) -> None:
-    """Under fcfs and exact estimates nobody starts later than without backfilling (Mu'alem & Feitelson)."""
+    """Under fcfs and exact estimates nobody starts later than without backfilling (Mu'alem and Feitelson)."""
     table = instance.table
     exact = JobTable.build(
         id=table.id, submit=table.submit, runtime=table.requested, demand=table.demand, qos=table.qos

@@ -89,8 +89,8 @@ class Critic(nn.Module):
     """The value of a state: that of what stands around the jobs, and of each job that waits.
 
     Costs are sums over waiting jobs, and so is their expectation. The critic is apart from the policy
-    [H 5.3] and learns from what the simulator knows and no scheduler does (`outlook`, `coming`), which is
-    fair: it is gone once the policy is trained.
+    [Cunha 2022, 5.3]. It also sees blocks that no scheduler can see (`outlook`, `coming`), since only
+    training uses it.
 
     Args:
         layout: of what it sees.

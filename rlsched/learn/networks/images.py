@@ -22,9 +22,9 @@ Size = Literal["small", "medium", "large"]
 
 FILTERS = 32
 EXTRA_LAYERS: dict[Size, int] = {"small": 1, "medium": 2, "large": 3}
-"""Convolutions after the first [G table A.5]."""
+"""Convolutions after the first [Venkataswamy 2023, table A.5]."""
 JOB_UNITS: dict[Size, int] = {"small": 128, "medium": 300, "large": 400}
-"""Units of the layer over everything but the image [G table A.5]."""
+"""Units of the layer over everything but the image [Venkataswamy 2023, table A.5]."""
 IMAGE_UNITS, JOINT_UNITS = 256, 128
 
 

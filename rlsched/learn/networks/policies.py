@@ -59,7 +59,7 @@ def mean_job(jobs: Tensor) -> Tensor:
 
 
 class FlatPolicy(EncodedPolicy):
-    """One MLP over the whole vector [H 5.3]; tied to its window and cluster."""
+    """One MLP over the whole vector [Cunha 2022, 5.3]; tied to its window and cluster."""
 
     def __init__(self, layout: Layout, hidden: Sequence[int]) -> None:
         super().__init__()

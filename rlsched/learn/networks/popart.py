@@ -1,4 +1,4 @@
-"""PopArt: values in units of what returns are like, which changes as they are learned [van Hasselt 2016]."""
+"""Values in units of the returns, whose scale changes in training [van Hasselt et al. 2016, PopArt]."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Policy gradient with the mean of trajectories as its baseline: no critic, no RLlib, a page of code.
 
 Several trajectories play the same jobs; what one of them earned from its k-th decision on is held against
-what all of them did in the mean. Sources: Cunha 2022 [H], algorithm 1; Mao et al. 2016, section 3.3; Williams
-1992.
+what all of them did in the mean. Sources: [Cunha 2022, algorithm 1; Mao et al. 2016, 3.3;
+Williams 1992].
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def earned(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
 
 
 def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1) -> FloatArray:
-    """How much better than the mean of those that are still playing [H, algorithm 1].
+    """How much better than the mean of those that are still playing [Cunha 2022, algorithm 1].
 
     The mean is also that of the trajectory itself, so of n that still play an advantage is (n - 1) / n of
     what it would be against the others, and the last decisions of the longest one teach nothing.
