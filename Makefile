@@ -8,7 +8,7 @@ TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 # Of what the runs of `make study-launchpad` learn from, three million decisions and a million played at 1.
 SCALE ?= 0.25
 
-.PHONY: demo test test-fast test-long lint bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-limits study-deeprm clean setup tools
+.PHONY: demo test test-fast test-long lint docs bench study study-green study-horizon study-launchpad study-cocorl study-estimates study-formulations study-travel study-limits study-deeprm clean setup tools
 
 setup: $(VENV)/.ready
 
@@ -63,6 +63,10 @@ lint: setup  ## style, types, layers and the house rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.house_rules
 
+docs: setup  ## write the generated tables of docs/reference, and the documentation as a site in site/
+	$(BIN)/python -m tests.reference_pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
+
 bench: setup  ## speed of the core, and of its slow twin in plain Python
 	$(BIN)/python -m benchmarks.core_speed
 
@@ -97,5 +101,5 @@ study-limits: setup  ## slowdown over limits of waits: four limits on two cases,
 	$(BIN)/python benchmarks/study_limits.py
 
 clean:
-	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
