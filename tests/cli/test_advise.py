@@ -55,16 +55,16 @@ def test_the_table(slurm: Slurm) -> None:
 
 
 def test_the_json(slurm: Slurm) -> None:
-    told = slurm("--json", "-").json
-    assert (told["schema"], told["at"], told["slurm"]) == (1, NOW, "24.11.5")
-    assert (told["units"], told["free"], told["out_of_service"]) == ([96], [48], [16])
-    assert {row["job"] for row in told["jobs"]} == MAY_START
-    started = {row["job"]: row for row in told["jobs"] if row["action"] == "start"}
+    advice = slurm("--json", "-").json
+    assert (advice["schema"], advice["at"], advice["slurm"]) == (1, NOW, "24.11.5")
+    assert (advice["units"], advice["free"], advice["out_of_service"]) == ([96], [48], [16])
+    assert {row["job"] for row in advice["jobs"]} == MAY_START
+    started = {row["job"]: row for row in advice["jobs"] if row["action"] == "start"}
     assert 0 < sum(row["demand"][0] for row in started.values()) <= 48
-    assert {decision["job"] for decision in told["decisions"]} >= set(started)
-    assert told["left_out"]["JobArrayTaskLimit"] == {"jobs": [200], "count": 7}
-    assert [command["job"] for command in told["scontrol"]] == [
-        str(row["job"]) for row in told["jobs"] if row["action"] in {"start", "reserve"}
+    assert {decision["job"] for decision in advice["decisions"]} >= set(started)
+    assert advice["left_out"]["JobArrayTaskLimit"] == {"jobs": [200], "count": 7}
+    assert [command["job"] for command in advice["scontrol"]] == [
+        str(row["job"]) for row in advice["jobs"] if row["action"] in {"start", "reserve"}
     ]
 
 
@@ -82,9 +82,9 @@ def test_commands_of_an_old_state_are_refused_unless_their_time_is_given(
 
     def changed(seconds: int) -> None:
         """Jobs last changed so long ago, and the file is new."""
-        told = json.loads(SQUEUE.read_text())
-        told["last_update"]["number"] = int(time.time()) - seconds
-        squeue.write_text(json.dumps(told))
+        content = json.loads(SQUEUE.read_text())
+        content["last_update"]["number"] = int(time.time()) - seconds
+        squeue.write_text(json.dumps(content))
 
     changed(0)
     assert slurm.run(*words).code == 0
@@ -105,7 +105,7 @@ def test_commands_of_an_old_state_are_refused_unless_their_time_is_given(
 def test_commands_are_a_script_that_a_shell_understands(slurm: Slurm, tmp_path: Path) -> None:
     outcome = slurm("--as-scontrol")
     assert (outcome.code, outcome.err) == (0, "")
-    # A scontrol that says what it is told, beside nothing else.
+    # A scontrol that prints its arguments, in an empty PATH.
     (tmp_path / "scontrol").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "scontrol").chmod(0o755)
     done = subprocess.run(
@@ -117,17 +117,17 @@ def test_commands_are_a_script_that_a_shell_understands(slurm: Slurm, tmp_path: 
         timeout=60,
         check=True,
     )
-    asked = done.stdout.splitlines()
-    assert asked
+    commands = done.stdout.splitlines()
+    assert commands
     assert done.stderr == ""
-    for line in asked:
+    for line in commands:
         assert re.fullmatch(r"update JobId=(301|302|303|311|312|200_2) Nice=-\d+", line)
-    assert outcome.out.count("# scontrol update") == len(asked)
+    assert outcome.out.count("# scontrol update") == len(commands)
 
 
 def test_units_may_be_nodes(slurm: Slurm) -> None:
-    told = slurm("--json", "-", "--units", "nodes", "--partition", "batch").json
-    assert (told["counts"], told["units"], told["free"]) == (["nodes"], [4], [1])
+    advice = slurm("--json", "-", "--units", "nodes", "--partition", "batch").json
+    assert (advice["counts"], advice["units"], advice["free"]) == (["nodes"], [4], [1])
 
 
 def test_the_heuristic_may_be_another(slurm: Slurm) -> None:
@@ -135,16 +135,16 @@ def test_the_heuristic_may_be_another(slurm: Slurm) -> None:
 
 
 def test_several_resources(rlsched: Run, tmp_path: Path) -> None:
-    both = "cluster.resources=[{name: cpu, units: 96}, {name: gpu, units: 4}]"
-    folder = exported(tmp_path, both, "workload={kind: mao}")
-    told = Slurm(rlsched, folder)("--json", "-").json
-    assert (told["counts"], told["units"], told["free"]) == (["cpus", "gpu"], [96, 4], [48, 2])
-    assert next(row["demand"] for row in told["jobs"] if row["job"] == 311) == [8, 2]
+    resources = "cluster.resources=[{name: cpu, units: 96}, {name: gpu, units: 4}]"
+    folder = exported(tmp_path, resources, "workload={kind: mao}")
+    advice = Slurm(rlsched, folder)("--json", "-").json
+    assert (advice["counts"], advice["units"], advice["free"]) == (["cpus", "gpu"], [96, 4], [48, 2])
+    assert next(row["demand"] for row in advice["jobs"] if row["job"] == 311) == [8, 2]
 
 
-def test_a_policy_that_remembers_is_asked_for_the_first_time(rlsched: Run, tmp_path: Path) -> None:
-    told = Slurm(rlsched, exported(tmp_path, lstm=8))("--json", "-").json
-    assert any("the policy has a memory" in note for note in told["notes"])
+def test_a_policy_with_a_memory_gets_a_note(rlsched: Run, tmp_path: Path) -> None:
+    advice = Slurm(rlsched, exported(tmp_path, lstm=8))("--json", "-").json
+    assert any("the policy has a memory" in note for note in advice["notes"])
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,6 @@ def test_no_policy_is_refused(rlsched: Run, tmp_path: Path) -> None:
 
 def test_help_teaches(rlsched: Run) -> None:
     assert "advise slurm" in rlsched("advise", "--help").out
-    told = " ".join(rlsched("advise", "slurm", "--help").out.split())
-    assert "squeue --all --json > q.json" in told
-    assert "changes nothing" in told
+    help_text = " ".join(rlsched("advise", "slurm", "--help").out.split())
+    assert "squeue --all --json > q.json" in help_text
+    assert "changes nothing" in help_text

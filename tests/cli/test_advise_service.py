@@ -38,7 +38,7 @@ class Service:
     shadow: bool = False
     gate: dict[str, Any] | None = None
     content: bytes | None = None
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
 
     def answer(self, path: str, body: bytes) -> bytes:
@@ -52,18 +52,18 @@ class Service:
             about |= {} if self.gate is None else {"gate": self.gate}
             return json.dumps({"policies": [about | {"horizon": None, "remembers": False}]}).encode()
         assert path == "/v1/decisions"
-        self.asked.append(json.loads(body))
+        self.requests.append(json.loads(body))
         request = msgspec.json.decode(body, type=DecisionRequest)  # as the service checks it
-        found: Answer = local.decide(request)
+        decision: Answer = local.decide(request)
         if self.shadow:
-            found = msgspec.structs.replace(found, decided_by="fallback", because="shadow")
-        return msgspec.json.encode(found)
+            decision = msgspec.structs.replace(decision, decided_by="fallback", because="shadow")
+        return msgspec.json.encode(decision)
 
 
 @pytest.fixture
 def service(policy: Path) -> Iterator[Service]:
     """A service of this policy, over HTTP."""
-    found = Service(policy=policy)
+    service_ = Service(policy=policy)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -73,9 +73,9 @@ def service(policy: Path) -> Iterator[Service]:
             self._respond(self.rfile.read(int(self.headers["content-length"])))
 
         def _respond(self, body: bytes) -> None:
-            found.tokens.append(self.headers["authorization"])
-            content = found.answer(self.path, body) if found.content is None else found.content
-            self.send_response(found.status)
+            service_.tokens.append(self.headers["authorization"])
+            content = service_.answer(self.path, body) if service_.content is None else service_.content
+            self.send_response(service_.status)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -84,10 +84,10 @@ def service(policy: Path) -> Iterator[Service]:
             """Nothing on stderr, which is looked at."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}"
+    service_.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield found
+    yield service_
     server.shutdown()
     thread.join()
     server.server_close()
@@ -107,10 +107,10 @@ def test_a_service_gives_the_same_advice(
     assert outcome.code == 0, outcome.err
     assert outcome.json == expected
     assert service.tokens == [f"Bearer {TOKEN}"] * 2
-    assert service.asked[0]["cluster"] == "hpc"
+    assert service.requests[0]["cluster"] == "hpc"
 
 
-def test_the_fallback_and_the_gate_are_noted(rlsched: Run, service: Service) -> None:
+def test_notes_name_the_fallback_and_the_gate(rlsched: Run, service: Service) -> None:
     service.shadow = True
     assert "note: the heuristic decided, not the policy: shadow" in ask(rlsched, service.url).out
     service.gate = {"line": "default stands back: \N{MINUS SIGN}2\x1b"}

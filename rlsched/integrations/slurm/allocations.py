@@ -25,7 +25,7 @@ class Allocations:
         inventory: nodes of the cluster, or of the partition.
         partition: that the advice is for; None: all.
         kinds: (resource,) what each resource counts.
-        left: (resource,) units of the cluster; counting subtracts from it.
+        remaining: (resource,) units of the cluster; counting subtracts from it.
 
     Attributes:
         by_group: (group, resource) units that jobs hold on a group of nodes. Slurm has only a job's total:
@@ -39,7 +39,7 @@ class Allocations:
     inventory: Inventory
     partition: str | None
     kinds: tuple[str, ...]
-    left: list[int]
+    remaining: list[int]
     partly_outside: int = 0
     capped: int = 0
     unreadable: int = 0
@@ -91,7 +91,7 @@ class Allocations:
     def _units(
         self, job: AllocatedJob, r: int, inside: set[str] | None, node_count: int, nodes: Counter[int]
     ) -> int:
-        """Units of a resource that a job holds in the inventory; subtracts them from `left`.
+        """Units of a resource that a job holds in the inventory; subtracts them from `remaining`.
 
         Args:
             job: the job.
@@ -110,9 +110,9 @@ class Allocations:
         groups = [(count, self.groups[k]) for k, count in nodes.items()]
         capacity = sum(count * group.units_per_node(kind) for count, group in groups) if groups else units
         specialized = sum(count * group.specialized for count, group in groups) if kind == CPUS else 0
-        self.capped += min(units, capacity) > self.left[r] or units > capacity + specialized
-        units = min(units, self.left[r], capacity)
-        self.left[r] -= units
+        self.capped += min(units, capacity) > self.remaining[r] or units > capacity + specialized
+        units = min(units, self.remaining[r], capacity)
+        self.remaining[r] -= units
         return units
 
     def _allocate_nodes(self, names: set[str]) -> None:
@@ -129,12 +129,12 @@ class Allocations:
         Jobs with shards of one GPU share it. They are taken to share as few GPUs as they need, or as many as
         sinfo has.
         """
-        others = {name: count for name, count in job.gres.items() if name in GPU_KINDS and name != kind}
-        if kind not in GPU_KINDS or not others:
+        same_device = {name: count for name, count in job.gres.items() if name in GPU_KINDS and name != kind}
+        if kind not in GPU_KINDS or not same_device:
             return 0
         if inside is None:
-            return occupied_units(others, self.inventory.rates(kind))
-        per_node = Counter({name: -(-count // node_count) for name, count in others.items()})
+            return occupied_units(same_device, self.inventory.rates(kind))
+        per_node = Counter({name: -(-count // node_count) for name, count in same_device.items()})
         added = 0
         for name in inside:
             group, key = self.groups[self._group_of[name]], (kind, name)

@@ -104,8 +104,8 @@ class _ViewBuilder:
         allocations = Allocations(self.inventory, self.settings.partition, self.kinds, list(units))
         running = self._running(allocations)
         held = [sum(job.demand[r] for job in running) for r in range(len(units))]
-        left = [total - units_held for total, units_held in zip(units, held, strict=True)]
-        counts = [self._free_and_unexplained(r, allocations, left[r]) for r in range(len(units))]
+        remaining = [total - units_held for total, units_held in zip(units, held, strict=True)]
+        counts = [self._free_and_unexplained(r, allocations, remaining[r]) for r in range(len(units))]
         rows = self._rows(self.settings.max_jobs - len(running))
         self.notes += view_notes.differences(self.settings, units, age_s)
         self.notes += view_notes.unsupported([row.job for row in rows], self.kinds, self._counted)
@@ -126,7 +126,7 @@ class _ViewBuilder:
             request=request,
             rows={row.job.label: row for row in rows},
             kinds=self.kinds,
-            out_of_service=[rest - sum(pair) for rest, pair in zip(left, counts, strict=True)],
+            out_of_service=[rest - sum(pair) for rest, pair in zip(remaining, counts, strict=True)],
             unexplained=[unexplained for _, unexplained in counts],
             excluded=self.queue.excluded,
             notes=self.notes,
@@ -152,7 +152,7 @@ class _ViewBuilder:
             raise BadInputError("--sinfo", problem, f"choose a policy without the resource {kind}")
         return total
 
-    def _free_and_unexplained(self, r: int, allocations: Allocations, left: int) -> tuple[int, int]:
+    def _free_and_unexplained(self, r: int, allocations: Allocations, remaining: int) -> tuple[int, int]:
         """Free units, and units that are in use in sinfo and held by no job.
 
         squeue and sinfo run one after the other, so a node may be idle in one and held in the other: it
@@ -161,7 +161,7 @@ class _ViewBuilder:
         Args:
             r: resource.
             allocations: units that jobs hold, and where.
-            left: units that no job holds.
+            remaining: units that no job holds.
         """
         kind, unlocated = self.kinds[r], allocations.unlocated[r]
         free, idle, held, unexplained = 0, 0, unlocated, 0
@@ -175,8 +175,8 @@ class _ViewBuilder:
                 unexplained += max(0, min(allocated, in_service) - units_held[r])
             held += units_held[r]
         # Jobs on unknown nodes hold units that no other job explains first, and idle ones after that.
-        free = min(max(0, free - max(0, unlocated - unexplained)), left)
-        unexplained = min(max(0, unexplained - unlocated), left - free)
+        free = min(max(0, free - max(0, unlocated - unexplained)), remaining)
+        unexplained = min(max(0, unexplained - unlocated), remaining - free)
         self.notes += view_notes.disagreements(kind, idle=idle, held=held, unexplained=unexplained, free=free)
         return free, unexplained
 

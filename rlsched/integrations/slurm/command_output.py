@@ -134,10 +134,10 @@ def _check_format(file: str, data: bytes, remedy: str) -> None:
 
 
 def _refuse_other(file: str, option: str, document: _Document, remedy: str) -> NoReturn:
-    for key, (other, command) in LISTS.items():
-        if other != option and getattr(document, key) is not None:
+    for key, (other_option, command) in LISTS.items():
+        if other_option != option and getattr(document, key) is not None:
             problem = f"has {key!r}, which {command.split()[0]} prints"
-            remedy = f"give it as {other}, and as {option} {remedy.removeprefix('give ')}"
+            remedy = f"give it as {other_option}, and as {option} {remedy.removeprefix('give ')}"
             raise BadInputError(file, problem, remedy)
     names = " or ".join(repr(key) for key in KEYS[option])
     release, parser, _ = _version(document.meta)

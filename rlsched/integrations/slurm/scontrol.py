@@ -73,8 +73,8 @@ def nice_updates(view: ClusterView, answer: Answer) -> tuple[list[NiceUpdate], l
     ]
     # A job with a reservation that starts later in the same answer keeps the first place.
     order = {job.label: (job, reason) for job, reason in decided}
-    others = (row.job.priority or 0 for label, row in view.rows.items() if label not in order)
-    highest = max(others, default=0)
+    undecided = (row.job.priority or 0 for label, row in view.rows.items() if label not in order)
+    highest = max(undecided, default=0)
     updates, problems = [], []
     for job, reason in reversed(order.values()):
         priority = job.priority

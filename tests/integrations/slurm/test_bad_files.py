@@ -116,12 +116,12 @@ def test_bad_nodes_are_one_line(tmp_path: Path, name: str) -> None:
 
 def test_nodes_with_a_second_record_need_a_record_each(tmp_path: Path) -> None:
     content = sample("sinfo")
-    both = deepcopy(content["sinfo"][2])
-    both["nodes"] |= {"nodes": ["cn001", "cn002"], "total": 2}
-    both["cpus"] |= {"allocated": 24, "total": 32}
-    content["sinfo"] = [both, *content["sinfo"][1:2], *content["sinfo"][3:]]
+    pair = deepcopy(content["sinfo"][2])
+    pair["nodes"] |= {"nodes": ["cn001", "cn002"], "total": 2}
+    pair["cpus"] |= {"allocated": 24, "total": 32}
+    content["sinfo"] = [pair, *content["sinfo"][1:2], *content["sinfo"][3:]]
     with pytest.raises(BadInputError, match=r"give the output of sinfo --all --Node --json"):
-        view_of(sinfo=write_json(tmp_path, "n", {"sinfo": [content["sinfo"][1], both]}))
+        view_of(sinfo=write_json(tmp_path, "n", {"sinfo": [content["sinfo"][1], pair]}))
 
 
 @pytest.mark.parametrize(

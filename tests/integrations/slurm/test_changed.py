@@ -90,8 +90,8 @@ def view_or_refusal(*files: Path, **more: Any) -> ClusterView | None:
 def test_any_change_gives_an_answer_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, version: str, data: st.DataObject
 ) -> None:
-    both = ("squeue", "sinfo")
-    contents = {name: json.loads((FILES / f"{name}-{version}.json").read_text()) for name in both}
+    commands = ("squeue", "sinfo")
+    contents = {name: json.loads((FILES / f"{name}-{version}.json").read_text()) for name in commands}
     for _ in range(data.draw(st.integers(1, 3))):
         content = contents[data.draw(st.sampled_from(["squeue", "sinfo"]))]
         known = [path for path in paths(content) if path[-1] in READ_FIELDS or isinstance(path[-1], int)]
@@ -118,10 +118,10 @@ def test_any_change_gives_an_answer_or_one_line(
         return
     request = view.request
     counts = zip(request.free, view.unexplained, view.out_of_service, request.units, strict=True)
-    for r, (*rest, there) in enumerate(counts):
+    for r, (*rest, total) in enumerate(counts):
         held = sum(job.demand[r] for job in request.running)
         assert min(rest) >= 0
-        assert sum(rest) + held == there
+        assert sum(rest) + held == total
     for job in request.waiting:
         assert job.submit <= request.now
         assert job.requested > 0

@@ -89,7 +89,7 @@ def test_nodes_count_once_however_many_jobs_share_them(tmp_path: Path) -> None:
     assert waiting(view)[301][0] == [4]
 
 
-def test_a_partition_has_its_own_jobs_and_nodes() -> None:
+def test_only_jobs_and_nodes_of_the_partition_count() -> None:
     view = view_of(settings=AdviceSettings(("processors",), partition="gpu"))
     assert (view.request.units, view.request.free, view.out_of_service) == ([32], [24], [0])
     assert set(running(view)) == {103}
@@ -260,7 +260,7 @@ def test_jobs_that_may_not_start_are_left_out(tmp_path: Path, change: dict[str, 
     assert 302 in view.excluded[reason].jobs
 
 
-def test_requests_that_a_policy_does_not_know_are_noted() -> None:
+def test_requests_that_a_policy_does_not_know_get_a_note() -> None:
     notes = "\n".join(
         view_of(settings=AdviceSettings(("processors",), trained_units=(256,), default_limit_s=60)).notes
     )
@@ -271,7 +271,7 @@ def test_requests_that_a_policy_does_not_know_are_noted() -> None:
     assert "3 partitions count as one cluster, with 1 node in several" in notes
 
 
-def test_old_output_is_noted() -> None:
+def test_old_output_gets_a_note() -> None:
     assert any("20 minutes old" in note for note in view_of(now=NOW + 1200).notes)
 
 

@@ -38,7 +38,7 @@ def test_jobs_and_nodes_of_two_clusters_are_refused(tmp_path: Path) -> None:
         view_of(*small_cluster(tmp_path, nodes, [job_on("", 8, cluster="other")]))
 
 
-def test_jobs_of_another_cluster_than_the_local_one_are_noted(tmp_path: Path) -> None:
+def test_jobs_of_another_cluster_than_the_local_one_get_a_note(tmp_path: Path) -> None:
     # squeue --clusters other prints its jobs, below the name of the cluster where it was run.
     view = view_of(*small_cluster(tmp_path, [{"name": "n1"}], [job_on("", 8, cluster="other")]))
     assert view.request.cluster == "other"

@@ -95,7 +95,7 @@ def test_drained_gpus_take_their_shards(tmp_path: Path) -> None:
     assert (view.request.free, view.out_of_service) == ([3, 12], [1, 4])
 
 
-THERE = st.builds("gpu:{},shard:{}".format, st.integers(1, 8), st.integers(1, 20))
+GRES_LISTS = st.builds("gpu:{},shard:{}".format, st.integers(1, 8), st.integers(1, 20))
 WHERE = st.sampled_from(["", "n0", "n1", "n[0-1]", "n["])
 LISTS = st.builds(
     "gpu:{}(IDX:0),shard:{}({}/4,1/4,0/4)".format, st.integers(0, 9), st.integers(0, 20), st.integers(0, 4)
@@ -103,7 +103,7 @@ LISTS = st.builds(
 
 
 @given(
-    nodes=st.lists(st.tuples(THERE, LISTS, LISTS), min_size=2, max_size=3),
+    nodes=st.lists(st.tuples(GRES_LISTS, LISTS, LISTS), min_size=2, max_size=3),
     jobs=st.lists(st.tuples(WHERE, st.integers(0, 20), st.integers(0, 9), st.booleans()), max_size=6),
     resources=st.sampled_from([("cpu", "gpu"), ("shard",), ("gpu", "shard")]),
 )

@@ -11,7 +11,7 @@ from rlsched.integrations.slurm.advice_settings import AdviceSettings
 
 from .samples import job_on, small_cluster, view_of, waiting
 
-BOTH = AdviceSettings(("cpu", "gpu"))
+CPU_AND_GPU = AdviceSettings(("cpu", "gpu"))
 GPUS = "gpu:a100:4(S:0-1)"
 DRAINING = {"name": "n1", "state": ["MIXED", "DRAIN"], "alloc_cpus": 8, "gres": GPUS}
 
@@ -20,7 +20,7 @@ def test_units_that_jobs_hold_on_nodes_out_of_service_are_taken_off_once(tmp_pat
     nodes = [DRAINING, {"name": "n2", "gres": GPUS}]
     view = view_of(
         *small_cluster(tmp_path, nodes, [job_on("n1", 8, 4), job_on("", 8, 4)]),
-        BOTH,
+        CPU_AND_GPU,
     )
     assert (view.request.units, view.request.free, view.out_of_service) == ([32, 8], [16, 4], [8, 0])
 
@@ -28,7 +28,7 @@ def test_units_that_jobs_hold_on_nodes_out_of_service_are_taken_off_once(tmp_pat
 def test_jobs_partly_on_nodes_in_service_count_with_their_share(tmp_path: Path) -> None:
     nodes = [DRAINING, {"name": "n2", "alloc_cpus": 8, "state": ["MIXED"], "gres": GPUS}]
     jobs = [job_on("n[1-2]", 16, 8, node_count=2)]
-    view = view_of(*small_cluster(tmp_path, nodes, jobs), BOTH)
+    view = view_of(*small_cluster(tmp_path, nodes, jobs), CPU_AND_GPU)
     assert (view.request.free, view.out_of_service) == ([8, 0], [8, 0])
 
 
@@ -65,7 +65,7 @@ def test_jobs_hold_what_their_nodes_have(tmp_path: Path) -> None:
     # All GPUs are on n1: the job's are there, though it has n2, which is drained, too.
     nodes = [{"name": "n1", "gres": "gpu:8"}, {"name": "n2", "cpus": 4, "state": ["IDLE", "DRAIN"]}]
     jobs = [job_on("n[1-2]", 20, 8, node_count=2)]  # newer than the output of sinfo
-    view = view_of(*small_cluster(tmp_path, nodes, jobs), BOTH)
+    view = view_of(*small_cluster(tmp_path, nodes, jobs), CPU_AND_GPU)
     assert (view.request.units, view.request.free, view.out_of_service) == ([20, 8], [0, 0], [0, 0])
 
 
@@ -80,7 +80,7 @@ def test_jobs_that_fill_several_nodes_hold_each_of_them(tmp_path: Path) -> None:
 
 def test_jobs_on_unknown_nodes_reduce_free_units(tmp_path: Path) -> None:
     nodes = [{"name": "n1", "gres": GPUS}, {"name": "n2", "gres": GPUS}]
-    view = view_of(*small_cluster(tmp_path, nodes, [job_on("n[1-", 8, 4)]), BOTH)
+    view = view_of(*small_cluster(tmp_path, nodes, [job_on("n[1-", 8, 4)]), CPU_AND_GPU)
     assert view.request.free == [24, 4]
 
 
@@ -96,6 +96,6 @@ def test_jobs_on_unknown_nodes_reduce_free_units(tmp_path: Path) -> None:
 def test_gpus_per_node_socket_task_and_job(tmp_path: Path, tres: dict[str, Any], gpus: int) -> None:
     nodes = [{"name": f"n{k}", "gres": GPUS} for k in range(4)]
     pending = job_on("", 16, node_count=2) | {"tres_req_str": "cpu=16,node=2"} | tres
-    view = view_of(*small_cluster(tmp_path, nodes, [pending]), BOTH)
+    view = view_of(*small_cluster(tmp_path, nodes, [pending]), CPU_AND_GPU)
     assert waiting(view)[1][0] == [16, gpus]
     assert not any("gres/cpu" in note or "matlab" in note for note in view.notes)
