@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from rlsched.integrations.slurm.cluster_view import ClusterView
+    from rlsched.integrations.slurm.cluster_view import SlurmView
     from rlsched.integrations.slurm.policies import ExportedPolicy, ServedPolicy
     from rlsched.serve.api.schema import Answer
 
@@ -241,7 +241,7 @@ def _policy_notes(answer: Answer, remembers: bool, gate_line: str) -> list[str]:
 
 
 def _print_advice(
-    view: ClusterView, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None
+    view: SlurmView, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None
 ) -> None:
     """Print commands alone, or the tables."""
     from rlsched.integrations.slurm.scontrol import script
@@ -263,7 +263,7 @@ def _print_advice(
         console.print(f"note: {note}", soft_wrap=True)
 
 
-def _print_cluster(console: Console, view: ClusterView) -> None:
+def _print_cluster(console: Console, view: SlurmView) -> None:
     request = view.request
     for kind, total, free, unexplained, out_of_service in zip(
         view.kinds,
@@ -281,7 +281,7 @@ def _print_cluster(console: Console, view: ClusterView) -> None:
     console.print()
 
 
-def _job_table(view: ClusterView, answer: Answer) -> Table:
+def _job_table(view: SlurmView, answer: Answer) -> Table:
     from rich.text import Text
 
     from rlsched.cli.tables import plain_table
@@ -306,7 +306,7 @@ def _job_table(view: ClusterView, answer: Answer) -> Table:
     return table
 
 
-def _excluded_table(view: ClusterView) -> Table:
+def _excluded_table(view: SlurmView) -> Table:
     from rich.text import Text
 
     from rlsched.cli.tables import plain_table

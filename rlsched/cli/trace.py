@@ -260,7 +260,7 @@ def sacct(
             reason = getattr(error, "strerror", None) or str(error)
             raise BadInputError(where, f"cannot be read, or {out} written ({reason})", "see both") from None
     if json is not None:
-        output.write_json(json, {"schema": 1, "file": where, "out": str(out), **vars(found)})
+        output.write_json(json, {"schema": 1, "file": where, "out": str(out), **found.as_json()})
     console = output.people(json)
     console.print(f"{found.lines:,} lines, {found.jobs:,} jobs")
     if found.counts:
@@ -274,8 +274,10 @@ def sacct(
     if processors is None:
         told = "the most in use at a full hour; --processors N says how many there are"
         console.print(f"processors   {found.processors:,}, {told}")
-    elif processors < found.seen:
-        console.print(f"processors   {processors:,}, but {found.seen:,} were in use at once", style="yellow")
+    elif processors < found.most_in_use:
+        console.print(
+            f"processors   {processors:,}, but {found.most_in_use:,} were in use at once", style="yellow"
+        )
     if not found.zone_known:
         console.print("hours        of UTC; --time-zone AREA/CITY makes them those of the site's day")
     console.print(f"written      {out}")

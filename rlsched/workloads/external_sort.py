@@ -1,6 +1,6 @@
-"""Runs of jobs put into order on disk: the last one of every job, and these by submit time.
+"""External sort of job records: the last record of each job, and jobs by submit time, mostly on disk.
 
-However many there are, memory holds `ROWS` or `SORTED` of them, or a `PARTITIONS`th.
+Memory holds at most `MEMORY_ROWS` or `SORTED_ROWS` rows, or one of `PARTITIONS` files.
 """
 
 from __future__ import annotations
@@ -14,42 +14,39 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-HOUR_S = 3600
-AGAIN_S = 3600
-"""After a run; until then its job may be put back into the queue, with a new submit time. What has the same
-number and comes later is another job: Slurm uses numbers again."""
-ROWS = 20_000
-"""Runs that are held at a time; then they go into files."""
+REQUEUE_S = 3600
+"""Time after a run within which its job may be requeued, with a new submit time. A later record with the same
+job id is of another job: Slurm reuses ids."""
+MEMORY_ROWS = 20_000
+"""Records in memory before they go to partition files."""
 PARTITIONS = 64
-"""Files that runs are put into by job, so that those of one job are in one file."""
-SORTED = 50_000
-"""Jobs in order that go into a file."""
-TOGETHER = 100
-"""Jobs in order that are read back at a time."""
+"""Partition files; all records of a job id are in one file."""
+SORTED_ROWS = 50_000
+"""Jobs in one sorted file."""
+CHUNK_ROWS = 100
+"""Jobs that are read back from a sorted file at a time."""
+NOT_STARTED = 1 << 60
+"""Start time of a job that has not started."""
 
 
-FAR = 1 << 60
-"""Stands for the start of what has not started."""
-
-
-class Run(NamedTuple):
-    """What a line says of a job, as a trace has it.
+class JobRecord(NamedTuple):
+    """One accounting record of a job, as a trace has it.
 
     Attributes:
-        submit, start: seconds of the epoch.
-        number: of the line.
-        job: whose it is.
-        runtime: seconds; 0: it is no run, and `text` a name of `DROPPED`, why not.
-        processors: that it had, or had asked for if these are more.
-        limited: a time limit is known.
-        text: of the trace, from the wait time on.
-        queued: seconds of the epoch when it was submitted, or put back, where `submit` is another time.
-        ended: when it ended, suspensions included; as far as known.
+        submit, start: Unix seconds.
+        line: number of its line in the input.
+        job: job id.
+        runtime: seconds; 0: the job did not run, and `text` is the reason, a key of `sacct.DROPPED`.
+        processors: allocated, or requested if these are more.
+        limited: it has a time limit.
+        text: its line in the trace, from the wait time on.
+        queued: Unix seconds of its submission or requeue, where `submit` is its eligible time.
+        ended: Unix seconds of its end, suspensions included, as far as known.
     """
 
     submit: int
     start: int
-    number: int
+    line: int
     job: str
     runtime: int
     processors: int
@@ -59,170 +56,149 @@ class Run(NamedTuple):
     ended: int
 
 
-class Runs:
-    """Finds the last run of every job, wherever its lines stand; most of them are on disk.
+class LastRecords:
+    """The last record of each job, wherever in the input it is.
 
     Args:
-        room: a folder for that.
+        folder: for temporary files.
     """
 
-    def __init__(self, room: Path) -> None:
-        self._room = room
-        self._held: list[Run] = []
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._in_memory: list[JobRecord] = []
         self._files: list[IO[bytes]] = []
 
-    def take(self, runs: Iterator[Run]) -> None:
-        """Take them all."""
-        while held := list(islice(runs, ROWS)):
-            if len(held) < ROWS and not self._files:
-                self._held = held
+    def add(self, records: Iterator[JobRecord]) -> None:
+        """Add all records; called once."""
+        while rows := list(islice(records, MEMORY_ROWS)):
+            if len(rows) < MEMORY_ROWS and not self._files:
+                self._in_memory = rows
                 return
-            self._put_down(held)
+            self._write(rows)
 
-    def _put_down(self, held: Iterable[Run]) -> None:
+    def _write(self, rows: Iterable[JobRecord]) -> None:
         if not self._files:
-            self._files = [(self._room / f"runs-{k}").open("w+b") for k in range(PARTITIONS)]
-        parts: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
-        for run in held:
-            parts[hash(run.job) % PARTITIONS].append(tuple(run))  # plain ones are written faster
-        for file, part in zip(self._files, parts, strict=True):
-            pickle.dump(part, file)
+            self._files = [(self._folder / f"runs-{k}").open("w+b") for k in range(PARTITIONS)]
+        partitions: list[list[tuple[object, ...]]] = [[] for _ in range(PARTITIONS)]
+        for record in rows:
+            partitions[hash(record.job) % PARTITIONS].append(tuple(record))  # plain tuples pickle faster
+        for file, partition in zip(self._files, partitions, strict=True):
+            pickle.dump(partition, file)
 
-    def last(self, counts: Counter[str]) -> Iterator[Run]:
-        """The last run of every job that ran; the others are counted.
+    def last(self, counts: Counter[str]) -> Iterator[JobRecord]:
+        """The last record of each job that ran.
 
         Args:
-            counts: by reason.
+            counts: number of other records by reason, a key of `sacct.DROPPED`; added to.
         """
-        yield from _last(self._held, counts)
+        yield from _last_records(self._in_memory, counts)
         for file in self._files:
             file.seek(0)
-            yield from _last(map(Run._make, _read(file)), counts)
-            file.close()  # all that are sorted are open at once
+            yield from _last_records(map(JobRecord._make, _read(file)), counts)
+            file.close()  # the sorted files are all open at the same time later
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close all files."""
         for file in self._files:
             file.close()
 
 
-def _last(runs: Iterable[Run], counts: Counter[str]) -> Iterator[Run]:
-    found: dict[str, Run] = {}
-    several: defaultdict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        if found.setdefault(run.job, run) is not run:
-            several[run.job].append(run)
+def _last_records(records: Iterable[JobRecord], counts: Counter[str]) -> Iterator[JobRecord]:
+    first_of: dict[str, JobRecord] = {}
+    more_of: defaultdict[str, list[JobRecord]] = defaultdict(list)
+    for record in records:
+        if first_of.setdefault(record.job, record) is not record:
+            more_of[record.job].append(record)
     earlier = 0
-    for job, first in found.items():
-        for run, before in (
-            _last_of_each(sorted([first, *several[job]], key=_progress)) if job in several else [(first, 0)]
-        ):
-            earlier += before
-            if run.runtime:
-                yield run
+    for job, first in first_of.items():
+        records_of_job = sorted([first, *more_of[job]], key=_progress) if job in more_of else [first]
+        for last, count in _last_of_each_job(records_of_job):
+            earlier += count
+            if last.runtime:
+                yield last
             else:
-                counts[run.text] += 1
+                counts[last.text] += 1
     if earlier:
         counts["earlier_dropped"] += earlier
 
 
-def _progress(run: Run) -> tuple[int, int, bool, int]:
-    """How far a job was: of a file of an earlier month it may still wait, or run."""
-    return run.submit, run.start if run.start < FAR else -1, run.runtime > 0, run.number
+def _progress(record: JobRecord) -> tuple[int, int, bool, int]:
+    """Sort key: how far a job was. In the file of an earlier month it may still be pending or running."""
+    start = record.start if record.start < NOT_STARTED else -1
+    return record.submit, start, record.runtime > 0, record.line
 
 
-def _last_of_each(runs: list[Run]) -> Iterator[tuple[Run, int]]:
-    """Of runs under one number, the last of each job, and how many it had before."""
-    last, before = runs[0], 0
-    for run in runs[1:]:
-        if run.queued > last.ended + AGAIN_S:
-            yield last, before
-            before = -1
-        last, before = run, before + 1
-    yield last, before
+def _last_of_each_job(records: list[JobRecord]) -> Iterator[tuple[JobRecord, int]]:
+    """Last record of each job with the same id, and the number of its earlier records."""
+    last, earlier = records[0], 0
+    for record in records[1:]:
+        if record.queued > last.ended + REQUEUE_S:
+            yield last, earlier
+            earlier = -1
+        last, earlier = record, earlier + 1
+    yield last, earlier
 
 
-Sorted = tuple[int, int, str]
-"""Submit time, number of the line, and what a trace says."""
+SortedRow = tuple[int, int, str]
+"""Submit time, number of the input line, and the line of the trace."""
 
 
-class Sorter:
-    """Puts jobs into the order of their submit times, most of them on disk.
+class SubmitSorter:
+    """Sorts jobs by submit time.
 
     Args:
-        room: a folder for that.
+        folder: for temporary files.
 
     Attributes:
-        count: jobs.
-        first: submit time.
+        count: number of jobs.
+        first: earliest submit time.
     """
 
-    def __init__(self, room: Path) -> None:
-        self._room = room
-        self._held: list[Sorted] = []
-        self._parts: list[Path] = []
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._in_memory: list[SortedRow] = []
+        self._files: list[Path] = []
         self.count = 0
         self.first = 0
 
-    def take(self, jobs: Iterator[Sorted]) -> None:
-        """Take them all."""
-        while held := list(islice(jobs, SORTED)):
-            held.sort()
-            self.first = min(self.first, held[0][0]) if self.count else held[0][0]
-            self.count += len(held)
-            if len(held) < SORTED and not self._parts:
-                self._held = held
+    def add(self, jobs: Iterator[SortedRow]) -> None:
+        """Add all jobs; called once."""
+        while rows := list(islice(jobs, SORTED_ROWS)):
+            rows.sort()
+            self.first = min(self.first, rows[0][0]) if self.count else rows[0][0]
+            self.count += len(rows)
+            if len(rows) < SORTED_ROWS and not self._files:
+                self._in_memory = rows
                 return
-            self._put_down(held)
+            self._write(rows)
 
-    def _put_down(self, held: Iterable[Sorted]) -> None:
-        part = self._room / f"part-{len(self._parts)}"
-        rows = iter(held)
-        with part.open("wb") as file:
-            while some := list(islice(rows, TOGETHER)):
-                pickle.dump(some, file)
-        self._parts.append(part)
+    def _write(self, rows: Iterable[SortedRow]) -> None:
+        path = self._folder / f"part-{len(self._files)}"
+        iterator = iter(rows)
+        with path.open("wb") as file:
+            while chunk := list(islice(iterator, CHUNK_ROWS)):
+                pickle.dump(chunk, file)
+        self._files.append(path)
 
-    def sorted(self, stack: ExitStack) -> Iterator[Sorted]:
-        """All of them; of those that came at once, the one of the first line first.
+    def sorted(self, stack: ExitStack) -> Iterator[SortedRow]:
+        """All jobs by submit time, ties by line.
 
         Args:
-            stack: closes files.
+            stack: closes the files.
         """
-        files = [stack.enter_context(part.open("rb")) for part in self._parts]
-        return heapq.merge(self._held, *(cast("Iterator[Sorted]", _read(file)) for file in files))
+        files = [stack.enter_context(path.open("rb")) for path in self._files]
+        rows = (cast("Iterator[SortedRow]", _read(file)) for file in files)
+        return heapq.merge(self._in_memory, *rows)
 
 
 def _read(file: IO[bytes]) -> Iterator[tuple[object, ...]]:
-    """Rows that this process has put down in lists."""
-    return chain.from_iterable(_lists(file))
+    """Rows that this process wrote, list by list."""
+    return chain.from_iterable(_chunks(file))
 
 
-def _lists(file: IO[bytes]) -> Iterator[list[tuple[object, ...]]]:
+def _chunks(file: IO[bytes]) -> Iterator[list[tuple[object, ...]]]:
     while True:
         try:
             yield pickle.load(file)
         except EOFError:
             return
-
-
-class Use:
-    """Processors in use at full hours."""
-
-    def __init__(self) -> None:
-        self._changes: defaultdict[int, int] = defaultdict(int)
-
-    def add(self, run: Run) -> None:
-        """Of one more job."""
-        first, last = -(-run.start // HOUR_S), -(-(run.start + run.runtime) // HOUR_S)
-        if first < last:
-            self._changes[first] += run.processors
-            self._changes[last] -= run.processors
-
-    def most(self) -> int:
-        """At any of them."""
-        use = most = 0
-        for hour in sorted(self._changes):
-            use += self._changes[hour]
-            most = max(most, use)
-        return most

@@ -1,4 +1,4 @@
-"""The forms in which sacct prints jobs: lines with a separator, or JSON."""
+"""Forms of sacct's output: lines with a separator, or JSON."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from rlsched.reading import most_bytes, too_large
 from rlsched.workloads.slurm_errors import check_errors
 
 SEPARATOR = "|"
-OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+OTHER_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 IDS = frozenset(("jobid", "jobidraw"))
 QUOTE = '"'
 BLANK = [""]
-"""Fields of a line without any."""
+"""Fields of an empty line."""
 
 LINES_BYTES = 2**33
-"""Read of lines where `LIMIT_VARIABLE` does not say it: they are not held in memory."""
+"""Largest output of lines, unless `LIMIT_VARIABLE` is set; lines do not stay in memory."""
 
 JSON_BYTES = 2**27
-"""Read of JSON where `LIMIT_VARIABLE` does not say it: parsed, it takes twenty times as many."""
+"""Largest JSON output, unless `LIMIT_VARIABLE` is set; parsed, it takes twenty times as much memory."""
 
 JSON_COLUMNS = (
     *("JobID", "Cluster", "User", "Account", "Partition", "State", "Submit", "Eligible", "Start", "End"),
     *("ElapsedRaw", "TimelimitRaw", "ReqCPUS", "AllocCPUS"),
 )
-"""Names of the fields of a job of `sacct --json`."""
+"""Columns of the rows that `json_rows` makes of `sacct --json`."""
 
 
 def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) -> Iterator[list[str]]:
     """Fields of each line, the first with the names of columns.
 
     Args:
-        lines: what sacct printed.
-        where: what errors call it.
-        delimiter: between fields; None: as of --parsable2.
-        command: that prints what is read.
+        lines: output of sacct.
+        where: its name in errors.
+        delimiter: between fields; None: that of --parsable2.
+        command: that prints the supported form, for messages.
 
     Raises:
-        BadInputError: the input is empty, or in a form that is not read.
+        BadInputError: the input is empty, or has an unsupported form.
     """
     rest = iter(lines)
-    first = next((bare for line in rest if (bare := line.removeprefix("\ufeff")).strip()), None)
+    first = next((text for line in rest if (text := line.removeprefix("\ufeff")).strip()), None)
     if first is None:
         raise BadInputError(where, "is empty", f"run: {command}")
     if first.lstrip()[0] in "{[":
@@ -56,14 +56,14 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
     names = _quoted_fields(first, separator)
     if not is_header(names):
         _refuse_form(first, names, where, command)
-    # Elsewhere a quote is a sign as others: names of jobs may begin with one.
+    # Otherwise a quote is an ordinary character: names of jobs may begin with one.
     quotes = len(separator) == 1 and (first.lstrip().startswith(QUOTE) or separator == ",")
     yield names
     for line in rest:
         fields = _fields(line, separator)
-        # sacct itself writes no quotes: a line with as many fields as the header has is as it is.
-        certain = separator == "," and not first.lstrip().startswith(QUOTE) and len(fields) == len(names)
-        yield _quoted_fields(line, separator) if quotes and not certain else fields
+        # sacct itself writes no quotes: a line with as many fields as the header needs no parsing.
+        is_plain = separator == "," and not first.lstrip().startswith(QUOTE) and len(fields) == len(names)
+        yield _quoted_fields(line, separator) if quotes and not is_plain else fields
 
 
 def _joined(lines: Iterable[str], where: str) -> str:
@@ -73,15 +73,15 @@ def _joined(lines: Iterable[str], where: str) -> str:
         BadInputError: it is too large to be read as a whole.
     """
     most, count = most_bytes(JSON_BYTES), 0
-    found = []
+    parts = []
     for line in lines:
         count += len(line)
         if count > most:
             error = too_large(where, most)
             remedy = f"{error.remedy}, or print it with --parsable2, which is read line by line"
             raise BadInputError(where, error.problem, remedy)
-        found.append(line)
-    return "".join(found)
+        parts.append(line)
+    return "".join(parts)
 
 
 def is_header(values: Sequence[str]) -> bool:
@@ -90,7 +90,7 @@ def is_header(values: Sequence[str]) -> bool:
 
 
 def is_another_header(values: Sequence[str]) -> bool:
-    """Whether a line behind the first one has names of columns: a user may be called jobid."""
+    """Whether a later line has names of columns; start is one of them, as a user may be called jobid."""
     names = {name.strip().lower().removeprefix("\ufeff") for name in values}
     return "start" in names and not IDS.isdisjoint(names)
 
@@ -100,7 +100,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _quoted_fields(line: str, separator: str) -> list[str]:
-    """Fields some of which may stand in quotes, as spreadsheets write them."""
+    """Fields of a line; some may be in quotes, as spreadsheets write them."""
     if QUOTE not in line or len(separator) > 1:
         return _fields(line, separator)
     try:
@@ -110,12 +110,12 @@ def _quoted_fields(line: str, separator: str) -> list[str]:
 
 
 def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> None:
-    """Say which form it is instead.
+    """Name the form of the input.
 
     Raises:
-        BadInputError: always, but where it is no form that is known here.
+        BadInputError: the form is known, and unsupported.
     """
-    for separator, name in OTHERS.items():
+    for separator, name in OTHER_SEPARATORS.items():
         if is_header(_quoted_fields(first, separator)):
             remedy = f"add --delimiter {json.dumps(separator)}, or print it with --parsable2"
             raise BadInputError(where, f"has columns separated by {name}, not by '|'", remedy)
@@ -131,16 +131,16 @@ def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> 
 
 
 def json_rows(text: str, where: str, command: str) -> Iterator[list[str]]:
-    """The same of what `sacct --json` printed.
+    """Rows of the output of `sacct --json`, the first with the names of columns.
 
     Raises:
-        BadInputError: it is no such JSON, or holds errors of Slurm.
+        BadInputError: it is other JSON, or holds errors of Slurm.
     """
-    remedy = "give what sacct --json printed, or use --parsable2"
+    remedy = "give the output of sacct --json, or use --parsable2"
     try:
         content = parse_json(text)
     except json.JSONDecodeError as error:
-        problem = f"is no JSON from line {error.lineno}, column {error.colno} on ({error.msg})"
+        problem = f"is not JSON from line {error.lineno}, column {error.colno} on ({error.msg})"
         raise BadInputError(where, problem, remedy) from None
     except ValueError as error:
         raise BadInputError(where, f"is JSON that cannot be read ({error})", remedy) from None
@@ -155,21 +155,21 @@ def json_rows(text: str, where: str, command: str) -> Iterator[list[str]]:
 
 
 def _job_row(job: Mapping[str, Any]) -> list[str]:
-    """Fields of a job; what is not told is empty."""
+    """Fields of a job; missing ones are empty."""
     time, required = _mapping(job, "time"), _mapping(job, "required")
-    asked = _number(required.get("CPUs"))
+    requested = _number(required.get("CPUs"))
     return [
         _job_id(job),
         *(_text(job.get(name)) for name in ("cluster", "user", "account", "partition")),
         _state(job.get("state")),
         *(_number(time.get(name)) for name in ("submission", "eligible", "start", "end", "elapsed", "limit")),
-        asked,
-        _allocated(job) or asked,
+        requested,
+        _allocated(job) or requested,
     ]
 
 
 def _job_id(job: Mapping[str, Any]) -> str:
-    """As sacct writes it: N_k for a task of an array."""
+    """The job id as sacct prints it: N_k for a task of an array."""
     array = _mapping(job, "array")
     task = array.get("task_id", array.get("task"))
     number, of = _number(task), _number(array.get("job_id"))
@@ -179,21 +179,21 @@ def _job_id(job: Mapping[str, Any]) -> str:
 
 def _allocated(job: Mapping[str, Any]) -> str:
     allocated = _mapping(job, "tres").get("allocated")
-    for one in allocated if isinstance(allocated, list) else ():
-        if isinstance(one, dict) and one.get("type") == "cpu":
-            return _number(one.get("count"))
+    for tres in allocated if isinstance(allocated, list) else ():
+        if isinstance(tres, dict) and tres.get("type") == "cpu":
+            return _number(tres.get("count"))
     return ""
 
 
 def _state(value: object) -> str:
-    """Its first state; v0.0.39 has a word, later versions a list."""
+    """The first state; v0.0.39 has a word, later versions a list."""
     current = value.get("current") if isinstance(value, dict) else value
     words = current if isinstance(current, list) else [current]
     return _text(words[0]) if words else ""
 
 
 def _number(value: object) -> str:
-    """Of a number, or of what says whether it is set; UNLIMITED where it is infinite."""
+    """A number, plain or with its set flag, as text; UNLIMITED where it is infinite."""
     if isinstance(value, dict):
         if value.get("infinite") is True:
             return "UNLIMITED"

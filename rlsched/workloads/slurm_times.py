@@ -1,4 +1,4 @@
-"""Times and spans as Slurm prints them; https://slurm.schedmd.com/sacct.html."""
+"""Times and durations as Slurm prints them; https://slurm.schedmd.com/sacct.html."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import datetime
 
 DAY_S = 86_400
 HOURS = 10_000
-"""Whose seconds are remembered: what is printed of a job is near what was printed of the one before."""
+"""Hours in the cache: the times of a job are near those of the job before."""
 LENGTH = len("2025-01-31T12:00:00")
 NEVER = {"", "unknown", "none", "n/a", "invalid"}
-"""What stands for a time that has not come."""
+"""Texts of a time that has not come."""
 
 _IN_HOUR = {f":{minute:02}:{second:02}": 60 * minute + second for minute in range(60) for second in range(60)}
-"""Minutes and seconds as they are printed behind the hour -> seconds."""
+"""Text after the hour -> seconds since the hour."""
 
 
 class NoSuchTimeError(ValueError):
-    """Clocks of the time zone were set forward over the time."""
+    """A clock change of the time zone skips the time."""
 
 
 class Clock:
-    """Seconds since the epoch of what sacct prints.
+    """Converts times of sacct to Unix seconds.
 
     Args:
-        zone: of times in Slurm's own form; None: they are taken as if all were of one offset. A time that is
-            printed with its offset from UTC (SLURM_TIME_FORMAT=%FT%T%z) has that one.
+        zone: of times without an offset; None: UTC. A time with its offset from UTC
+            (SLURM_TIME_FORMAT=%FT%T%z) needs none.
 
     Attributes:
-        told: a time was printed in seconds or with its offset, and so is the same in all zones.
-        twice: set where a time occurs twice, since clocks were set back; the caller resets it.
+        absolute: some time was in seconds or had its offset, and so is the same in all zones.
+        ambiguous: set where a clock change repeats a time; the caller resets it.
     """
 
     def __init__(self, zone: datetime.tzinfo | None) -> None:
         self._zone = datetime.UTC if zone is None else zone
         self._hours: dict[tuple[str, str], int] = {}
-        self.told = False
-        self.twice = False
+        self.absolute = False
+        self.ambiguous = False
 
     def __call__(self, text: str) -> int | None:
-        """None: the time has not come. Of a time that came twice, the first one.
+        """Unix seconds; the first of two where a clock change repeats the time; None: it has not come.
 
         Raises:
-            ValueError: it is no time, or none of the zone.
+            ValueError: it is not a time, or the zone skips it.
         """
         if text.isdigit():
-            self.told = True
+            self.absolute = True
             return int(text) or None  # Slurm's 0 is never
         hour = self._hours.get((text[:13], text[LENGTH:]))
         if hour is not None:
@@ -55,14 +55,14 @@ class Clock:
             return None
         times = self.times(text)
         if len(times) > 1:
-            self.twice = True
+            self.ambiguous = True
         return times[0]
 
     def times(self, text: str) -> tuple[int, ...]:
-        """All that the text may mean: two where clocks were set back, the first one first.
+        """Unix seconds; two values, earlier first, where a clock change repeats the time.
 
         Raises:
-            ValueError: it is no time, or none of the zone.
+            ValueError: it is not a time, or the zone skips it.
         """
         if text.isdigit():
             return (int(text),)
@@ -70,21 +70,21 @@ class Clock:
         if time.tzinfo is None:
             time = time.replace(tzinfo=self._zone)
         else:
-            self.told = True
+            self.absolute = True
         first, second = (int(time.replace(fold=fold).timestamp()) for fold in (0, 1))
         if second < first:
             raise NoSuchTimeError(text)
         if second > first:
             return first, second
-        if text[13:LENGTH] in _IN_HOUR and text[11:13] == f"{time.hour:02}" and _is_even(time):
+        if text[13:LENGTH] in _IN_HOUR and text[11:13] == f"{time.hour:02}" and _has_no_change(time):
             if len(self._hours) >= HOURS:
                 self._hours.clear()
             self._hours[text[:13], text[LENGTH:]] = first - 60 * time.minute - time.second
         return (first,)
 
 
-def _is_even(time: datetime.datetime) -> bool:
-    """Whether clocks are not changed in the hour of a time."""
+def _has_no_change(time: datetime.datetime) -> bool:
+    """Whether the hour of a time has no clock change."""
     ends = (time.replace(minute=0, second=0), time.replace(minute=59, second=59))
     return len({end.replace(fold=fold).utcoffset() for end in ends for fold in (0, 1)}) == 1
 
@@ -93,7 +93,7 @@ def span_s(text: str) -> int:
     """Seconds of `[days-][hours:]minutes:seconds`, or of a number of them.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is neither.
     """
     if text.isdigit():
         return int(text)

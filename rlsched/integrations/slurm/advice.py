@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from rlsched.integrations.slurm.cluster_view import ClusterView
+from rlsched.integrations.slurm.cluster_view import SlurmView
 from rlsched.integrations.slurm.scontrol import nice_updates
 from rlsched.serve.api.schema import Answer
 
@@ -14,7 +14,7 @@ ACTIONS = {"start": "start", "reserve": "reserve units"}
 """Actions of a policy, in words."""
 
 
-def advice_rows(view: ClusterView, answer: Answer) -> list[dict[str, Any]]:
+def advice_rows(view: SlurmView, answer: Answer) -> list[dict[str, Any]]:
     """One row for each job that may start: first the decided ones, then those that wait."""
     heuristic = {
         decision.job: ACTIONS.get(decision.action, decision.action)
@@ -51,7 +51,7 @@ def advice_rows(view: ClusterView, answer: Answer) -> list[dict[str, Any]]:
     return rows
 
 
-def advice_json(view: ClusterView, answer: Answer, notes: list[str], release: str | None) -> dict[str, Any]:
+def advice_json(view: SlurmView, answer: Answer, notes: list[str], release: str | None) -> dict[str, Any]:
     """All advice as plain values.
 
     Args:

@@ -34,7 +34,7 @@ class JobRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterView:
+class SlurmView:
     """A cluster that a policy can decide about.
 
     Attributes:
@@ -58,9 +58,7 @@ class ClusterView:
     age_s: int = 0
 
 
-def build_view(
-    squeue: CommandOutput, sinfo: CommandOutput, settings: AdviceSettings, now: int
-) -> ClusterView:
+def build_view(squeue: CommandOutput, sinfo: CommandOutput, settings: AdviceSettings, now: int) -> SlurmView:
     """Build the view of a cluster.
 
     Args:
@@ -98,7 +96,7 @@ class _ViewBuilder:
     kinds: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
 
-    def build(self, age_s: int) -> ClusterView:
+    def build(self, age_s: int) -> SlurmView:
         units = [self._total(kind) for kind in self.kinds]
         self.notes += view_notes.shared_nodes(self.inventory, self.settings.partition)
         allocations = Allocations(self.inventory, self.settings.partition, self.kinds, list(units))
@@ -122,7 +120,7 @@ class _ViewBuilder:
             policy=self.settings.policy,
             explain=True,
         )
-        return ClusterView(
+        return SlurmView(
             request=request,
             rows={row.job.label: row for row in rows},
             kinds=self.kinds,

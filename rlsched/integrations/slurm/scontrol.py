@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rlsched.integrations.slurm.cluster_view import ClusterView
+from rlsched.integrations.slurm.cluster_view import SlurmView
 from rlsched.integrations.slurm.queue import PendingJob
 from rlsched.integrations.slurm.values import printable
 from rlsched.serve.api.schema import Answer
@@ -55,7 +55,7 @@ class NiceUpdate:
         return f"scontrol update JobId={self.job} Nice={self.previous}"
 
 
-def nice_updates(view: ClusterView, answer: Answer) -> tuple[list[NiceUpdate], list[str]]:
+def nice_updates(view: SlurmView, answer: Answer) -> tuple[list[NiceUpdate], list[str]]:
     """The fewest changes that put the queue in the order of the decisions.
 
     Args:
@@ -100,7 +100,7 @@ def _job_id(job: PendingJob) -> str:
     return text
 
 
-def script(view: ClusterView, answer: Answer, notes: Iterable[str]) -> str:
+def script(view: SlurmView, answer: Answer, notes: Iterable[str]) -> str:
     """A shell script: comments, commands, and as comments the commands that undo them.
 
     Args:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlsched.integrations.slurm.advice_settings import AdviceSettings
-from rlsched.integrations.slurm.cluster_view import ClusterView, build_view
+from rlsched.integrations.slurm.cluster_view import SlurmView, build_view
 from rlsched.integrations.slurm.command_output import read_output
 
 FILES = Path(__file__).parent
@@ -22,7 +22,7 @@ def view_of(
     sinfo: Path | str = FILES / f"sinfo-{NEWEST}.json",
     settings: AdviceSettings = CPUS,
     now: int = NOW,
-) -> ClusterView:
+) -> SlurmView:
     outputs = read_output("--squeue", str(squeue)), read_output("--sinfo", str(sinfo))
     return build_view(*outputs, settings, now)
 
@@ -43,12 +43,12 @@ def job(content: dict[str, Any], job_id: int) -> dict[str, Any]:
     return record
 
 
-def waiting(view: ClusterView) -> dict[int | str, tuple[list[int], int, int]]:
+def waiting(view: SlurmView) -> dict[int | str, tuple[list[int], int, int]]:
     """Job -> demand, requested seconds, submit."""
     return {job.id: (job.demand, job.requested, job.submit) for job in view.request.waiting}
 
 
-def running(view: ClusterView) -> dict[int | str, tuple[list[int], int, int]]:
+def running(view: SlurmView) -> dict[int | str, tuple[list[int], int, int]]:
     """Job -> demand, start and expected end, both from now."""
     return {job.id: (job.demand, job.start - NOW, job.expected_end - NOW) for job in view.request.running}
 

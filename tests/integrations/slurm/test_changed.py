@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rlsched.errors import BadInputError
 from rlsched.integrations.slurm.advice_settings import AdviceSettings
-from rlsched.integrations.slurm.cluster_view import ClusterView
+from rlsched.integrations.slurm.cluster_view import SlurmView
 
 from .samples import FILES, NEWEST, VERSIONS, view_of, write_json
 
@@ -77,7 +77,7 @@ VALUES = st.one_of(
 )
 
 
-def view_or_refusal(*files: Path, **more: Any) -> ClusterView | None:
+def view_or_refusal(*files: Path, **more: Any) -> SlurmView | None:
     """A view, or None where it is refused; any other error fails the test."""
     with suppress(BadInputError):
         return view_of(*files, **more)
