@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from rlsched.cli.bench_train import Iteration
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.learn.algorithms.ppo import PpoAlgorithm
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.networks.critic import Critic
 from rlsched.learn.networks.policies import build_policy
@@ -88,7 +89,7 @@ class PlainPPO:
 
     def iterate(self) -> PlainIteration:
         """Play a fragment in all environments, and learn from it."""
-        length, envs = self.config.ppo_fragment, self.envs.num_envs
+        length, envs = PpoAlgorithm().fragment(self.config), self.envs.num_envs
         obs = torch.zeros(length + 1, envs, self.obs.shape[1])
         actions = torch.zeros(length, envs, dtype=torch.long)
         logp, rewards = torch.zeros(length, envs), torch.zeros(length, envs)

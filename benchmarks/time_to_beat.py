@@ -19,14 +19,15 @@ from rlsched.cli.bench_figures import Figure
 from rlsched.cli.tables import plain_table
 from rlsched.cli.train import settings_given
 from rlsched.cli.watch import RichDisplay
-from rlsched.learn.config.training import FROM_DATASETS, SECTIONS, TrainConfig
+from rlsched.learn.algorithms.base import ALGORITHMS
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.run import train
 from rlsched.learn.summary import Summary
 from rlsched.report.words import number
 from rlsched.scenario import Scenario
 
-ONLINE = [algo for algo in SECTIONS if algo not in FROM_DATASETS]
+ONLINE = [name for name, algorithm in ALGORITHMS.items() if algorithm.dataset != "required"]
 DEFAULT_ALGOS = ["ppo", "appo", "dqn", "reinforce", "priority_search"]
 
 

@@ -120,7 +120,7 @@ def settle(
     from rlsched.learn.policy import load_policy
     from rlsched.report.words import number
 
-    if config.algo not in ("ppo", "cocorl"):
+    if not config.algorithm.within_limits:
         raise BadInputError("--limit", f"is not kept by {config.algo}", "use --algo ppo, or leave it out")
     amounts = {name: limit for name, limit in limits.items() if not isinstance(limit, Share)}
     shares = {name: limit for name, limit in limits.items() if isinstance(limit, Share)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -106,7 +106,8 @@ def train(
     """
     from rlsched.cli.output import Targets, people, write_json
     from rlsched.evaluate.policy_names import check_name
-    from rlsched.learn.config.training import Algorithm, TrainConfig
+    from rlsched.learn.algorithms.base import ALGORITHMS
+    from rlsched.learn.config.training import TrainConfig
     from rlsched.learn.folder import RunFolder, check_no_run, first_run
     from rlsched.settings import validate
 
@@ -118,7 +119,7 @@ def train(
             validate(TrainConfig, {name: value}, f"--{name}")
             overrides.append(f"{name}={value}")
     if algo is not None:
-        check_name("--algo", "algorithm", algo, get_args(Algorithm))
+        check_name("--algo", "algorithm", algo, ALGORITHMS)
     named = {"algo": algo, "dataset": None if dataset is None else str(dataset)}
     chosen = {name: value for name, value in named.items() if value is not None}
     if seeds is not None:
@@ -183,7 +184,7 @@ def _trained(
 
     with RichDisplay(training) as display:
         say = display.say_after_first_line
-        if address is not None and training.engine != "rllib":
+        if address is not None and not training.algorithm.uses_ray:
             say(f"--address is not used: {training.algo} plays and learns on this machine")
         try:
             if limits is not None:

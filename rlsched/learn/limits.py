@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rlsched.errors import BadInputError
+from rlsched.learn.algorithms.cocorl import without_limits
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.plan import Plan, inputs_of, whole
@@ -28,12 +29,6 @@ def with_limits(scenario: Scenario, limits: Mapping[str, Limit | None]) -> Scena
     values = scenario.model_dump(mode="json")
     values["objective"]["costs"] |= dict(limits)
     return validate(Scenario, values, "--limit")
-
-
-def without_limits(config: TrainConfig) -> TrainConfig:
-    """How a policy is trained that keeps none: with the same rates and networks, in ppo's batches."""
-    own = {name: getattr(config.cocorl, name) for name in type(config.ppo).model_fields}
-    return config.model_copy(update={"algo": "ppo", "ppo": config.ppo.model_copy(update=own)})
 
 
 def train_unconstrained(

@@ -105,7 +105,7 @@ def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConf
     scenario = feed.scenario
     build_policy(layout_of(feed), config.network)  # refuses what it cannot work with
     if config.dataset is not None:
-        manifest, rewards = read_manifest(config.dataset), config.algo != "bc"
+        manifest, rewards = read_manifest(config.dataset), config.algorithm.reads_rewards
         check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
     check_limits(scenario, config)
     return feed, config
@@ -162,14 +162,13 @@ def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
 
 def in_place(config: TrainConfig) -> TrainConfig:
     """The same with other runs and datasets named from the root, likewise."""
-    warm, start = config.warm_start, config.search.start
+    warm, algorithm = config.warm_start, config.algorithm
     if warm.teacher is not None and warm.teacher not in PRIORITIES:
         warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
-    if start is not None:
-        start = str(Path(start).resolve())
-    search = config.search.model_copy(update={"start": start})
     dataset = None if config.dataset is None else config.dataset.resolve()
-    return config.model_copy(update={"warm_start": warm, "search": search, "dataset": dataset})
+    config = config.model_copy(update={"warm_start": warm, "dataset": dataset})
+    start = algorithm.initial_policy(config)
+    return config if start is None else algorithm.with_initial_policy(config, Path(start).resolve())
 
 
 def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
@@ -178,10 +177,10 @@ def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
     What another search found may have gone, or gone on, since this one began with it: then it is the policy
     before training that counts.
     """
-    if config.search.start is None or not folder.has_start():
+    algorithm = config.algorithm
+    if algorithm.initial_policy(config) is None or not folder.has_start():
         return config
-    search = config.search.model_copy(update={"start": str(folder.start)})
-    return config.model_copy(update={"search": search})
+    return algorithm.with_initial_policy(config, folder.start)
 
 
 def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
@@ -192,10 +191,7 @@ def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
     """
     if (warm_start := config.imitation(feed.scenario)) is not None:
         check_teacher(feed, warm_start)
-    if config.search.start is not None:
-        from rlsched.learn.algorithms.learners.search import found_before
-
-        found_before(layout_of(feed), config.network, config.search.start)
+    config.algorithm.check_initial_policy(config, feed)
 
 
 def check_devices(config: TrainConfig) -> None:
@@ -222,12 +218,12 @@ def check_limits(scenario: Scenario, config: TrainConfig) -> None:
     for name, limit in limits.items():
         if isinstance(limit, RelativeLimit):
             check_heuristic(name, limit)
-    if config.algo not in ("ppo", "cocorl"):
+    if not config.algorithm.within_limits:
         return
-    if config.algo == "cocorl" and not limits:
+    if config.algorithm.requires_limits and not limits:
         raise BadInputError(
             "objective.costs",
-            "has no cost with a limit, which cocorl keeps",
+            f"has no cost with a limit, which {config.algo} keeps",
             "add --limit NAME=AMOUNT, as in --limit delayed_jobs=7000; 'rlsched objectives' lists costs",
         )
     if limits and not config.sampling.batched:

@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 from tensorboardX import SummaryWriter
 
-from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.calibration import calibrate
 from rlsched.learn.checkpoints import PICKLED, Standing, private_copy
-from rlsched.learn.config.training import PPO_KINDS, TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import Interrupted, interrupts
@@ -99,7 +98,7 @@ def train(
         display.prepare(planned.scenario, planned.config)
         stack.enter_context(session_for(planned.config, address))
         interrupted = stack.enter_context(interrupts(display.stopping))
-        if planned.config.engine == "rllib":
+        if planned.config.algorithm.uses_ray:
             check_resources(bundles(planned.config), str(folder.path), "the training")
         if resume:
             folder.go_on(planned.scenario, planned.config, planned.inputs)
@@ -115,21 +114,6 @@ def train(
         finally:
             run.stop()
     return Summary.of(folder, reason)
-
-
-def open_engine(config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int) -> Engine:
-    """The algorithm that these settings name, ready to go on from an iteration, so many decisions later."""
-    if config.algo == "priority_search":
-        from rlsched.learn.algorithms.learners.search import SearchEngine
-
-        return SearchEngine(config, feed, iteration)
-    if config.algo == "reinforce":
-        from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine
-
-        return ReinforceEngine(config, feed, iteration)
-    from rlsched.learn.rllib.engine import RllibEngine
-
-    return RllibEngine(config, feed, iteration, before)
 
 
 def share_of_iteration(left: float, usual: float, end: float, *, alike: bool) -> float:
@@ -161,7 +145,10 @@ class Run:
         self.best_iteration = -1  # of the best policy, where a run goes on
         self.standing = Standing() if self.latest is None else self.latest[1]
         standing = self.standing
-        self.engine = open_engine(planned.begun, planned.feed, standing.iteration, standing.steps)
+        begun = planned.begun
+        self.engine: Engine = begun.algorithm.open_engine(
+            begun, planned.feed, standing.iteration, standing.steps
+        )
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
         self.began = self.standing.seconds  # of the part of the run that this process trains
         self.iterated = 0.0  # iterations of it
@@ -225,7 +212,8 @@ class Run:
             )
             # What was learned since the last validation may be the best.
             last = self.reason_to_stop(interrupted) in ("steps", "minutes", "paused")
-            read = before < self.config.read_first <= self.standing.steps
+            pretraining = self.config.algorithm.pretraining_steps(self.config)
+            read = before < pretraining <= self.standing.steps
             due = last or read or self.standing.iteration % self.config.validation.every == 0
             found = self.validate() if due else {}
             if read:
@@ -301,9 +289,9 @@ class Run:
     @property
     def _calibrates(self) -> bool:
         """Whether validation moves the no-op's bias, where another is better within the limits."""
-        if self.config.algo not in PPO_KINDS or not self.validation.limits:
+        if not self.validation.limits:
             return False
-        begins = self.config.ppo_like.calibration
+        begins = self.config.algorithm.calibration(self.config)
         return begins is not None and self.run_fraction >= begins
 
     def _calibrated(self, engine: CalibratedEngine) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Literal
 from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.json_files import parse_json
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import PPO_KINDS, TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.selection import best_by_mean
 from rlsched.scenario import Scenario
@@ -80,7 +80,9 @@ class Summary:
             plays=config.plays,
             limits=limits,
             unmoved=tuple(
-                name for name in limits if config.algo in PPO_KINDS and folder.first(f"{name}_cost") is None
+                name
+                for name in limits
+                if config.algorithm.within_limits and folder.first(f"{name}_cost") is None
             ),
         )
 

@@ -15,12 +15,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, RayError
 from ray.rllib.algorithms.algorithm import Algorithm
-from ray.rllib.algorithms.appo import APPO
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
-
-from rlsched.learn.algorithms.learners.cocorl import Cocorl
-from rlsched.learn.algorithms.learners.dqn import ReplayingDQN
-from rlsched.learn.algorithms.learners.rare import Rare
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +163,7 @@ class Guard:
         return f"it did not answer for {self.hung_s:g} s (see sampling.hung_seconds)"
 
 
-class Guarded(Algorithm):
+class Supervised(Algorithm):
     """An algorithm of RLlib's whose remote runners are looked after, and waited for where none is left."""
 
     guard: Guard | None = None
@@ -204,19 +199,3 @@ class Guarded(Algorithm):
         if self.guard is not None:
             self.guard.stop()
         super().cleanup()
-
-
-class GuardedCocorl(Guarded, Cocorl):
-    """CoCoRL whose remote runners are looked after."""
-
-
-class GuardedAPPO(Guarded, APPO):
-    """APPO whose remote runners are looked after."""
-
-
-class GuardedDQN(Guarded, ReplayingDQN):
-    """DQN whose remote runners are looked after."""
-
-
-class GuardedRare(Guarded, Rare):
-    """RARE whose remote runners are looked after."""

@@ -15,7 +15,8 @@ from pydantic import Field, field_validator, model_validator
 from rlsched.errors import BadInputError
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.policy_names import is_checkpoint
-from rlsched.learn.config.training import SECTIONS, TrainConfig, parse_config
+from rlsched.learn.algorithms.base import ALGORITHMS
+from rlsched.learn.config.training import TrainConfig, parse_config
 from rlsched.learn.plan import check_teachers, fit, in_place
 from rlsched.scenario import Scenario, rooted
 from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
@@ -145,12 +146,12 @@ class Sweep(Frozen):
     def _check_used(self, key: str) -> None:
         """Settings of an algorithm are searched where it is trained."""
         section = key.partition(".")[0]
-        known = {name for sections in SECTIONS.values() for name in sections}
+        known = {name for algorithm in ALGORITHMS.values() for name in algorithm.sections}
         if self.policy is not None or section not in known or "algo" in self.space:
             return
         beside = dict(one.split("=", 1) for one in self.set if "=" in one)
         algo = beside.get("algo", self.base.get("algo", TrainConfig.model_fields["algo"].default))
-        if algo in SECTIONS and section not in SECTIONS[algo]:
+        if algo in ALGORITHMS and section not in ALGORITHMS[algo].sections:
             raise SettingError(
                 f"space.{key}", f"means nothing to {algo}, which is trained", "leave it out, or set algo"
             )

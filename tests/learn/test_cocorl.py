@@ -17,6 +17,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.algorithms.learners.cocorl import weigh
 from rlsched.learn.algorithms.learners.ppo import TimedPPOLearner
+from rlsched.learn.algorithms.ppo import PpoAlgorithm
 from rlsched.learn.config.sections import Pid
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.pid import Control, LimitCheck, control
@@ -249,7 +250,7 @@ def test_multipliers_follow_costs_and_go_on(
 
     monkeypatch.setattr("rlsched.learn.rllib.sampling.log_limited", listen)
     config = make_config({}, "test", [*OWN, "sampling.fragment=128"]).settled(limited)
-    assert config.decisions_per_iteration == 2 * config.decisions_per_batch
+    assert config.decisions_per_iteration == 2 * PpoAlgorithm().batch(config)
     feed = EpisodeFeed(limited)
     engine = RllibEngine(config, feed, 0)
     try:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
+from rlsched.learn.algorithms.ppo import Ppo
 from rlsched.learn.config.training import TrainConfig, make_config, read_config
 from rlsched.scenario.beside import split_overrides
 
@@ -43,7 +44,7 @@ def test_overrides_are_told_apart_by_their_first_key() -> None:
             "sampling.envs=1",
             "--set: sampling.envs: unknown key; use one of batched, candidates, envs_per_runner, fragment, ",
         ),
-        ("algo=a3c", "--set: algo: value 'a3c'; Input should be 'ppo'"),
+        ("algo=a3c", "--set: algo: value 'a3c'; Input should be 'appo', 'bc', 'cocorl'"),
         ("seed=-1", "--set: seed: value -1; Input should be greater than or equal to 0"),
         ("steps=0", "--set: steps: value 0"),
         ("minutes=0", "--set: minutes: value 0"),
@@ -160,7 +161,7 @@ def test_lambda_goes_with_the_scenario_where_it_is_left_out(
     name: str, settings: list[str], expected: float
 ) -> None:
     settled = make_config({}, "test", settings).settled(scenario.load(name))
-    assert settled.ppo_like.gae_lambda == pytest.approx(expected)
+    assert settled.section(Ppo).gae_lambda == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from ray.rllib.core.learner.training_data import TrainingData
 from torch import Tensor
 
 from rlsched.cli.main import main
-from rlsched.learn.algorithms.learners.appo import GuardedAPPOLearner
+from rlsched.learn.algorithms.base import ALGORITHMS, RllibAlgorithm
+from rlsched.learn.algorithms.learners.appo import TimedAPPOLearner
 from rlsched.learn.algorithms.learners.ppo import TimedPPOLearner
-from rlsched.learn.rllib import build as algorithms
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ class Dying:
         return loss
 
 
-class DyingAPPO(Dying, GuardedAPPOLearner):
+class DyingAPPO(Dying, TimedAPPOLearner):
     """Learns in a thread of its own, for a while."""
 
 
@@ -56,7 +56,7 @@ def pickled() -> Iterator[None]:
 
 
 def test_nothing_is_learned_from_fragments_that_are_gone_with_their_node() -> None:
-    learner = GuardedAPPOLearner.__new__(GuardedAPPOLearner)  # any use of what it is built with would fail
+    learner = TimedAPPOLearner.__new__(TimedAPPOLearner)  # any use of what it is built with would fail
     assert learner.update(training_data=TrainingData(episodes=[]), timesteps={}) == {}
 
 
@@ -71,8 +71,9 @@ def test_the_run_ends_with_the_reason_and_can_go_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = algorithms.DESCRIPTIONS[algo]
-    broken = {**algorithms.DESCRIPTIONS, algo: replace(whole, learner=BROKEN[algo])}
+    algorithm = ALGORITHMS[algo]
+    assert isinstance(algorithm, RllibAlgorithm)
+    parts = algorithm.parts
     settings = (
         *("sampling.envs_per_runner=8", "sampling.fragment=32", "appo.fragment=16", f"learners={learners}"),
         *("ppo.minibatch=64", "ppo.epochs=2"),  # dies after a number of minibatches
@@ -82,7 +83,7 @@ def test_the_run_ends_with_the_reason_and_can_go_on(
     for setting in settings:
         words += ["--set", setting]
     with monkeypatch.context() as patch:
-        patch.setattr(algorithms, "DESCRIPTIONS", broken)
+        patch.setattr(algorithm, "parts", lambda: replace(parts(), learner=BROKEN[algo]))
         assert main([*words, "--steps", "1000000"]) == 1
     ended, said = time.time(), capsys.readouterr().err
     found = re.search(

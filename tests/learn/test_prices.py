@@ -8,7 +8,8 @@ import pytest
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.jobs import FloatArray
 from rlsched.learn.algorithms.learners.hoarding import FAR, GOAL, charged
-from rlsched.learn.config.sections import Pid, Search
+from rlsched.learn.algorithms.priority_search import Search
+from rlsched.learn.config.sections import Pid
 from rlsched.learn.pid import Control, control
 from rlsched.learn.selection import MARGIN
 

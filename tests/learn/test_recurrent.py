@@ -329,7 +329,7 @@ def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (["algo=dqn"], "network.lstm: is not learned by dqn; leave it out, or set algo to ppo or cocorl"),
+        (["algo=dqn"], "network.lstm: is not learned by dqn; leave it out, or set algo to cocorl or ppo"),
         (["algo=priority_search"], "network.lstm: is not learned by priority_search"),
         (["sampling.batched=false"], "sampling.batched: value false does not go with network.lstm"),
         (["network.lstm=0"], "network.lstm_steps: means nothing without network.lstm; leave it out"),

@@ -16,7 +16,7 @@ from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.rllib.engine import RllibEngine
-from rlsched.learn.run import SLOW, Run, open_engine, share_of_iteration
+from rlsched.learn.run import SLOW, Run, share_of_iteration
 from rlsched.scenario import Scenario
 
 from .conftest import TINY
@@ -129,7 +129,7 @@ def test_a_share_of_episodes_is_played(
 ) -> None:
     feed = EpisodeFeed(small)
     config = make_config({}, "test", [*TINY[4:], *words]).settled(feed.scenario)
-    engine = open_engine(config, feed, 0, 0)
+    engine = config.algorithm.open_engine(config, feed, 0, 0)
     assert isinstance(engine, SearchEngine | ReinforceEngine)
     guessed = engine.usual_decisions
     steps, played = [0], [0]

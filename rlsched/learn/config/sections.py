@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from rlsched.evaluate.measures import METRICS
-from rlsched.settings import Frozen, SettingError
+from rlsched.settings import Frozen
 
 Width = Annotated[int, Field(ge=1)]
 
@@ -65,134 +65,23 @@ class Pid(Frozen):
     )
 
 
-class Ppo(Frozen):
-    """Proximal policy optimisation [Schulman et al. 2017], within the limits of objective.costs."""
+class LearningRates(Frozen):
+    """Settings of every algorithm of RLlib's: the learning rate falls linearly over a run."""
 
-    fragment: int | None = Field(
-        None,
-        ge=1,
-        description="decisions per environment and batch; left out: 64, or sampling.fragment where that is "
-        "no multiple of it",
-    )
-    gae_lambda: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="of advantages, per tick; left out: 0.9 an hour, with a horizon 0.98 a tick, "
-        "of cocorl gamma",
-    )
-    clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
-    final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the end")
-    entropy: float = Field(0.03, ge=0, description="weight of the entropy bonus")
-    final_entropy: float = Field(5e-4, ge=0, description="reached linearly at the end")
-    final_temperature: float = Field(
-        0.05, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
-    )
-    value_weight: float = Field(0.5, ge=0)
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(4, ge=1)
-    minibatch: int = Field(1024, ge=1, description="decisions")
-    cost_lambda: float | None = Field(
-        None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
-    )
-    pid: Pid = Field(
-        Pid(
-            kp=2.0,
-            ki=0.05,
-            kd=0.0,
-            error_smoothing=0.8,
-            integral_limit=1.0,
-            largest_error=0.5,
-            initial=1.0,
-        ),
-        description="of the multipliers of limits",
-    )
-    calibration: float | None = Field(
-        0.4,
-        ge=0,
-        lt=1,
-        description="share of a run after which validations move the no-op's bias, where another is better "
-        "within the limits; null: they never do",
-    )
-
-
-class Cocorl(Ppo):
-    """The same where limits are what matters: a cost without a limit is refused [Venkataswamy 2023, 6]."""
-
-    fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
     learning_rate: float = Field(1e-3, gt=0)
-    epochs: int = Field(2, ge=1)
-    minibatch: int = Field(2048, ge=1, description="decisions")
-    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
-    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the end")
-    final_temperature: float = Field(
-        1.0, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
-    )
-    cost_lambda: float | None = Field(0.98, ge=0, le=1, description="of the advantages of costs, per tick")
-    pid: Pid = Field(Pid(), description="of the multipliers of limits")
-    calibration: float | None = Field(None, ge=0, lt=1, description="as of ppo")
-
-
-class Appo(Frozen):
-    """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
-
-    fragment: int = Field(32, ge=1, description="decisions per environment and update")
-    buffer_batches: int = Field(4, ge=1, description="batches that are learned from at random")
-    epochs: int = Field(2, ge=1, description="times that each of them is")
-    target_every: float = Field(4.0, gt=0, description="rounds of the buffer between moves of the target")
-    clip: float = Field(0.2, gt=0)
-    learning_rate: float = Field(3e-4, gt=0)
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    entropy: float = Field(0.0, ge=0)
-    value_weight: float = Field(0.5, ge=0)
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
 
-class Dqn(Frozen):
-    """Deep Q-learning: double and dueling [van Hasselt et al. 2016; Wang et al. 2016]."""
-
-    every: int = Field(8, ge=1, description="decisions per environment between updates")
-    batch: int = Field(1024, ge=1, description="decisions per update")
-    buffer: int = Field(
-        200_000, ge=1, description="decisions that are remembered, somewhat less where episodes are short"
-    )
-    learning_starts: int = Field(
-        10_000, ge=0, description="decisions before the first update, and again after --resume"
-    )
-    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
-    epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
-    final_epsilon: float = Field(0.02, ge=0, le=1)
-    epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
-    logit_value: float = Field(
-        0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
-    )
-    learning_rate: float = Field(5e-5, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
-    gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-
-
-class Bc(Frozen):
-    """Behavioural cloning: to choose what a dataset's behaviours chose."""
+class OfflineSettings(LearningRates):
+    """Settings of every algorithm that learns from a dataset."""
 
     rows: int = Field(32_768, ge=1, description="decisions of the dataset per iteration")
     minibatch: int = Field(1024, ge=1, description="decisions")
-    learning_rate: float = Field(1e-3, gt=0)
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
 
-class Marwil(Bc):
-    """The same, more so where more was earned than expected [Wang et al. 2018]."""
-
-    beta: float = Field(
-        1.0, gt=0, le=1, description="weight of what was earned beyond expectation; towards 0 it is bc"
-    )
-    value_weight: float = Field(1.0, gt=0)
-
-
-class WithCritics(Bc):
-    """What learns what actions are worth."""
+class CriticSettings(OfflineSettings):
+    """Settings of every algorithm with critics that can learn from a dataset."""
 
     minibatch: int = Field(512, ge=1, description="decisions")
     learning_rate: float = Field(4e-4, gt=0)
@@ -205,141 +94,6 @@ class WithCritics(Bc):
     )
     logit_value: float = Field(
         0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
-    )
-
-
-class Cql(WithCritics):
-    """Q-learning that trusts what the dataset shows, for choices among actions [Kumar et al. 2020]."""
-
-    conservative: float = Field(
-        0.001,
-        ge=0,
-        description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
-    )
-    temperature: float = Field(
-        0.01, ge=1e-6, description="of the soft maximum, in units of reward of returns of about 1"
-    )
-
-
-class Rare(WithCritics):
-    """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
-
-    logit_value: float = Field(
-        0.05, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
-    )
-    norm_rate: float = Field(
-        2e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
-    )
-    spreads: float = Field(
-        20.0,
-        ge=1,
-        le=100,
-        description="of the targets, that a unit of the critics is: Adam moves what they say by so much of a "
-        "unit per minibatch, so that they follow slowly in units of 1",
-    )
-    imitate: int = Field(
-        200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
-    )
-    weights: Literal["best", "binary", "exp"] = Field(
-        "best",
-        description="what is imitated then: best, the critics' best action; of recorded ones (CRR) binary, "
-        "those above the policy's value; exp, all by their exponentiated advantage",
-    )
-    best_temperature: float = Field(
-        0.003,
-        ge=1e-6,
-        description="of best: what actions have to differ by to be told apart, of returns of about 1",
-    )
-    conservative: float = Field(0.001, ge=0, description="of best, while reading: as cql.conservative")
-    conservative_temperature: float = Field(
-        0.01, ge=1e-6, description="of best, while reading: as cql.temperature"
-    )
-    beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
-    actor: Literal["critics", "played"] = Field(
-        "played",
-        description="what the actor goes by while playing: critics, what they think of every action; played, "
-        "what came of the newest decisions, and critics say only what was to be expected",
-    )
-    clip: float = Field(0.2, gt=0, description="of played: how far a decision's probability goes at once")
-    epochs: int = Field(2, ge=1, description="of played: times that the newest decisions are learned from")
-    actor_minibatch: int = Field(2048, ge=1, description="of played: decisions")
-    temperature: float = Field(
-        1e-4, gt=0, description="of critics: what entropy is worth at first, of returns of about 1"
-    )
-    entropy: float = Field(
-        0.03, ge=0, lt=1, description="of critics: to be kept, of the greatest that a choice can have"
-    )
-    every: int = Field(512, ge=1, description="decisions per environment between lessons, while playing")
-    batch: int = Field(
-        32_768, ge=1, description="decisions that critics remember in a lesson, in minibatches, while playing"
-    )
-    buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
-    learning_starts: int = Field(
-        10_000, ge=0, description="decisions played before the first update by them, and after --resume"
-    )
-    epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at first, while playing")
-    final_epsilon: float = Field(0.0, ge=0, le=1)
-    epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
-
-
-class Launchpad(Frozen):
-    """The same, from a dataset first and then from play [Venkataswamy 2023, 7.4]."""
-
-    rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
-    share: float = Field(
-        0.25, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
-    )
-    heat: float = Field(
-        3.0,
-        ge=1,
-        description="that the policy's logits are divided by while playing: what was read makes it too sure, "
-        "and who is sure tries nothing",
-    )
-
-
-class Reinforce(Frozen):
-    """Policy gradient against the mean of trajectories of the same jobs [Cunha 2022, algorithm 1]."""
-
-    episodes: int = Field(1, ge=1, description="training episodes per step")
-    trajectories: int = Field(16, ge=2, description="times that each of them is played, side by side")
-    workers: int = Field(
-        1,
-        ge=1,
-        description="that share the trajectories of an episode, each with the mean of its own as baseline; "
-        "1: the mean of all (centralised)",
-    )
-    learning_rate: float = Field(1e-3, gt=0)
-    entropy: float = Field(
-        0.0, ge=0, description="of every decision, beside what is earned from it to the end of the episode"
-    )
-    minibatch: int = Field(4096, ge=1, description="decisions whose gradients are computed at once")
-
-    @model_validator(mode="after")
-    def _shares(self) -> Reinforce:
-        if self.trajectories % self.workers or self.trajectories < 2 * self.workers:
-            raise SettingError(
-                "workers",
-                f"value {self.workers}: {self.trajectories} trajectories are not two or more for each",
-                "set a smaller number that divides reinforce.trajectories",
-            )
-        return self
-
-
-class Search(Frozen):
-    """Evolution of a priority function [Hansen 2016]."""
-
-    population: int = Field(24, ge=4, description="candidates per generation")
-    episodes: int = Field(16, ge=1, description="training episodes that all of them play")
-    sigma: float = Field(0.3, gt=0, description="initial step size")
-    pid: Pid = Field(
-        Pid(kp=1.0, ki=0.2, kd=0.0, error_smoothing=0.9),
-        description="of what waits, spans and unfinished jobs near the limits of hoarding cost a candidate, "
-        "in shares of the usual return",
-    )
-    start: str | None = Field(
-        None,
-        description="folder of a trained priority function that the search begins with, of any cluster or "
-        "window; null: zeros, on a horizon what fills the cluster",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,16 @@ from torch import nn
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.algorithms.learners.appo import LearnerDiedError
-from rlsched.learn.algorithms.learners.cocorl import Cocorl
+from rlsched.learn.algorithms.learners.cocorl import ConstrainedPPO
 from rlsched.learn.config.sections import WarmStart
-from rlsched.learn.config.training import PPO_KINDS, TrainConfig
+from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy, by_itself
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.learn.rllib.build import DESCRIPTIONS, build_config, reports_of
+from rlsched.learn.rllib.build import build_config, reports_of, rllib_algorithm
 from rlsched.learn.rllib.sampling import REPORTED
 from rlsched.learn.rllib.scale import expected_returns
 from rlsched.learn.warm_start import demonstrate, imitate
@@ -100,7 +99,7 @@ class RllibEngine:
         Raises:
             LearnerDiedError: what learns has died; why is in its notes.
         """
-        if isinstance(self.algorithm, Cocorl):
+        if isinstance(self.algorithm, ConstrainedPPO):
             self.algorithm.run_fraction, self.algorithm.checks = run_fraction, checks or {}
         if share != self.share:
             self._shorten(share)
@@ -128,23 +127,10 @@ class RllibEngine:
 
     def _shorten(self, share: float) -> None:
         """Give iterations a share of their usual decisions."""
-        self.share, kind = share, DESCRIPTIONS[self.config.algo]
-        config = self.algorithm.config.copy(copy_frozen=False)
-        decisions = ceil(share * self.config.decisions_per_iteration)
-        if kind.whole_iterations:
-            config.told = config.told | {"rows": decisions}
-        elif kind.sampled_at_once is None:
-            config.train_batch_size_per_learner = ceil(decisions / max(1, self.config.learners))
-        elif self.config.algo in PPO_KINDS:  # a batch is what all runners sample at once
-            length = ceil(share * self.config.ppo_fragment)
-            per_runner = self.config.decisions_per_batch // self.config.ppo_fragment
-            batch = length * per_runner
-            batches = ceil(self.config.decisions_per_iteration / self.config.decisions_per_batch)
-            config.train_batch_size_per_learner = batch // max(1, self.config.learners)
-            config.min_sample_timesteps_per_iteration = batch * batches
+        self.share, config = share, self.algorithm.config.copy(copy_frozen=False)
+        length = rllib_algorithm(self.config).shorten(self.config, config, share)
+        if length is not None:
             self.algorithm.env_runner_group.foreach_env_runner(partial(_set_length, length=length))
-        else:
-            config.min_sample_timesteps_per_iteration = decisions
         self.algorithm.config = config
 
     def learned(self) -> dict[str, torch.Tensor]:

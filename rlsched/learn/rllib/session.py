@@ -42,7 +42,7 @@ STARTS = 3
 
 def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
     """What must run while the algorithm does: Ray, where it is RLlib's."""
-    return ray_session(address) if config.engine == "rllib" else nullcontext()
+    return ray_session(address) if config.algorithm.uses_ray else nullcontext()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
+from ray.rllib.algorithms.appo import APPO
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
@@ -24,6 +25,7 @@ from torch import Tensor
 from rlsched.learn.rllib.discounting import ending
 from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.memory import HELD, Memory
+from rlsched.learn.supervisor import Supervised
 
 NEVER_CHOSEN = 1e4
 """As a log probability of the behaviour: importance weights against it are 0."""
@@ -97,7 +99,11 @@ def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> 
     }
 
 
-class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
+class SupervisedAPPO(Supervised, APPO):
+    """RLlib's APPO whose remote runners are supervised."""
+
+
+class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
     """RLlib's APPO with transitions discounted by the ticks they took.
 
     It learns in a thread of its own, and RLlib never asks how that fares: once it has died of an exception,
@@ -176,7 +182,7 @@ class GuardedAPPOLearner(LeanLearner, APPOTorchLearner):
         return loss
 
 
-def guarded_update(self: GuardedAPPOLearner, **kwargs: Any) -> Any:
+def guarded_update(self: TimedAPPOLearner, **kwargs: Any) -> Any:
     """`Learner.update`; what it raises is kept."""
     try:
         return Learner.update(self, **kwargs)

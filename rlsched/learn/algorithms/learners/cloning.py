@@ -10,11 +10,11 @@ from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLe
 from ray.rllib.core.columns import Columns
 from torch import Tensor
 
+from rlsched.learn.algorithms.bc import AGREEMENT
 from rlsched.learn.rllib.dataset import Reading, minibatches
 from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.minibatches import Minibatches
 
-AGREEMENT = "agreement"
 SQUARES = "mean_squared_advantages"
 
 

@@ -17,10 +17,13 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from rlsched.learn.algorithms.learners.ppo import PlayedLearner
+from rlsched.learn.algorithms.ppo import LIMIT_REPORTS
 from rlsched.learn.config.sections import Pid
 from rlsched.learn.pid import Control, LimitCheck, control
+from rlsched.learn.rllib.build import column
 from rlsched.learn.rllib.sampling import LIMITED, PROJECTED
 from rlsched.learn.rllib.scale import Constraint
+from rlsched.learn.supervisor import Supervised
 
 CONTROLS = "controls"
 """Part of the algorithm's state: cost -> its controller's."""
@@ -34,13 +37,8 @@ FAR_BEYOND = 1.5
 LARGEST_MARGIN = 0.2
 """Share of a limit that is left unused at most, however uncertain the mean of few validation episodes is."""
 
-FIGURES = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
-"""Of each constraint, for the record; costs and errors in the cost's own unit.
 
-An error is what a cost is beyond its goal, the limit less its margin."""
-
-
-class Cocorl(PPO):
+class ConstrainedPPO(Supervised, PPO):
     """PPO whose multipliers follow what its episodes cost.
 
     Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
@@ -106,7 +104,7 @@ class Cocorl(PPO):
         goal = constraint.limit * (1.0 - margin)
         found = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
         self.controls[name] = found
-        told = found.model_dump(include=set(FIGURES) - {"multiplier"})
+        told = found.model_dump(include=set(LIMIT_REPORTS) - {"multiplier"})
         told |= {figure: told[figure] * unit for figure in ("cost", "error")}
         for figure, value in told.items():
             self._log(name, figure, value)
@@ -138,11 +136,6 @@ class Cocorl(PPO):
         self.controls = {name: Control.model_validate(values) for name, values in found}
         self.paid = {name: list(costs) for name, costs in state[PAID].items()}
         self._weigh()
-
-
-def column(constraint: str, figure: str) -> str:
-    """Where a figure of a constraint stands in the record."""
-    return f"{constraint}_{figure}"
 
 
 def set_run_fraction(learner: Any, fraction: float) -> None:

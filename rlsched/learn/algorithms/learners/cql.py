@@ -19,13 +19,11 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from torch import Tensor
 
+from rlsched.learn.algorithms.cql import GAP
 from rlsched.learn.algorithms.learners.cloning import ReadingLearner
 from rlsched.learn.algorithms.learners.dqn import TimedDQNLearner
 from rlsched.learn.rllib.dataset import Reading
 from rlsched.learn.rllib.learner import follow
-
-GAP = "conservative_gap"
-"""By how much the soft maximum is above what the dataset's actions are worth."""
 
 
 class ReadingCQL(Reading, DQN):

@@ -30,9 +30,10 @@ from torch.nn.functional import huber_loss
 from rlsched.learn.rllib.discounting import discounts
 from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
+from rlsched.learn.supervisor import Supervised
 
 
-class ReplayingDQN(DQN):
+class ReplayingDQN(Supervised, DQN):
     """RLlib's DQN with a replay buffer of our own.
 
     `replay_buffer_config` holds `capacity` and `no_local_replay_buffer`, so that RLlib makes none itself.

@@ -13,7 +13,6 @@ are imitated as they are. Critics are normalised as targets are (`popart`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,9 +37,11 @@ from ray.rllib.utils.metrics import (
 from torch import Tensor
 from torch.nn.functional import huber_loss, one_hot
 
+from rlsched.learn.algorithms.cql import GAP
 from rlsched.learn.algorithms.learners.cloning import ReadingLearner
-from rlsched.learn.algorithms.learners.cql import GAP, conservative_gap
+from rlsched.learn.algorithms.learners.cql import conservative_gap
 from rlsched.learn.algorithms.learners.ppo import PlayedLearner
+from rlsched.learn.algorithms.rare import Phases
 from rlsched.learn.networks.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
 from rlsched.learn.rllib.dataset import TRANSITIONS, learned_from
 from rlsched.learn.rllib.discounting import discounts
@@ -48,26 +49,12 @@ from rlsched.learn.rllib.learner import follow
 from rlsched.learn.rllib.losses import log_ratio, surrogate
 from rlsched.learn.rllib.minibatches import Minibatches
 from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
+from rlsched.learn.supervisor import Supervised
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
 
 GREATEST_WEIGHT = 20.0
 """Of an action that is imitated by the exponential of its advantage [Wang et al. 2020]."""
-
-
-@dataclass(frozen=True)
-class Phases:
-    """What decisions of a run come from.
-
-    Attributes:
-        read: so many first from the dataset alone; infinite: all.
-        imitate: the first of those, as they are.
-        share: of a batch that comes from the dataset while playing.
-    """
-
-    read: float
-    imitate: int
-    share: float
 
 
 class RareConfig(AlgorithmConfig):
@@ -99,7 +86,7 @@ class RareConfig(AlgorithmConfig):
         return RLModuleSpec(module_class=RareModule)
 
 
-class Rare(Algorithm):
+class Rare(Supervised, Algorithm):
     """Reads, or plays and remembers, and learns."""
 
     def setup(self, config: Any) -> None:

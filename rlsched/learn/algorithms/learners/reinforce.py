@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.algorithms.reinforce import Reinforce
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks.drawing import draw
@@ -105,15 +106,16 @@ class ReinforceEngine:
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
         scenario = feed.scenario
         self.scenario, self.config, self.feed = scenario, config, feed
+        self.settings = config.section(Reinforce)
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
         torch.manual_seed(config.seed)  # of the network's first weights
         self.net = build_policy(self.layout, config.network)
         self.kept = build_policy(self.layout, config.network).eval()
         self.kept.load_state_dict(self.net.state_dict())
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.reinforce.learning_rate)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=self.settings.learning_rate)
         self.iteration = iteration
         self.steps = self.trajectories = 0  # that were taken and played
-        self.sim = self._simulator(config.reinforce.trajectories)
+        self.sim = self._simulator(self.settings.trajectories)
 
     def _simulator(self, trajectories: int) -> VectorSimulator:
         """In which so many trajectories are played."""
@@ -122,7 +124,7 @@ class ReinforceEngine:
     @property
     def usual_decisions(self) -> float:
         """See `Engine`; before the first iteration by an episode that is played for that."""
-        own, steps, trajectories = self.config.reinforce, self.steps, self.trajectories
+        own, steps, trajectories = self.settings, self.steps, self.trajectories
         if not trajectories:
             self.play_one(np.random.default_rng(self.config.seed))
             steps, self.steps = self.steps, steps
@@ -138,7 +140,7 @@ class ReinforceEngine:
             BadInputError: training episodes ask nothing.
             FloatingPointError: the policy is lost; its weights are still those of before.
         """
-        own = self.config.reinforce
+        own = self.settings
         rng = np.random.default_rng([self.config.seed, self.iteration])
         returns, spreads, entropies = [], [], []
         self.optimizer.zero_grad()
@@ -224,7 +226,7 @@ class ReinforceEngine:
             better: (decision, trajectory) advantages.
             episodes: of the step.
         """
-        own = self.config.reinforce
+        own = self.settings
         actions, weights = played.actions, better[played.playing]
         share = 1.0 / (episodes * self.sim.num_envs)
         entropy = 0.0
@@ -270,7 +272,7 @@ class ReinforceEngine:
             self.optimizer.load_state_dict(state["optimizer"])
             self.steps = int(state["steps"])
             # Older files have no such count, and all of their iterations were whole.
-            usual = self.iteration * self.config.reinforce.episodes * self.sim.num_envs
+            usual = self.iteration * self.settings.episodes * self.sim.num_envs
             self.trajectories = int(state.get("trajectories", usual))
         except DAMAGED as error:
             raise BadInputError(

@@ -22,6 +22,7 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.algorithms.learners.hoarding import charged
+from rlsched.learn.algorithms.priority_search import Search
 from rlsched.learn.config.sections import Network
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import Progress
@@ -129,6 +130,7 @@ class SearchEngine:
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
         scenario = feed.scenario
         self.scenario, self.config, self.feed = scenario, config, feed
+        self.settings = config.section(Search)
         self.network = config.settled(scenario).network
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
         net = build_policy(self.layout, self.network)
@@ -140,14 +142,14 @@ class SearchEngine:
         """Of every generation the candidates (candidate, parameters) and their losses (candidate,)."""
         self.prices: dict[str, Control] = {}
         hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
-        if config.search.start is None or iteration:
+        if self.settings.start is None or iteration:
             start = self._with_random_hidden(net.flat(), np.random.default_rng(hidden))
         else:
-            start = found_before(self.layout, self.network, config.search.start)
+            start = found_before(self.layout, self.network, self.settings.start)
             net.set_flat(start)
         self.draws = draws
         self.es = self._begun(start)
-        self.sim = self._simulator(config.search.population * config.search.episodes)
+        self.sim = self._simulator(self.settings.population * self.settings.episodes)
 
     def _simulator(self, envs: int) -> VectorSimulator:
         """With so many environments."""
@@ -162,7 +164,7 @@ class SearchEngine:
         if not episodes:
             rng = np.random.default_rng(self.config.seed)
             chosen, _ = self.feed.stratified(rng, GUESSED)
-            spread = self.config.search.sigma * self._spread(self.es.mean.size)
+            spread = self.settings.sigma * self._spread(self.es.mean.size)
             values = self.es.mean + spread * rng.standard_normal((GUESSED, self.es.mean.size))
             _, steps = self.play(values, chosen)
             episodes = GUESSED**2
@@ -172,15 +174,15 @@ class SearchEngine:
                     f"nothing is to be decided in {GUESSED} training episodes",
                     "set more jobs (episode.jobs), or more load",
                 )
-        return self.config.search.population * self.config.search.episodes * steps / episodes
+        return self.settings.population * self.settings.episodes * steps / episodes
 
     def _begun(self, start: FloatArray) -> Any:
         """CMA-ES before its first generation, around these weights (parameters,)."""
         return cma.CMAEvolutionStrategy(
             start,
-            self.config.search.sigma,
+            self.settings.sigma,
             {
-                "popsize": self.config.search.population,
+                "popsize": self.settings.population,
                 "seed": np.nan,  # none: the draws have theirs
                 "randn": Draws(self.draws),
                 "CMA_stds": self._spread(len(start)),
@@ -216,7 +218,7 @@ class SearchEngine:
         """One generation; with a share below 1 every candidate plays fewer episodes."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
-        count = max(1, int(share * self.config.search.episodes))
+        count = max(1, int(share * self.settings.episodes))
         episodes, parts = self.feed.stratified(rng, count)
         returns, steps = self.play(values, episodes)
         worth = returns - abs(float(np.median(returns))) * self.charge(episodes, parts)
@@ -275,14 +277,14 @@ class SearchEngine:
             episodes: that were played.
             parts: (episode,) which part of a mixture each is of.
         """
-        each, candidates = len(episodes), self.config.search.population
+        each, candidates = len(episodes), self.settings.population
         if self.scenario.episode.end != "all_finished":
             return np.zeros(candidates)
         units = self.feed.units
         played = [self.sim.played(env, episodes[env % each].jobs) for env in range(self.sim.num_envs)]
         own = [measured(self.scenario, units, played[k * each : (k + 1) * each]) for k in range(candidates)]
         reference = by_sjf(self.scenario, units, episodes)
-        paid, self.prices = charged(self.prices, own, reference, parts, self.config.search.pid)
+        paid, self.prices = charged(self.prices, own, reference, parts, self.settings.pid)
         return paid
 
     def policy(self) -> TrainedPolicy:
@@ -294,7 +296,7 @@ class SearchEngine:
     def save(self, folder: Path) -> None:
         """Write the search so far."""
         folder.mkdir(parents=True)
-        population, parameters = self.config.search.population, len(self.es.mean)
+        population, parameters = self.settings.population, len(self.es.mean)
         values = np.array([values for values, _ in self.history]).reshape(-1, population, parameters)
         losses = np.array([losses for _, losses in self.history]).reshape(-1, population)
         prices = json.dumps({name: price.model_dump() for name, price in self.prices.items()})
@@ -322,13 +324,13 @@ class SearchEngine:
                 start, values, losses = saved["start"], saved["values"], saved["losses"]
                 steps = int(saved["steps"])
                 # Older files have no such count, and all of their generations were whole.
-                usual = self.generation * self.config.search.population * self.config.search.episodes
+                usual = self.generation * self.settings.population * self.settings.episodes
                 episodes = int(saved["episodes"]) if "episodes" in saved else usual
                 told = json.loads(str(saved["prices"]))
                 prices = {name: Control.model_validate(price) for name, price in told.items()}
             if start.shape != self.es.x0.shape:
                 raise ValueError(f"{start.size} parameters, not {self.es.x0.size}")
-            shape = (self.generation, self.config.search.population, start.size)
+            shape = (self.generation, self.settings.population, start.size)
             if values.shape != shape or losses.shape != shape[:2]:
                 raise ValueError(f"losses of {losses.shape} candidates, not of {shape[:2]}")
             if not (np.isfinite(values).all() and np.isfinite(start).all()):

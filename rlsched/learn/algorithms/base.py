@@ -1,0 +1,224 @@
+"""What every algorithm says of itself, and the registry of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from rlsched.settings import Frozen, SettingError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rlsched.envs.episodes import EpisodeFeed
+    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.engine import Engine
+    from rlsched.scenario import Scenario
+
+DatasetUse = Literal["none", "optional", "required"]
+
+ALGORITHMS: dict[str, Algorithm] = {}
+"""Name -> algorithm."""
+
+
+class Algorithm(ABC):
+    """An algorithm, as the rest of the package sees it; ray and torch are imported by `open_engine` only.
+
+    Attributes:
+        name: of the algorithm.
+        summary: what it is, in a line of `rlsched algorithms`.
+        source: papers.
+        sections: name of a section of the training settings -> its class; the section that no other algorithm
+            has is the last.
+        dataset: whether it learns from a dataset.
+        reads_rewards: it uses the rewards of a dataset, which must then be those of the scenario.
+        warm_starts: the policy may imitate a teacher first (`TrainConfig.warm_start`).
+        recurrent: it can train policies with an LSTM.
+        replicated: it compares replicas of an episode (`Sampling.replicas`).
+        within_limits: it keeps costs within their limits, by multipliers.
+        requires_limits: it is refused without a cost with a limit.
+        engine: what runs it; the name of its folder in a checkpoint.
+        default_steps: of a run.
+        default_runners: remote runners.
+        clock_episodes: default number of validation episodes where the clock ends them.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    source: ClassVar[str]
+    sections: ClassVar[dict[str, type[Frozen]]]
+    dataset: ClassVar[DatasetUse] = "none"
+    reads_rewards: ClassVar[bool] = True
+    warm_starts: ClassVar[bool] = False
+    recurrent: ClassVar[bool] = False
+    replicated: ClassVar[bool] = False
+    within_limits: ClassVar[bool] = False
+    requires_limits: ClassVar[bool] = False
+    engine: ClassVar[str] = "rllib"
+    default_steps: ClassVar[int] = 1_000_000
+    default_runners: ClassVar[int] = 0
+    clock_episodes: ClassVar[int] = 32
+
+    @property
+    def section(self) -> str:
+        """Name of the section that no other algorithm has."""
+        return next(reversed(self.sections))
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether RLlib runs it."""
+        return self.engine == "rllib"
+
+    def plays(self, config: TrainConfig) -> bool:
+        """Whether it samples episodes; else it learns from a dataset alone."""
+        return self.dataset == "none" or config.dataset is None
+
+    def check(self, config: TrainConfig) -> None:  # noqa: B027
+        """Refuse settings that do not fit together.
+
+        Raises:
+            SettingError: some do not.
+        """
+
+    def defaults(self, config: TrainConfig, scenario: Scenario) -> Mapping[str, object]:
+        """Settings that were left out and follow from the scenario, for `TrainConfig.model_copy`."""
+        return {}
+
+    def pretraining_steps(self, config: TrainConfig) -> int:
+        """Decisions of a dataset that it learns from before it samples any."""
+        return 0
+
+    def calibration(self, config: TrainConfig) -> float | None:
+        """Share of a run after which validation calibrates the no-op's bias; None: never."""
+        return None
+
+    def initial_policy(self, config: TrainConfig) -> str | None:
+        """Folder of the policy that training begins with, where a setting names one."""
+        return None
+
+    def with_initial_policy(self, config: TrainConfig, folder: Path) -> TrainConfig:
+        """The same settings with another folder, where `initial_policy` names one."""
+        raise NotImplementedError(f"{self.name} begins with no policy")
+
+    def check_initial_policy(self, config: TrainConfig, feed: EpisodeFeed) -> None:  # noqa: B027
+        """See whether training can begin with `initial_policy`.
+
+        Raises:
+            BadInputError: it cannot.
+        """
+
+    @abstractmethod
+    def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
+        """The algorithm, ready to train.
+
+        Args:
+            config: resolved settings.
+            feed: of episodes, and the scenario.
+            iteration: at which the run begins or resumes.
+            steps: decisions of the run until then.
+        """
+
+
+@dataclass(frozen=True)
+class RllibParts:
+    """Classes with which RLlib runs an algorithm.
+
+    Attributes:
+        config: a new `AlgorithmConfig`, which names the class of the algorithm.
+        learner: computes the loss.
+        module: the networks.
+        columns: of the dataset that are read.
+    """
+
+    config: Any
+    learner: type[Any]
+    module: type[Any]
+    columns: tuple[str, ...] = ()
+
+
+class RllibAlgorithm(Algorithm):
+    """An algorithm that RLlib runs.
+
+    Attributes:
+        reports: figures of the learner for metrics.csv.
+        limit_reports: figures of each cost with a limit for metrics.csv.
+        whole_iterations: one training step is an iteration; else an iteration takes as many training steps as
+            its decisions need.
+    """
+
+    reports: ClassVar[tuple[str, ...]]
+    limit_reports: ClassVar[tuple[str, ...]] = ()
+    whole_iterations: ClassVar[bool] = False
+
+    @abstractmethod
+    def parts(self) -> RllibParts:
+        """Its classes; imports ray and torch."""
+
+    @abstractmethod
+    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+        """Keywords of `AlgorithmConfig.training`.
+
+        Args:
+            config: resolved settings.
+            steps: decisions of the run before this process trains.
+        """
+
+    def fragment(self, config: TrainConfig) -> int | None:
+        """Decisions per environment that a runner samples at once; None: it learns from a dataset alone."""
+        return None
+
+    def module_settings(self, config: TrainConfig) -> dict[str, Any]:
+        """Entries of the module's `model_config` beside those that all modules have."""
+        return {}
+
+    def parts_of_run(self, config: TrainConfig) -> tuple[int, ...]:
+        """Decisions after which the learning rate begins anew, and those of the whole run."""
+        return (config.steps or 0,)
+
+    def shorten(self, config: TrainConfig, rllib: Any, share: float) -> int | None:
+        """Change RLlib's configuration so that an iteration has a share of its usual decisions.
+
+        Args:
+            config: resolved settings.
+            rllib: a copy of the `AlgorithmConfig`.
+            share: of the decisions.
+
+        Returns:
+            Decisions per environment that runners may sample at once; None: as many as before.
+        """
+        decisions = ceil(share * config.decisions_per_iteration)
+        if self.fragment(config) is None:
+            rllib.train_batch_size_per_learner = ceil(decisions / max(1, config.learners))
+        else:
+            rllib.min_sample_timesteps_per_iteration = decisions
+        return None
+
+    def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
+        """RLlib's algorithm, ready to train."""
+        from rlsched.learn.rllib.engine import RllibEngine
+
+        return RllibEngine(config, feed, iteration, steps)
+
+
+Kind = TypeVar("Kind", bound=type[Algorithm])
+
+
+def register(kind: Kind) -> Kind:
+    """Put an algorithm into the registry."""
+    ALGORITHMS[kind.name] = kind()
+    return kind
+
+
+def check_buffer(config: TrainConfig, section: str, every: int, buffer: int) -> None:
+    """Refuse a replay buffer that does not hold what is sampled between two updates."""
+    sampling = config.sampling
+    sampled = sampling.envs_per_runner * every * max(1, sampling.runners or 0)
+    if buffer < sampled:
+        raise SettingError(
+            f"{section}.buffer",
+            f"value {buffer} is less than the {sampled} decisions that come between updates",
+            "set more",
+        )

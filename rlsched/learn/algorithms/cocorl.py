@@ -1,0 +1,64 @@
+"""CoCoRL: PPO where limits of costs are what matters [Venkataswamy 2023, 6]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from rlsched.learn.algorithms.base import register
+from rlsched.learn.algorithms.ppo import Ppo, PpoAlgorithm
+from rlsched.learn.config.sections import Pid
+from rlsched.settings import Frozen
+
+if TYPE_CHECKING:
+    from rlsched.learn.config.training import TrainConfig
+    from rlsched.scenario import Scenario
+
+
+class Cocorl(Ppo):
+    """The same where limits are what matters: a cost without a limit is refused [Venkataswamy 2023, 6]."""
+
+    fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
+    learning_rate: float = Field(1e-3, gt=0)
+    epochs: int = Field(2, ge=1)
+    minibatch: int = Field(2048, ge=1, description="decisions")
+    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
+    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the end")
+    final_temperature: float = Field(
+        1.0, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
+    )
+    cost_lambda: float | None = Field(0.98, ge=0, le=1, description="of the advantages of costs, per tick")
+    pid: Pid = Field(Pid(), description="of the multipliers of limits")
+    calibration: float | None = Field(None, ge=0, lt=1, description="as of ppo")
+
+
+@register
+class CocorlAlgorithm(PpoAlgorithm):
+    """PPO for costs that must stay within limits, with larger batches and stronger controllers.
+
+    The objective is that of PPO, whose advantage is A - sum of m_c A_c over the costs c. A PID controller
+    moves each multiplier m_c by the difference of its cost from the limit [Stooke et al. 2020; Venkataswamy
+    2023, algorithm 7].
+    """
+
+    name = "cocorl"
+    summary = (
+        "ppo that is refused without limits of costs; each has a multiplier under the control of a PID "
+        "controller"
+    )
+    source = "Venkataswamy 2023; Stooke et al. 2020"
+    sections: ClassVar[dict[str, type[Frozen]]] = {"cocorl": Cocorl}
+    requires_limits = True
+    clock_episodes = 128
+
+    def usual_lambda(self, scenario: Scenario) -> float:
+        """The discount."""
+        return scenario.objective.gamma
+
+
+def without_limits(config: TrainConfig) -> TrainConfig:
+    """Settings that train a policy without limits: ppo with the rates, networks and batches of cocorl."""
+    cocorl: Cocorl = config.cocorl
+    shared = {name: getattr(cocorl, name) for name in Ppo.model_fields}
+    return config.model_copy(update={"algo": "ppo", "ppo": config.ppo.model_copy(update=shared)})

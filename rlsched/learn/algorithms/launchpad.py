@@ -1,0 +1,76 @@
+"""Launchpad: RARE from a dataset first, and then from play [Venkataswamy 2023, 7.4; Ball et al. 2023]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from rlsched.learn.algorithms.base import register
+from rlsched.learn.algorithms.rare import Phases, Rare, RareAlgorithm
+from rlsched.settings import Frozen, SettingError
+
+if TYPE_CHECKING:
+    from rlsched.learn.config.training import TrainConfig
+
+
+class Launchpad(Frozen):
+    """RARE, from a dataset first and then from play [Venkataswamy 2023, 7.4]."""
+
+    rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
+    share: float = Field(
+        0.25, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
+    )
+    heat: float = Field(
+        3.0,
+        ge=1,
+        description="that the policy's logits are divided by while playing: what was read makes it too sure, "
+        "and who is sure tries nothing",
+    )
+
+
+@register
+class LaunchpadAlgorithm(RareAlgorithm):
+    """RARE that pre-trains on a dataset, then trains by play and still draws a share from the dataset.
+
+    The losses are those of RARE; each batch of the critics has a constant share of recorded decisions
+    [Venkataswamy 2023, 7.4; Ball et al. 2023].
+    """
+
+    name = "launchpad"
+    summary = "the same, from a dataset first and then from play, with the settings of rare beside; --dataset"
+    source = "Venkataswamy 2023; Ball et al. 2023"
+    sections: ClassVar[dict[str, type[Frozen]]] = {"rare": Rare, "launchpad": Launchpad}
+    dataset = "required"
+
+    def plays(self, config: TrainConfig) -> bool:
+        """In the end."""
+        return True
+
+    def check(self, config: TrainConfig) -> None:
+        """Refuse a run that ends before it plays."""
+        super().check(config)
+        rows = config.section(Launchpad).rows
+        if config.steps is not None and config.steps <= rows:
+            raise SettingError(
+                "launchpad.rows",
+                f"value {rows} is no less than steps {config.steps}: nothing would be played",
+                "set less, or more steps",
+            )
+
+    def pretraining_steps(self, config: TrainConfig) -> int:
+        """Decisions of the dataset."""
+        return config.section(Launchpad).rows
+
+    def module_settings(self, config: TrainConfig) -> dict[str, Any]:
+        """The temperature of rollouts."""
+        return {"heat": config.section(Launchpad).heat}
+
+    def phases(self, config: TrainConfig) -> Phases:
+        """First the dataset, then play."""
+        launchpad = config.section(Launchpad)
+        return Phases(float(launchpad.rows), config.section(Rare).imitate, launchpad.share)
+
+    def parts_of_run(self, config: TrainConfig) -> tuple[int, ...]:
+        """The learning rate begins anew with play."""
+        return (config.section(Launchpad).rows, config.steps or 0)

@@ -1,0 +1,189 @@
+"""RARE: an actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rlsched.learn.algorithms.base import DatasetUse, RllibAlgorithm, RllibParts, check_buffer, register
+from rlsched.learn.algorithms.bc import AGREEMENT
+from rlsched.learn.algorithms.cql import GAP
+from rlsched.learn.config.sections import CriticSettings
+from rlsched.settings import Frozen, SettingError
+
+if TYPE_CHECKING:
+    from rlsched.learn.config.training import TrainConfig
+
+
+class Rare(CriticSettings):
+    """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
+
+    logit_value: float = Field(
+        0.05, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
+    )
+    norm_rate: float = Field(
+        2e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
+    )
+    spreads: float = Field(
+        20.0,
+        ge=1,
+        le=100,
+        description="of the targets, that a unit of the critics is: Adam moves what they say by so much of a "
+        "unit per minibatch, so that they follow slowly in units of 1",
+    )
+    imitate: int = Field(
+        200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
+    )
+    weights: Literal["best", "binary", "exp"] = Field(
+        "best",
+        description="what is imitated then: best, the critics' best action; of recorded ones (CRR) binary, "
+        "those above the policy's value; exp, all by their exponentiated advantage",
+    )
+    best_temperature: float = Field(
+        0.003,
+        ge=1e-6,
+        description="of best: what actions have to differ by to be told apart, of returns of about 1",
+    )
+    conservative: float = Field(0.001, ge=0, description="of best, while reading: as cql.conservative")
+    conservative_temperature: float = Field(
+        0.01, ge=1e-6, description="of best, while reading: as cql.temperature"
+    )
+    beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
+    actor: Literal["critics", "played"] = Field(
+        "played",
+        description="what the actor goes by while playing: critics, what they think of every action; played, "
+        "what came of the newest decisions, and critics say only what was to be expected",
+    )
+    clip: float = Field(0.2, gt=0, description="of played: how far a decision's probability goes at once")
+    epochs: int = Field(2, ge=1, description="of played: times that the newest decisions are learned from")
+    actor_minibatch: int = Field(2048, ge=1, description="of played: decisions")
+    temperature: float = Field(
+        1e-4, gt=0, description="of critics: what entropy is worth at first, of returns of about 1"
+    )
+    entropy: float = Field(
+        0.03, ge=0, lt=1, description="of critics: to be kept, of the greatest that a choice can have"
+    )
+    every: int = Field(512, ge=1, description="decisions per environment between lessons, while playing")
+    batch: int = Field(
+        32_768, ge=1, description="decisions that critics remember in a lesson, in minibatches, while playing"
+    )
+    buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
+    learning_starts: int = Field(
+        10_000, ge=0, description="decisions played before the first update by them, and after --resume"
+    )
+    epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at first, while playing")
+    final_epsilon: float = Field(0.0, ge=0, le=1)
+    epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
+
+
+@dataclass(frozen=True)
+class Phases:
+    """What decisions of a run come from.
+
+    Attributes:
+        read: so many first from the dataset alone; infinite: all.
+        imitate: the first of those, as they are.
+        share: of a batch that comes from the dataset while playing.
+    """
+
+    read: float
+    imitate: int
+    share: float
+
+
+@register
+class RareAlgorithm(RllibAlgorithm):
+    """An actor and twin critics on one encoder [Venkataswamy 2023].
+
+    Critics: the Huber loss against n-step double-Q targets of the less optimistic critic, with the
+    conservative term of CQL while a dataset is read [Kumar et al. 2020]. Actor, from a dataset: it imitates
+    the critics' best action, or the recorded ones by their advantage [Wang et al. 2020]; from play: the
+    clipped surrogate of PPO [Schulman et al. 2017], or soft actor-critic [Christodoulou 2019].
+    """
+
+    name = "rare"
+    summary = (
+        "an actor and twin critics on one encoder: with --dataset the actor does what critics think is best "
+        "that trust what was shown, or critic-regularised regression; from play it goes by what came of its "
+        "decisions, or soft actor-critic"
+    )
+    source = (
+        "Venkataswamy 2023; Kumar et al. 2020; Wang et al. 2020; Schulman et al. 2017; Christodoulou 2019"
+    )
+    sections: ClassVar[dict[str, type[Frozen]]] = {"rare": Rare}
+    dataset: ClassVar[DatasetUse] = "optional"
+    whole_iterations = True
+    reports = (
+        "policy_loss",
+        "critic_loss",
+        "value_mean",
+        "vf_explained_var",
+        "better_share",
+        GAP,
+        "entropy",
+        "temperature",
+        AGREEMENT,
+    )
+
+    def check(self, config: TrainConfig) -> None:
+        """Refuse a buffer or batch that is too small, and priority functions."""
+        rare = config.section(Rare)
+        if config.network.kind == "priority":
+            raise SettingError("network.kind", f"priority means nothing to {self.name}", "leave it out")
+        if not self.plays(config):
+            return
+        check_buffer(config, "rare", rare.every, rare.buffer)
+        if rare.batch < rare.minibatch:
+            raise SettingError(
+                "rare.batch",
+                f"value {rare.batch} is less than rare.minibatch {rare.minibatch}",
+                "set more, or a smaller minibatch",
+            )
+
+    def fragment(self, config: TrainConfig) -> int:
+        """Decisions per environment between updates."""
+        return config.section(Rare).every
+
+    def module_settings(self, config: TrainConfig) -> dict[str, Any]:
+        """The temperature of rollouts."""
+        return {"heat": 1.0}
+
+    def phases(self, config: TrainConfig) -> Phases:
+        """All decisions from the dataset, where there is one."""
+        return Phases(0.0 if config.dataset is None else inf, config.section(Rare).imitate, 0.0)
+
+    def parts(self) -> RllibParts:
+        """An algorithm of our own."""
+        from rlsched.learn.algorithms.learners.rare import RareConfig, RareLearner
+        from rlsched.learn.networks.actor_critic import RareModule
+
+        return RllibParts(RareConfig(), RareLearner, RareModule)
+
+    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+        """Keywords of `RareConfig.training`."""
+        rare, decisions = config.section(Rare), config.decisions_per_iteration
+        return {
+            "grad_clip": rare.gradient_clip,
+            "minibatch_size": rare.minibatch,
+            "train_batch_size_per_learner": decisions // max(1, config.learners),
+            "told": {
+                "phases": self.phases(config),
+                "dataset": None if config.dataset is None else str(config.dataset),
+                "read_before": steps,
+                "rows": decisions,
+                "every": rare.every,
+                "batch": rare.batch,
+                "capacity": rare.buffer,
+                "learning_starts": rare.learning_starts,
+                "actor": rare.actor,
+                "epochs": rare.epochs,
+                "actor_minibatch": rare.actor_minibatch,
+            },
+        }
+
+    def shorten(self, config: TrainConfig, rllib: Any, share: float) -> None:
+        """Fewer rows."""
+        rllib.told = rllib.told | {"rows": ceil(share * config.decisions_per_iteration)}
