@@ -293,7 +293,7 @@ def tell(folder: SweepFolder, result: SweepResult, json: str | None) -> None:
             told.append("kept" if trial.excess <= 0 else f"broken by {100 * trial.excess:.1f} %")
         if several:
             told.append("yes" if trial.front else "")
-        table.add_row(trial.name + ("" if trial.whole else " (not at its end)"), *told)
+        table.add_row(trial.name + ("" if trial.whole else " (not ended)"), *told)
     console.print(table)
     if any(trial.values.shape[1] > 1 for trial in result.trials):
         console.print("means of seeds [lowest, highest seed]; episodes differ by more", style=FAINT)

@@ -1,4 +1,4 @@
-"""A film of an episode: what the policy sees, one frame per tick, as a GIF."""
+"""A film of an episode as a GIF, one frame per tick."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ FRAME_MS = 120  # whole hundredths of a second
 
 
 class Film(NamedTuple):
-    """A film, and how much of the episode it shows."""
+    """A film, and the number of ticks that it shows."""
 
     gif: bytes
     ticks: int
 
 
 def film(policy: Policy, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES) -> Film:
-    """Play the first ticks of an episode and draw each of them.
+    """Run the first ticks of an episode and draw each of them.
 
     Args:
-        policy: with a horizon.
-        episode: to play.
+        policy: for scenarios with a planning horizon.
+        episode: to run.
         units: (resource,) units of the cluster.
         frames: ticks at most.
 
@@ -57,7 +57,7 @@ def film(policy: Policy, episode: EvaluationEpisode, units: Sequence[int], frame
 
 
 def to_gif(frames: Sequence[Indexed]) -> bytes:
-    """Pictures of palette numbers as a GIF that begins again when it ends; its colours are exact."""
+    """Pictures of palette numbers as a GIF with exact colours, which repeats."""
     images = []
     for frame in frames:
         image = Image.fromarray(frame)

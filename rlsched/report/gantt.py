@@ -1,4 +1,4 @@
-"""The Gantt picture: one episode under several policies, processors over time, with the queue below."""
+"""The Gantt chart: an episode under several policies, processors over time, with the queue below."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Colour = Literal["wait", "size"]
 
 WIDTH_IN, PANEL_IN, LEGEND_IN = 12.0, 3.6, 0.7
 
-# light to dark by what hurts: a job that did not wait is pale, the longest wait nearly black
+# from light (no wait) to dark (the longest waits)
 _SHADES = ("#bfe3d8", "#7fcdbb", "#41a6c4", "#2b74b3", "#5b3a94", "#8e2a6f", "#3d0a33")
 _WAIT_EDGES_S = (0.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0, 259_200.0)
 _WAIT_NAMES = ("< 1 min", "< 10 min", "< 1 h", "< 6 h", "< 1 d", "< 3 d", "≥ 3 d")
@@ -32,10 +32,10 @@ _WAIT_NAMES = ("< 1 min", "< 10 min", "< 1 h", "< 6 h", "< 1 d", "< 3 d", "≥ 3
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """What one policy made of an episode.
+    """The schedule of a policy.
 
     Attributes:
-        name: of the policy, as it shall be read.
+        name: label of the policy.
         jobs: of the episode.
         start: (jobs,) ticks, -1 where a job never started.
     """
@@ -47,14 +47,14 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Gantt:
-    """A picture to draw: the same episode under one or more policies, on one time axis.
+    """Data of a Gantt chart: the same episode under one or more policies, on one time axis.
 
     Attributes:
-        title: what episode it is.
+        title: name of the episode.
         schedules: one panel each, from top to bottom.
         processors: units of the first resource, which is drawn.
         tick_s: seconds per tick.
-        colour: what the colour of a job says.
+        colour: quantity that the colour of a job shows.
     """
 
     title: str
@@ -65,9 +65,9 @@ class Gantt:
 
 
 def draw_gantt(gantt: Gantt) -> Figure:
-    """Draw jobs as rectangles, processors over time, and below each panel how many jobs wait.
+    """Draw jobs as rectangles, processors over time, and the number of waiting jobs below each panel.
 
-    Rows are assigned for the picture (`pack`): the simulator only counts units.
+    Processors are assigned for the picture (`pack`), since the simulator only counts units.
 
     Raises:
         ValueError: no schedule, no jobs, or a schedule that uses more processors than there are.
@@ -96,7 +96,7 @@ def draw_gantt(gantt: Gantt) -> Figure:
             longest = max(longest, _draw_queue(queue, schedule, clock, last))
             all_axes += [chart, queue]
             queues.append(queue)
-        queues[0].set_ylim(0, 1.05 * longest)  # all share it: the same height is the same queue
+        queues[0].set_ylim(0, 1.05 * longest)  # shared by all panels
         _time_axis(all_axes, (last - first) * gantt.tick_s / unit.seconds, unit)
         _legend(figure, all_axes, gantt, shades, names)
     return figure
@@ -104,7 +104,7 @@ def draw_gantt(gantt: Gantt) -> Figure:
 
 @dataclass(frozen=True)
 class _Clock:
-    """Ticks to the time axis: since the first submit, in its unit."""
+    """Converts ticks to the time axis: time since the first submit, in its unit."""
 
     first: int
     tick_s: int
@@ -115,13 +115,13 @@ class _Clock:
 
 
 def _end(schedule: Schedule) -> IntArray:
-    """(jobs,) ticks at which jobs leave the picture; their submit where they never started."""
+    """(jobs,) ticks at which jobs end; submit ticks of jobs that never started."""
     jobs, start = schedule.jobs, schedule.start
     return np.where(start >= 0, start + jobs.runtime, jobs.submit)
 
 
 def _bins(gantt: Gantt) -> tuple[tuple[str, ...], FloatArray]:
-    """Names of the colours and the lower edges of their values."""
+    """Labels of the colours, and the lower edges of their values."""
     if gantt.colour == "wait":
         return _WAIT_NAMES, np.array(_WAIT_EDGES_S)
     edges = gantt.processors / 2.0 ** np.arange(len(_SHADES) - 1, -1, -1)
@@ -131,7 +131,7 @@ def _bins(gantt: Gantt) -> tuple[tuple[str, ...], FloatArray]:
 
 
 def _level(schedule: Schedule, gantt: Gantt, edges: FloatArray) -> IntArray:
-    """(jobs,) number of each job's colour."""
+    """(jobs,) index of the colour."""
     jobs = schedule.jobs
     if gantt.colour == "wait":
         wait = np.maximum(schedule.start - jobs.submit, 0) * gantt.tick_s
@@ -145,12 +145,13 @@ def _draw_jobs(
     jobs, start = schedule.jobs, schedule.start
     bars = np.array(pack(jobs, start, gantt.processors), dtype=np.int64).reshape(-1, 3)
     rows = bars[:, 0]
-    left, right = clock(start[rows]), clock((start + jobs.runtime)[rows])
+    x0, x1 = clock(start[rows]), clock((start + jobs.runtime)[rows])
     low, high = bars[:, 1].astype(np.float64), bars[:, 2].astype(np.float64)
     corners = np.stack(
-        [np.stack([left, left, right, right], axis=1), np.stack([low, high, high, low], axis=1)], axis=2
+        [np.stack([x0, x0, x1, x1], axis=1), np.stack([low, high, high, low], axis=1)],
+        axis=2,
     )
-    # thin borders keep neighbours apart; with thousands of bars they would be all there is to see
+    # borders separate neighbours, but must not hide thousands of thin bars
     border = float(np.clip(120.0 / max(len(bars), 1), 0.12, 0.6))
     axes.add_collection(
         PolyCollection(
@@ -171,8 +172,8 @@ def _draw_jobs(
 
 
 def _facts(schedule: Schedule, gantt: Gantt) -> str:
-    one = replace(schedule.jobs, demand=schedule.jobs.demand[:, :1])
-    metrics = job_metrics(Played.of_starts(one, schedule.start), [gantt.processors], gantt.tick_s)
+    first_resource = replace(schedule.jobs, demand=schedule.jobs.demand[:, :1])
+    metrics = job_metrics(Played.of_starts(first_resource, schedule.start), [gantt.processors], gantt.tick_s)
     facts = [
         f"bounded slowdown {written(metrics['bounded_slowdown'], 'ratio')}",
         f"wait {written(metrics['wait'], 's')}",
@@ -186,7 +187,7 @@ def _facts(schedule: Schedule, gantt: Gantt) -> str:
 
 
 def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> float:
-    """How many jobs wait: one more at each submit, one less at each start; returns the longest queue."""
+    """Draw the number of waiting jobs over time; returns the longest queue."""
     jobs, start = schedule.jobs, schedule.start
     started = start[start >= 0]
     ticks = np.concatenate([jobs.submit, started, [end]])
@@ -228,7 +229,7 @@ def _time_axis(all_axes: list[Axes], span: float, unit: TimeUnit) -> None:
 
 
 def _processor_ticks(processors: int) -> MaxNLocator | MultipleLocator:
-    """Quarters of the machine where they are whole."""
+    """Ticks at quarters of the machine, if they are whole numbers."""
     return MultipleLocator(processors // 4) if processors % 4 == 0 else MaxNLocator(nbins=5, integer=True)
 
 

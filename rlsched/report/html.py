@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, and beside it the pictures and the figures as JSON."""
+"""The report: a self-contained HTML file, its pictures, and its figures as JSON."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def write_report(
 ) -> Path:
     """Write report.html, its pictures as PNG, and results.json.
 
-    Everything is drawn before anything is written, and each file appears whole or not at all; the page comes
-    last, so where it is, the rest is too.
+    All pictures are drawn before the first file is written. Files are written atomically, the page last: if
+    it exists, the report is complete.
 
     Args:
-        folder: where to; made where it does not exist.
+        folder: target, created if needed.
         result: the comparison.
         gantts: Gantt pictures to add.
         learning: learning curves to add.
-        timelines: episodes with a horizon to draw over time, power (where there is any) and jobs.
+        timelines: episodes with a planning horizon, whose jobs and power are drawn over time.
 
     Returns:
         The path of report.html.
@@ -71,7 +71,7 @@ def write_report(
         hoarders = _hoarders(result)
         picture = draw_comparison(result.summary, metrics, hoarders)
         pictures["comparison.png"] = ("All policies, by metric", to_png(picture))
-    colours = {str(Path(who.policy)): colour for who, colour in learned_colours(result.summary).items()}
+    colours = {str(Path(label.policy)): colour for label, colour in learned_colours(result.summary).items()}
     for k, curves in enumerate(learning, start=1):
         pictures[f"learning-{k}.png"] = (curves.caption, to_png(draw_learning(curves, colours)))
     for k, gantt in enumerate(gantts, start=1):
@@ -97,11 +97,11 @@ def write_report(
 
 
 def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
-    """The whole page.
+    """Render the page.
 
     Args:
         result: the comparison.
-        pictures: file name to caption and PNG bytes, in the order in which they are shown.
+        pictures: file name to caption and PNG bytes, in the order of the page.
     """
     title = f"{result.scenario.name}: comparison of schedulers"
     parts = [
@@ -127,7 +127,7 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
 
 
 def page(title: str, parts: Sequence[str]) -> str:
-    """A whole page of these parts, that needs nothing else."""
+    """A self-contained page of these parts."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -139,28 +139,28 @@ def page(title: str, parts: Sequence[str]) -> str:
 
 
 def section(title: str, body: str) -> str:
-    """A part of a page below its heading."""
+    """A section of a page, with its heading."""
     return f"<section><h2>{escape(title)}</h2>\n{body}</section>"
 
 
 def image(caption: str, png: bytes) -> str:
-    """A picture that is part of the page."""
+    """An embedded picture."""
     data = b64encode(png).decode()
     return f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}"></figure>'
 
 
 def _hoarders(result: Result) -> set[PolicyLabel]:
-    return {PolicyLabel(found.policy, found.backfill) for found in result.hoarding if found.breached}
+    return {PolicyLabel(breach.policy, breach.backfill) for breach in result.hoarding if breach.breached}
 
 
 def _headline(result: Result) -> list[str]:
-    """The metrics that are shown first: the headline, else whatever was measured."""
+    """The first metrics of the page: the headline, or else the first four that were measured."""
     measured = [row for row in result.summary if not isnan(row.mean)]
     return list(headline(measured)) or list(dict.fromkeys(row.metric for row in measured))[:4]
 
 
 def findings(result: Result) -> list[str]:
-    """The outcome in plain words, as HTML: the first metric, and who is best among those that count."""
+    """The result in words, as HTML: the best policies by the first metric, among those that count."""
     metrics = _headline(result)
     if not metrics:
         return ["Nothing could be measured: no job finished."]
@@ -173,15 +173,15 @@ def findings(result: Result) -> list[str]:
     lines = []
     heuristic = next((row for row in counting if not row.learned), None)
     if heuristic:
-        lines.append(f"Best heuristic by mean {named}: {_said(heuristic, scale)}.")
+        lines.append(f"Best heuristic by mean {named}: {_mean_text(heuristic, scale)}.")
     learned = next((row for row in counting if row.learned), None)
     if learned:
-        line = f"Best learned policy: {_said(learned, scale)}."
+        line = f"Best learned policy: {_mean_text(learned, scale)}."
         if heuristic:
-            how = verdict(learned)
-            if how:
+            comparison = verdict(learned)
+            if comparison:
                 wins = f"{100 * learned.wins:.0f} % of the episodes"
-                line += f" It is {how} than the best heuristic, and at least as good in {wins}."
+                line += f" It is {comparison} than the best heuristic, and at least as good in {wins}."
             else:
                 line += " The episodes do not show a clear difference to the best heuristic."
         lines.append(line)
@@ -192,34 +192,38 @@ def findings(result: Result) -> list[str]:
     return lines
 
 
-def _said(row: SummaryRow, scale: Scale) -> str:
+def _mean_text(row: SummaryRow, scale: Scale) -> str:
     name = escape(str(PolicyLabel(row.policy, row.backfill)))
     interval = f"{scale(row.low)} to {scale(row.high)}{scale.suffix}"
     return f"<b>{name}</b> with {scale(row.mean)}{scale.suffix} (95 % interval {interval})"
 
 
 def _comparison(result: Result) -> str:
-    """Tables of the headline metrics, and all others folded away."""
+    """Tables of the headline metrics, and of all others in a collapsed section."""
     hoarders = _hoarders(result)
     first = _headline(result)
-    others = [m for m in dict.fromkeys(row.metric for row in result.summary) if m not in first]
-    shown = "".join(comparison_table(result.summary, metric, hoarders) for metric in first)
-    folded = "".join(comparison_table(result.summary, metric, hoarders) for metric in others)
+    more_metrics = [m for m in dict.fromkeys(row.metric for row in result.summary) if m not in first]
+    headline_tables = "".join(comparison_table(result.summary, metric, hoarders) for metric in first)
+    folded = "".join(comparison_table(result.summary, metric, hoarders) for metric in more_metrics)
     several = ", over seeds and episodes where a policy has several seeds" if result.seeds else ""
     note = (
         "<p>Every policy ran the same episodes. Intervals are 95 % percentile bootstrap intervals of the"
         f" mean{several}. Differences are paired by episode, policy minus the best heuristic of that metric;"
-        " better or worse is said only where their interval leaves out zero. Wins: the share of episodes in"
-        " which a policy is at least as good.</p>"
+        " they are called better or worse only if their interval excludes zero. Wins: the share of episodes"
+        " in which a policy is at least as good.</p>"
     )
-    more = f"<details><summary>{len(others)} more metrics</summary>{folded}</details>" if others else ""
-    return note + shown + more
+    more = (
+        f"<details><summary>{len(more_metrics)} more metrics</summary>{folded}</details>"
+        if more_metrics
+        else ""
+    )
+    return note + headline_tables + more
 
 
 def _facts(result: Result) -> dict[str, str]:
     scenario = result.scenario
-    told = [episode.units for episode in result.episodes if episode.units is not None]
-    units = [sizes(each) for each in zip(*told, strict=True)] or [
+    episode_units = [episode.units for episode in result.episodes if episode.units is not None]
+    units = [sizes(resource_units) for resource_units in zip(*episode_units, strict=True)] or [
         "as the trace says" if resource.units is None else f"{resource.units:,}"
         for resource in scenario.cluster.resources
     ]
@@ -249,8 +253,8 @@ def _length(scenario: Scenario) -> str:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:12]))
-    return shown + (f", … ({len(numbers):,} in all)" if len(numbers) > 12 else "")
+    text = ", ".join(map(str, numbers[:12]))
+    return text + (f", … ({len(numbers):,} in all)" if len(numbers) > 12 else "")
 
 
 def _settings(result: Result) -> str:
@@ -259,11 +263,11 @@ def _settings(result: Result) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What this was computed with; libraries that are not installed are left out."""
-    found = {"rlsched": rlsched.__version__, "Python": platform.python_version()}
+    """Versions of rlsched, Python and installed libraries."""
+    installed = {"rlsched": rlsched.__version__, "Python": platform.python_version()}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -1,4 +1,4 @@
-"""The learning curve of a training run, with the heuristics it is held against."""
+"""The learning curve of a training run, with heuristics for comparison."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from rlsched.report.style import (
 from rlsched.report.words import Scale, labelled, number, scale_for
 
 HEURISTICS_SHOWN = 6
-"""Heuristics beside a learning curve, the best ones."""
+"""Number of heuristics drawn with a learning curve, best first."""
 
 NAME_GAP = 0.05
-"""Least distance between the names of two heuristics, as a share of the axis."""
+"""Least distance between the labels of two heuristics, as a share of the axis."""
 
 NOTE_WIDTH = 110
-"""Characters in a line below the axis."""
+"""Characters per line below the axis."""
 
-_HELD = "\N{NO-BREAK SPACE}"
-"""Holds the name of a heuristic together where a note is broken into lines."""
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+"""Keeps the name of a heuristic in one line of a note."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """How a metric moved while one run trained.
+    """A metric over the training of a run.
 
     Attributes:
         name: of the run.
@@ -51,7 +51,7 @@ class Curve:
         values: (points,) the metric on training episodes.
         validation_steps: (checks,) decisions after which the policy was validated.
         validation_values: (checks,) the metric on validation episodes.
-        kept: (checks,) True where the policy was the best so far, hoarding considered; the last is marked.
+        selected: (checks,) True where the policy was the best so far and did not hoard.
     """
 
     name: str
@@ -59,11 +59,11 @@ class Curve:
     values: FloatArray
     validation_steps: FloatArray
     validation_values: FloatArray
-    kept: NDArray[np.bool_]
+    selected: NDArray[np.bool_]
 
     @property
     def all_steps(self) -> FloatArray:
-        """Where there is a point of either kind."""
+        """Decisions of all points."""
         return np.concatenate([self.steps, self.validation_steps])
 
 
@@ -83,21 +83,21 @@ class LearningCurves:
 
     @property
     def caption(self) -> str:
-        """What it shows, with the best heuristic as the training named it."""
+        """Caption of the picture, with the best heuristic of validation."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
-        shown = f"Learning curve: {self.metric.replace('_', ' ')}"
+        title = f"Learning curve: {self.metric.replace('_', ' ')}"
         if not self.heuristics:
-            return shown
+            return title
         name, value = min(self.heuristics.items(), key=lambda item: sign * item[1])
-        return f"{shown}; best heuristic in validation: {name} {value:.4g}"
+        return f"{title}; best heuristic in validation: {name} {value:.4g}"
 
 
 def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = None) -> Figure:
-    """Decisions against the metric: training as a line, validation as points, heuristics as grey lines.
+    """Draw the metric over decisions: training as a line, validation as points, heuristics as grey lines.
 
     Args:
-        learning: what is drawn.
-        colours: that runs have in other pictures, by name; others get those that are left.
+        learning: curves and heuristics.
+        colours: colours of runs in other pictures, by name; other runs get unused colours.
 
     Raises:
         ValueError: no curve has a point.
@@ -127,7 +127,7 @@ def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = 
 
 
 def _colours(learning: LearningCurves, colours: Mapping[str, str]) -> list[str]:
-    """One per curve."""
+    """The colour of each curve."""
     free = [colour for colour in LEARNED if colour not in colours.values()] or list(LEARNED)
     return [colours.get(curve.name, free[k % len(free)]) for k, curve in enumerate(learning.curves)]
 
@@ -140,9 +140,9 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, scale: Scale) -> None:
             curve.steps, curve.values * scale.factor, color=colour, alpha=0.45, linewidth=1.3,
             label=None if len(checks) else name,
         )  # fmt: skip
-    if curve.kept.any():
-        best = int(np.flatnonzero(curve.kept)[-1])
-        name += f", kept {number(float(checks[best]))}"
+    if curve.selected.any():
+        best = int(np.flatnonzero(curve.selected)[-1])
+        name += f", selected {number(float(checks[best]))}"
         axes.plot(
             curve.validation_steps[best], checks[best], "o", color=colour, markersize=9,
             markerfacecolor="white", markeredgewidth=2, zorder=5,
@@ -154,7 +154,7 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, scale: Scale) -> None:
 
 
 def _step_axis(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Decisions from 0 on; logarithmic after the first points where one run is much longer than another."""
+    """Scale the axis of decisions: logarithmic if one run is much longer than another."""
     steps = [curve.all_steps for curve in curves if len(curve.all_steps)]
     ends = [float(part.max()) for part in steps]
     positive = np.concatenate(steps)
@@ -172,27 +172,27 @@ def _step_axis(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _notes(learning: LearningCurves, far: Mapping[str, float], scale: Scale) -> str:
-    """What stands below the axis."""
+    """The text below the axis."""
     lines = ["decisions"]
     signs = []
     if any(len(curve.validation_steps) for curve in learning.curves):
-        signs.append("points: validation, the hollow one was kept")
+        signs.append("points: validation, the hollow one was selected")
     if any(len(curve.steps) for curve in learning.curves):
         signs.append("pale: training episodes")
     lines.append("; ".join(signs))
     if far:
-        named = [f"{name} {scale(value)}".replace(" ", _HELD) for name, value in far.items()]
-        lines.append(fill(f"beyond this axis: {', '.join(named)}", NOTE_WIDTH).replace(_HELD, " "))
+        named = [f"{name} {scale(value)}".replace(" ", _NO_BREAK) for name, value in far.items()]
+        lines.append(fill(f"beyond this axis: {', '.join(named)}", NOTE_WIDTH).replace(_NO_BREAK, " "))
     return "\n".join(lines)
 
 
 def _split_heuristics(
     learning: LearningCurves, points: FloatArray
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The heuristics to draw and those to name only, best first.
+    """The heuristics to draw, and those to name below the axis only, best first.
 
-    One far off would press the curves flat; the best one may be twice as far as the others. Where there is no
-    curve yet but a point, it is drawn in any case.
+    A distant heuristic would flatten the curves. The best one may be twice as far away as the others; it is
+    always drawn if there is only one point.
     """
     sign = 1.0 if measure(learning.metric).lower_is_better else -1.0
     measured = {name: value for name, value in learning.heuristics.items() if isfinite(value)}
@@ -211,7 +211,7 @@ def _split_heuristics(
 
 
 def _draw_heuristics(axes: Axes, heuristics: Mapping[str, float], scale: Scale) -> None:
-    """Dashed grey lines, named at the right edge; names of close values are moved apart."""
+    """Draw dashed grey lines with labels at the right edge; labels of close values are moved apart."""
     for value in heuristics.values():
         axes.axhline(value * scale.factor, color=HEURISTIC, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     axes.autoscale_view()
@@ -229,8 +229,8 @@ def _draw_heuristics(axes: Axes, heuristics: Mapping[str, float], scale: Scale) 
 
 
 def _apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Rising heights, moved as little as possible until they are so far apart, and within the axis."""
-    groups: list[list[float]] = []  # of neighbours that touch; each height less the gaps below it
+    """Move increasing heights as little as possible to a distance of `gap`, within the axis."""
+    groups: list[list[float]] = []  # touching labels: their heights minus the gaps below
     for k, height in enumerate(heights):
         group = [height - k * gap]
         while groups and np.mean(groups[-1]) >= np.mean(group):
@@ -242,7 +242,7 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def _height(axes: Axes, value: float) -> float:
-    """Where a value stands on the y axis, 0 bottom to 1 top."""
+    """Position of a value on the y axis, from 0 (bottom) to 1 (top)."""
     pixel = axes.transData.transform((axes.get_xlim()[0], value))
     return float(axes.transAxes.inverted().transform(pixel)[1])
 

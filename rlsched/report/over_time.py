@@ -1,4 +1,4 @@
-"""Pictures of one episode tick by tick: power by source, and jobs by place, under one or more policies."""
+"""Pictures of an episode over time: power by source and jobs by place, under one or more policies."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LEGEND_COLUMNS = 6
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """An episode to draw.
+    """Data of a picture over time.
 
     Attributes:
-        title: what episode it is.
-        histories: how it went, one per policy.
+        title: name of the episode.
+        histories: of the episode, one per policy.
     """
 
     title: str
@@ -47,12 +47,12 @@ class Timeline:
 
     @property
     def powered(self) -> bool:
-        """Whether there is power to draw."""
+        """Whether the scenario has power."""
         return any(history.powered for history in self.histories)
 
 
 def draw_power(timeline: Timeline) -> Figure:
-    """Power by source over time, and below it the level of the battery where there is one; policy by policy.
+    """Draw power by source over time, and the level of the battery if there is one, for each policy.
 
     Raises:
         ValueError: nothing to draw, or a scenario without power.
@@ -63,7 +63,7 @@ def draw_power(timeline: Timeline) -> Figure:
 
 
 def draw_jobs(timeline: Timeline) -> Figure:
-    """Jobs by place over time, and below it those that are done and the units; policy by policy.
+    """Draw jobs by place over time, units, and completed jobs, for each policy.
 
     Raises:
         ValueError: nothing to draw.
@@ -72,13 +72,13 @@ def draw_jobs(timeline: Timeline) -> Figure:
 
 
 def draw_summary(timeline: Timeline) -> Figure:
-    """All of it, a column per policy.
+    """Draw all panels, with a column per policy.
 
     Raises:
         ValueError: nothing to draw.
     """
     power = _power_panels(timeline) if timeline.powered else []
-    return _draw(timeline, [*power, PLACES, WAIT_POOL, UNITS, DONE, VALUE], _job_facts, beside=True)
+    return _draw(timeline, [*power, PLACES, WAIT_POOL, UNITS, DONE, VALUE], _job_facts, in_columns=True)
 
 
 def _power_panels(timeline: Timeline) -> list[Panel]:
@@ -86,14 +86,14 @@ def _power_panels(timeline: Timeline) -> list[Panel]:
 
 
 def _draw(
-    timeline: Timeline, panels: Sequence[Panel], facts: Callable[[History], str], *, beside: bool = False
+    timeline: Timeline, panels: Sequence[Panel], facts: Callable[[History], str], *, in_columns: bool = False
 ) -> Figure:
-    """Panels of every policy: in a column each, or all below each other. Equal panels share their axes."""
+    """Draw the panels of all policies in columns, or below each other; equal panels share their axes."""
     histories = timeline.histories
     if not histories:
         raise ValueError(f"{timeline.title}: nothing to draw: give at least one policy")
     grain = Grain.of(histories)
-    columns, groups = (len(histories), 1) if beside else (1, len(histories))
+    columns, groups = (len(histories), 1) if in_columns else (1, len(histories))
     heights = [panel.height for panel in panels]
     with house_style():
         figure = new_figure(WIDTH_IN, HEAD_IN + LEGEND_IN + groups * (sum(heights) + 0.35))
@@ -103,17 +103,17 @@ def _draw(
         lines: list[list[Axes]] = [[] for _ in panels]
         for k, history in enumerate(histories):
             for line, panel in enumerate(panels):
-                place = grid[line, k] if beside else grid[k * len(panels) + line, 0]
+                place = grid[line, k] if in_columns else grid[k * len(panels) + line, 0]
                 axes = figure.add_subplot(place, sharey=lines[line][0] if lines[line] else None)
                 top = axes.get_ylim()[1] if lines[line] else 0.0
                 panel.draw(axes, history, grain)
                 axes.set_ylim(0, max(top, axes.get_ylim()[1]))
-                if k == 0 or not beside:
+                if k == 0 or not in_columns:
                     axes.set_ylabel(panel.label)
                 lines[line].append(axes)
-                last = line == len(panels) - 1 and (beside or k == len(histories) - 1)
-                _time_axis(axes, grain, named=last, most=7 if beside else 14)
-            _head(lines[0][k], history, facts(history), below=beside)
+                last = line == len(panels) - 1 and (in_columns or k == len(histories) - 1)
+                _time_axis(axes, grain, named=last, most=7 if in_columns else 14)
+            _head(lines[0][k], history, facts(history), below=in_columns)
         figure.align_ylabels()
         handles = [_handle(series) for panel in panels for series in panel.explained(histories)]
         columns = ceil(len(handles) / ceil(len(handles) / LEGEND_COLUMNS))
@@ -122,7 +122,7 @@ def _draw(
 
 
 def _head(axes: Axes, history: History, facts: str, *, below: bool) -> None:
-    """The name of the policy, and what came out: beside it, or below where there is no room."""
+    """Write the name of the policy, and its results to the right of the name or below it."""
     axes.set_title(shortened(history.name), fontsize=10.5, color=INK, pad=20.0 if below else None)
     if below:
         axes.annotate(
@@ -145,7 +145,7 @@ def _time_axis(axes: Axes, grain: Grain, *, named: bool, most: int) -> None:
 
 
 def _handle(series: Series) -> Artist:
-    """The look of an area or a line in the legend."""
+    """The legend entry of an area or a line."""
     if series.kind in AREAS:
         return Patch(label=series.name, **series.look)
     return Line2D([], [], label=series.name, **series.look)

@@ -1,4 +1,4 @@
-"""Panels of pictures over time: power by source, battery, jobs by place, units, and what is done."""
+"""Panels of pictures over time: power by source, battery, jobs by place, units, completed jobs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rlsched.report.style import HEURISTIC, INK
 from rlsched.report.words import TimeUnit, time_unit
 
 Look = Mapping[str, Any]
-"""Keywords for a patch or a line."""
+"""Keyword arguments of a patch or a line."""
 
 POINTS = 500
-"""Longer episodes are drawn as means over so many ticks that no more points are left."""
+"""Most points of a series; longer episodes are drawn as means over several ticks."""
 
 TRACE = 1e-6
-"""Less than this is none: differences of sums leave rounding."""
+"""Smaller values count as zero, because of rounding."""
 
 _BINS = (1, 2, 3, 4, 6, 8, 12, 24, 48, 72, 168)  # ticks; of hourly ticks, parts of days and whole ones
 
@@ -36,11 +36,11 @@ ON, USED = "#d8dce3", "#4a93c6"
 
 @dataclass(frozen=True)
 class Grain:
-    """How ticks become points of an axis of time.
+    """Resolution of a time axis.
 
     Attributes:
-        ticks: of the episode.
-        step: ticks in a point.
+        ticks: length of the episode.
+        step: ticks per point.
         tick_s: seconds per tick.
         unit: of the axis.
     """
@@ -52,10 +52,10 @@ class Grain:
 
     @classmethod
     def of(cls, histories: Sequence[History]) -> Grain:
-        """One that suits all of these.
+        """A resolution for all of these.
 
         Raises:
-            ValueError: none of them has a tick.
+            ValueError: all of them are empty.
         """
         ticks, tick_s = max(history.ticks for history in histories), histories[0].tick_s
         if ticks == 0:
@@ -65,38 +65,38 @@ class Grain:
 
     @property
     def span(self) -> float:
-        """Length, in the unit."""
+        """Length of the episode, in the unit."""
         return self.ticks * self.tick_s / self.unit.seconds
 
     def edges(self, ticks: int) -> IntArray:
-        """(points + 1,) ticks between which points of so many ticks lie."""
+        """(points + 1,) ticks at the edges of points."""
         return np.append(np.arange(0, ticks, self.step), ticks)
 
     def time(self, ticks: IntArray) -> FloatArray:
-        """Ticks since the first submit, in the unit."""
+        """Time since the first submit, in the unit."""
         return ticks.astype(np.float64) * (self.tick_s / self.unit.seconds)
 
     def means(self, values: FloatArray | IntArray) -> tuple[FloatArray, FloatArray]:
-        """A rate (tick,) as steps: times (points + 1,) and means (points + 1,), the last one twice."""
+        """A rate (tick,) as steps: times (points + 1,) and means (points + 1,), the last mean twice."""
         edges = self.edges(len(values))
         sums = np.add.reduceat(values.astype(np.float64), edges[:-1])
         means = sums / np.diff(edges)
         return self.time(edges), np.append(means, means[-1:])
 
     def levels(self, values: FloatArray | IntArray) -> tuple[FloatArray, FloatArray]:
-        """A level (moment,) at the edges of points: times and values."""
+        """A level (tick + 1,) at the edges of points: times and values."""
         edges = self.edges(len(values) - 1)
         return self.time(edges), values[edges].astype(np.float64)
 
 
 class Kind(Enum):
-    """How a series is drawn."""
+    """Style of a series."""
 
     LAYER = auto()  # a rate (tick,), on top of the layers before it
     AREA = auto()  # a rate (tick,), from the bottom
     STEPS = auto()  # a rate (tick,), as a line
-    CURVE = auto()  # a level (moment,), as a line
-    FILLED = auto()  # a level (moment,), from the bottom
+    CURVE = auto()  # a level (tick + 1,), as a line
+    FILLED = auto()  # a level (tick + 1,), from the bottom
     LIMIT = auto()  # one number
 
 
@@ -105,13 +105,13 @@ AREAS = (Kind.LAYER, Kind.AREA, Kind.FILLED)
 
 @dataclass(frozen=True)
 class Series:
-    """Something that is drawn of a history.
+    """A quantity of a history over time.
 
     Attributes:
-        name: what it is called below the picture, where there is any of it; empty: not at all.
-        values: of a history.
+        name: in the legend; empty: it has no entry.
+        values: computed from a history.
         look: of its area or line.
-        kind: how it is drawn.
+        kind: style.
     """
 
     name: str
@@ -122,15 +122,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """A kind of panel.
+    """A panel with its series.
 
     Attributes:
         label: of its vertical axis.
         height: inches.
         series: from the back to the front.
-        top: of a history, what the axis reaches at least; beyond it, it makes room for what is there.
-        whole: only whole numbers are marked.
-        marks: on the axis, at most.
+        top: least upper end of the axis, computed from a history.
+        whole: only whole numbers have ticks.
+        marks: most ticks of the axis.
     """
 
     label: str
@@ -141,14 +141,14 @@ class Panel:
     marks: int = 2
 
     def draw(self, axes: Axes, history: History, grain: Grain) -> None:
-        """Draw one history."""
+        """Draw a history."""
         below, highest = np.zeros(1), 0.0
         for series in self.series:
             values, look = np.asarray(series.values(history)), series.look
             if series.kind is Kind.LIMIT:
                 axes.axhline(float(values), **look)
                 continue
-            if not _any(values):  # a line of zeros would be one that nothing explains
+            if not _any(values):  # it has no entry in the legend
                 continue
             rate = series.kind in {Kind.LAYER, Kind.AREA, Kind.STEPS}
             times, points = grain.means(values) if rate else grain.levels(values)
@@ -168,7 +168,7 @@ class Panel:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
     def explained(self, histories: Sequence[History]) -> list[Series]:
-        """The series with a name of which there is any in one of the histories."""
+        """Series for the legend: those with a name, and a value above zero in one of the histories."""
         return [
             series
             for series in self.series
@@ -185,12 +185,12 @@ def _power(account: str) -> Callable[[History], FloatArray]:
 
 
 def _place(name: str, *, at_end: bool = False) -> Callable[[History], IntArray]:
-    """Jobs at a place at every tick; with the end of the last where it is a level."""
+    """Jobs at a place at every tick; with `at_end`, at the end of the last tick, too."""
     return lambda history: history.place(name) if at_end else history.place(name)[:-1]
 
 
 def _share(units: Callable[[History], IntArray]) -> Callable[[History], FloatArray]:
-    """Units in percent of all, mean over resources."""
+    """Units in percent of all units, mean over resources."""
     return lambda history: 100.0 * (units(history)[:-1] / history.units).mean(axis=1)
 
 

@@ -24,7 +24,7 @@ from rlsched.report.style import (
 from rlsched.report.words import labelled, number, scale_for
 
 HEURISTICS_SHOWN = 12
-"""Heuristics per panel, best first; the report's tables hold all of them."""
+"""Heuristics per panel, best first; the tables of the report hold all of them."""
 
 WIDTH_IN = 12.0
 
@@ -40,11 +40,11 @@ def draw_comparison(
     metrics: Sequence[str] | None = None,
     hoarders: Collection[PolicyLabel] = (),
 ) -> Figure:
-    """One panel per metric: means with their 95 % intervals, best on top, learned policies coloured.
+    """Draw a panel per metric: means with 95 % intervals, best on top, learned policies in colour.
 
     Args:
         rows: of `summarise`.
-        metrics: names; those that were never measured are left out; None: the headline.
+        metrics: names (default: the headline); those that were not measured are left out.
         hoarders: policies whose results do not count; drawn hollow.
 
     Raises:
@@ -52,7 +52,7 @@ def draw_comparison(
     """
     if metrics is None:
         metrics = headline(rows)
-    panels = {metric: _shown(rows, metric) for metric in metrics}
+    panels = {metric: _drawn_rows(rows, metric) for metric in metrics}
     panels = {metric: chosen for metric, chosen in panels.items() if chosen[0]}
     if not panels:
         raise ValueError(f"none of {', '.join(metrics)} was measured: evaluate at least one policy")
@@ -79,11 +79,11 @@ def draw_comparison(
     return figure
 
 
-def _shown(rows: Sequence[SummaryRow], metric: str) -> tuple[list[SummaryRow], int]:
-    """The rows to draw, best first, and how many heuristics are left out."""
+def _drawn_rows(rows: Sequence[SummaryRow], metric: str) -> tuple[list[SummaryRow], int]:
+    """The rows to draw, best first, and the number of heuristics that are left out."""
     ordered = [row for row in order_by(rows, metric) if not isnan(row.mean)]
-    kept = {id(row) for row in [row for row in ordered if not row.learned][:HEURISTICS_SHOWN]}
-    chosen = [row for row in ordered if row.learned or id(row) in kept]
+    best = {id(row) for row in [row for row in ordered if not row.learned][:HEURISTICS_SHOWN]}
+    chosen = [row for row in ordered if row.learned or id(row) in best]
     return chosen, len(ordered) - len(chosen)
 
 

@@ -1,4 +1,4 @@
-"""Learning curves of run folders, as a report draws them."""
+"""Learning curves of run folders, for reports."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rlsched.learn.folder import RunFolder
 from rlsched.report.learning_curve import Curve, LearningCurves
 
 DEEPEST = 3
-"""Folders from a run down to a policy in it: checkpoints/000010/policy."""
+"""Levels of folders between a run and a policy in it, as in checkpoints/000010/policy."""
 
 
 def learning_of(policies: Sequence[Path]) -> list[LearningCurves]:
-    """The runs in whose folders these policies lie, those validated on the same episodes in one picture.
+    """Learning curves of the runs of these policies; runs with the same validation share a picture.
 
-    Policies elsewhere and runs without a point yet are left out.
+    Policies outside of runs, and runs without points, are left out.
 
     Raises:
-        BadInputError: what a run has written about itself is damaged.
+        BadInputError: files of a run are damaged.
     """
     pictures: list[LearningCurves] = []
     for folder in _runs(policies):
         try:
             facts = parse_json(folder.validation.read_text("utf-8"))
             metric = facts["metric"]
-            heuristics = {_contender(name): values[metric] for name, values in facts["heuristics"].items()}
+            heuristics = {_label(name): values[metric] for name, values in facts["heuristics"].items()}
             curve = curve_of(folder, metric)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInputError(
@@ -50,25 +50,25 @@ def learning_of(policies: Sequence[Path]) -> list[LearningCurves]:
 
 
 def _runs(policies: Sequence[Path]) -> list[RunFolder]:
-    """The runs that these policies are of, each once, in their order."""
-    found: dict[Path, RunFolder] = {}
+    """The runs of these policies, without repeats, in their order."""
+    folders: dict[Path, RunFolder] = {}
     for policy in policies:
         for path in (policy, *(policy.parents or policy.absolute().parents)[:DEEPEST]):
             folder = RunFolder(path)
             if folder.validation.is_file():
-                found.setdefault(path.resolve(), folder)
+                folders.setdefault(path.resolve(), folder)
                 break
-    return list(found.values())
+    return list(folders.values())
 
 
-def _contender(name: str) -> str:
-    """What a heuristic of validation.json is called elsewhere in the report."""
+def _label(name: str) -> str:
+    """The label of a heuristic of validation.json in the report."""
     order, _, rule = name.partition(":")
     return str(PolicyLabel(order, rule or "greedy"))
 
 
 def curve_of(folder: RunFolder, metric: str) -> Curve:
-    """How a metric moved in one run."""
+    """The learning curve of a run."""
     rows = folder.rows()
 
     def column(name: str) -> tuple[list[float], list[float]]:
@@ -77,7 +77,7 @@ def curve_of(folder: RunFolder, metric: str) -> Curve:
 
     steps, values = column(metric)
     checked_at, checked = column(f"validation_{metric}")
-    kept = np.array([float(row["kept"]) > 0 for row in rows if row.get(f"validation_{metric}")], np.bool_)
+    selected = np.array([float(row["kept"]) > 0 for row in rows if row.get(f"validation_{metric}")], np.bool_)
     return Curve(
-        str(folder.path), np.array(steps), np.array(values), np.array(checked_at), np.array(checked), kept
+        str(folder.path), np.array(steps), np.array(values), np.array(checked_at), np.array(checked), selected
     )

@@ -1,4 +1,4 @@
-"""What all pictures and pages share: colours, figures without global state, and numbers with units."""
+"""Style of pictures: colours, axes, and figures without global state."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ _RC = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Our look while drawing, without changing what the user has set."""
+    """Use the style of rlsched while drawing, and restore matplotlib's settings afterwards."""
     with rc_context(_RC):  # type: ignore[arg-type]  # matplotlib's literal type of all keys
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches that belongs to nobody: no pyplot, no window, nothing to close."""
+    """A figure of this size in inches, without pyplot: it has no window and need not be closed."""
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
@@ -79,19 +79,19 @@ def to_png(figure: Figure) -> bytes:
 
 
 def quiet_axes(axes: Axes, grid: str) -> None:
-    """A light grid along one axis, behind the data, and no tick marks."""
+    """Draw a light grid along an axis, behind the data, and no tick marks."""
     axes.grid(visible=True, axis=grid)  # type: ignore[arg-type]  # x, y or both
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
 
 
-def value_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
-    """Plain numbers on a linear axis, or on a logarithmic one where the values span far."""
+def value_axis(axes: Axes, direction: str, values: Sequence[float]) -> None:
+    """Scale an axis ("x" or "y") for values: logarithmic if they span more than `LOG_FROM`, else linear."""
     finite = [value for value in values if isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=1.0)
-    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis = axes.xaxis if direction == "x" else axes.yaxis
     if low > 0 and high > LOG_FROM * low:
-        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        (axes.set_xscale if direction == "x" else axes.set_yscale)("log")
         decades = np.log10(high / low)
         subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0, 3.0) if decades < 3.5 else (1.0,)
         axis.set_major_locator(LogLocator(subs=subs))
@@ -103,11 +103,11 @@ def value_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
 
 
 def time_locator(span: float, unit: TimeUnit, most: int = 14) -> Locator:
-    """Ticks of a time axis where people expect them: at most so many over this span, in its unit."""
+    """Ticks of a time axis at round times: at most `most` of them over this span."""
     step = next((step for step in _STEPS[unit.name] if span / step <= most), None)
     return MultipleLocator(step) if step else MaxNLocator(nbins=most - 2)
 
 
 def shortened(name: str, length: int = 34) -> str:
-    """A name that fits a label: of a path, its end says more."""
+    """A name that fits a label; the end of a path is its important part."""
     return name if len(name) <= length else "…" + name[-(length - 1) :]

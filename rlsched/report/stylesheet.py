@@ -1,4 +1,4 @@
-"""How the HTML report looks: on a wide screen, on a phone, in the dark, and on paper."""
+"""Stylesheet of the HTML report, for wide and narrow screens, dark mode and print."""
 
 STYLESHEET = """\
 :root {

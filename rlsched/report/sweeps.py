@@ -1,4 +1,4 @@
-"""The report of a sweep: objectives by what was searched, the front of several, and a table of all trials."""
+"""The report of a sweep: objectives by searched setting, the Pareto front, and a table of all trials."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from rlsched.report.tables import fact_list, table
 from rlsched.report.words import Scale, in_words, labelled, number, scale_for
 
 COLUMNS = 4
-"""Panels beside each other."""
+"""Panels per row."""
 
 WORDS = 12
-"""Letters of a setting that is no number, below an axis."""
+"""Most characters of a textual setting below an axis."""
 
 ALL, BEST, FRONT = HEURISTIC, LEARNED[1], LEARNED[0]
 
 
 @dataclass(frozen=True, eq=False)
 class TrialRow:
-    """One trial.
+    """A trial.
 
     Attributes:
         name: of its folder.
-        settings: searched setting -> its value: a number, or words.
-        values: (objective, seed) what each seed came to; NaN where it is unknown.
-        whole: every seed got to its end.
-        front: no other trial is as good in all objectives and better in one.
-        excess: by what share limits are broken, mean over seeds; 0: kept.
-        steps: decisions that were learned from, all seeds together.
-        seconds: that they took.
+        settings: searched setting to its value, a number or a text.
+        values: (objective, seed) results; NaN if unknown.
+        whole: every seed was trained to its end.
+        front: it is on the Pareto front.
+        excess: violation of limits as a share, mean over seeds; 0: limits are met.
+        steps: training decisions, summed over seeds.
+        seconds: training time, summed over seeds.
     """
 
     name: str
@@ -61,23 +61,23 @@ class TrialRow:
 
     @property
     def means(self) -> FloatArray:
-        """(objective,) over the seeds that are known."""
-        known = [one[np.isfinite(one)] for one in self.values]
-        return np.array([one.mean() if len(one) else np.nan for one in known])
+        """(objective,) means over seeds with known results."""
+        known = [values[np.isfinite(values)] for values in self.values]
+        return np.array([values.mean() if len(values) else np.nan for values in known])
 
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """A sweep to report.
+    """Data of a report on a sweep.
 
     Attributes:
         title: of the page.
-        description: what it answers.
-        objectives: name -> lower is better; the first ranks.
-        trials: the best first.
-        facts: what was searched and how, to be listed.
-        settings: the whole sweep, as YAML.
-        limited: policies were to keep limits.
+        description: of the sweep.
+        objectives: name to whether lower is better; trials are ranked by the first.
+        trials: best first.
+        facts: about the search, to be listed.
+        settings: the sweep as YAML.
+        limited: policies have limits to meet.
     """
 
     title: str
@@ -90,12 +90,12 @@ class SweepResult:
 
     @property
     def keys(self) -> list[str]:
-        """What was searched."""
+        """Names of the searched settings."""
         return list(self.trials[0].settings) if self.trials else []
 
     @property
     def reached(self) -> list[int]:
-        """Objectives that came of it, and were not set."""
+        """Indices of objectives that are not searched settings."""
         return [k for k, name in enumerate(self.objectives) if name not in self.keys]
 
 
@@ -105,14 +105,12 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
     if any(np.isfinite(trial.values).any() for trial in result.trials) and result.reached:
         marked = "; blue: on the front" if len(result.objectives) > 1 else ""
         caption = (
-            f"Objectives by what was searched: means of seeds, with their range; orange: the best{marked}"
+            f"Objectives by searched setting: means of seeds, with their range; orange: the best{marked}"
         )
         pictures["settings.png"] = (caption, to_png(draw_settings(result)))
         if len(result.objectives) > 1:
             first, second = list(result.objectives)[:2]
-            caption = (
-                f"{in_words(first)} against {in_words(second)}; blue: what no other trial beats in everything"
-            )
+            caption = f"{in_words(first)} against {in_words(second)}; blue: the Pareto front"
             pictures["front.png"] = (caption, to_png(draw_front(result)))
     parts = [
         f"<h1>{escape(result.title)}</h1>",
@@ -127,31 +125,31 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
 
 
 def findings(result: SweepResult) -> list[str]:
-    """The outcome in plain words."""
+    """The result in words."""
     whole = [trial for trial in result.trials if trial.whole]
     if not whole:
-        return [f"No trial of {len(result.trials)} is at its end yet."]
+        return [f"None of {len(result.trials)} trials has ended yet."]
     name = next(iter(result.objectives))
     best = whole[0]
     scale = scale_of(result, 0)
-    said = ", ".join(f"{key} {_shown(value)}" for key, value in best.settings.items())
+    settings_text = ", ".join(f"{key} {_value_text(value)}" for key, value in best.settings.items())
     low, high = np.nanmin(best.values[0]), np.nanmax(best.values[0])
     seeds = f" (seeds {scale(low)} to {scale(high)})" if best.values[0].size > 1 else " (one seed)"
-    lines = [f"Best {in_words(name)}: {scale(best.means[0])}{scale.suffix}{seeds} with {said}."]
+    lines = [f"Best {in_words(name)}: {scale(best.means[0])}{scale.suffix}{seeds} with {settings_text}."]
     if result.limited:
-        kept = sum(trial.excess <= 0 for trial in whole)
-        lines.append(f"{kept} of {len(whole)} trials keep their limits in validation, with every seed.")
-    others = [trial for trial in whole[1:] if trial.excess == best.excess]
-    reach = [(np.nanmin(trial.values[0]), np.nanmax(trial.values[0])) for trial in others]
+        met = sum(trial.excess <= 0 for trial in whole)
+        lines.append(f"{met} of {len(whole)} trials meet their limits in validation, with every seed.")
+    rivals = [trial for trial in whole[1:] if trial.excess == best.excess]
+    reach = [(np.nanmin(trial.values[0]), np.nanmax(trial.values[0])) for trial in rivals]
     close = sum(bool(lowest <= high and highest >= low) for lowest, highest in reach)
     if close:
-        others_are = "another reach" if close == 1 else f"{close} others reach"
-        lines.append(f"Seeds of {others_are} into its range: do not read much into the order.")
+        trials = "another trial" if close == 1 else f"{close} other trials"
+        lines.append(f"Seeds of {trials} reach into its range: the ranking is uncertain.")
     return lines
 
 
 def trial_table(result: SweepResult) -> str:
-    """All trials, the best first."""
+    """A table of all trials, best first."""
     scales = [scale_of(result, k) for k in range(len(result.objectives))]
     header = ["Trial", *map(escape, result.keys)]
     header += [escape(labelled(list(result.objectives)[k], scales[k])) for k in result.reached]
@@ -159,15 +157,15 @@ def trial_table(result: SweepResult) -> str:
     rows = []
     for trial in result.trials:
         tags = ' <span class="tag learned">front</span>' if trial.front and len(result.objectives) > 1 else ""
-        tags += "" if trial.whole else ' <span class="tag bad">not at its end</span>'
-        row = [escape(trial.name) + tags, *(escape(_shown(value)) for value in trial.settings.values())]
+        tags += "" if trial.whole else ' <span class="tag bad">not ended</span>'
+        row = [escape(trial.name) + tags, *(escape(_value_text(value)) for value in trial.settings.values())]
         for k in result.reached:
             spread = _range(trial.values[k], scales[k])
             row.append(f'{scales[k](trial.means[k])} <span class="range">{spread}</span>')
         if result.limited:
-            row.append("kept" if trial.excess <= 0 else f"broken by {100 * trial.excess:.1f} %")
+            row.append("met" if trial.excess <= 0 else f"exceeded by {100 * trial.excess:.1f} %")
         rows.append([*row, f"{trial.steps:,}", f"{trial.seconds / 60:.1f}"])
-    return table(header, rows, "Means over seeds [lowest, highest seed], the best first.")
+    return table(header, rows, "Means over seeds [lowest, highest seed], best first.")
 
 
 def _range(values: FloatArray, scale: Scale) -> str:
@@ -176,7 +174,7 @@ def _range(values: FloatArray, scale: Scale) -> str:
 
 
 def draw_settings(result: SweepResult) -> Figure:
-    """A panel for each objective and searched setting: trials as points, the best in colour."""
+    """Draw a panel for each objective and searched setting: trials as points, the best in colour."""
     keys = result.keys
     pairs = [(place, k, key) for place, k in enumerate(result.reached) for key in keys]
     columns = min(COLUMNS, len(keys))
@@ -191,11 +189,11 @@ def draw_settings(result: SweepResult) -> Figure:
 
 def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
     name, scale = list(result.objectives)[k], scale_of(result, k)
-    given = [trial.settings[key] for trial in result.trials]
-    numeric = all(not isinstance(value, str) for value in given)
-    words = list(dict.fromkeys(map(_shown, given)))
-    at = [float(v) if numeric else float(words.index(_shown(v))) for v in given]
-    shown: list[float] = []
+    inputs = [trial.settings[key] for trial in result.trials]
+    numeric = all(not isinstance(value, str) for value in inputs)
+    words = list(dict.fromkeys(map(_value_text, inputs)))
+    at = [float(v) if numeric else float(words.index(_value_text(v))) for v in inputs]
+    outputs: list[float] = []
     best = next((trial for trial in result.trials if trial.whole), None)
     for trial, x in zip(result.trials, at, strict=True):
         values = trial.values[k][np.isfinite(trial.values[k])] * scale.factor
@@ -204,20 +202,20 @@ def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
         colour = BEST if trial is best else FRONT if trial.front and len(result.objectives) > 1 else ALL
         axes.plot([x, x], [values.min(), values.max()], color=colour, linewidth=1.2, alpha=0.6)
         axes.plot([x], [values.mean()], "o", color=colour, markersize=5, zorder=3 if colour != ALL else 2)
-        shown += values.tolist()
+        outputs += values.tolist()
     if numeric:
         value_axis(axes, "x", at)
     else:
         axes.set_xticks(range(len(words)), [word[:WORDS] for word in words])
         axes.set_xlim(-0.6, len(words) - 0.4)
-    value_axis(axes, "y", shown)
+    value_axis(axes, "y", outputs)
     quiet_axes(axes, "y")
     axes.set_title(labelled(name, scale), fontsize=9)
     axes.set_xlabel(key)
 
 
 def draw_front(result: SweepResult) -> Figure:
-    """The first two objectives against each other; where there are no others, the front joined."""
+    """Draw the first two objectives against each other; the front is joined if there are only two."""
     names, scales = list(result.objectives)[:2], [scale_of(result, k) for k in (0, 1)]
     with house_style():
         figure = new_figure(7.5, 5.0)
@@ -228,36 +226,36 @@ def draw_front(result: SweepResult) -> Figure:
                 continue
             (y, x), colour = trial.means[:2], FRONT if trial.front else ALL
             x, y = x * scales[1].factor, y * scales[0].factor
-            for which, scale in ((1, scales[1]), (0, scales[0])):
-                values = trial.values[which] * scale.factor
+            for axis_index, scale in ((1, scales[1]), (0, scales[0])):
+                values = trial.values[axis_index] * scale.factor
                 ends = [np.nanmin(values), np.nanmax(values)]
                 axes.plot(
-                    *((ends, [y, y]) if which else ([x, x], ends)), color=colour, linewidth=1, alpha=0.5
+                    *((ends, [y, y]) if axis_index else ([x, x], ends)), color=colour, linewidth=1, alpha=0.5
                 )
             axes.plot([x], [y], "o", color=colour, markersize=6, zorder=3)
             if trial.front:
-                points.append((x, y, ", ".join(_shown(value) for value in trial.settings.values())))
+                points.append((x, y, ", ".join(_value_text(value) for value in trial.settings.values())))
         points.sort()
         if len(names) == len(result.objectives):
             axes.plot([p[0] for p in points], [p[1] for p in points], color=FRONT, linewidth=1.4, alpha=0.6)
-        for x, y, said in points:
-            axes.annotate(said, (x, y), textcoords="offset points", xytext=(6, -10), fontsize=7, color=MUTED)
+        for x, y, label in points:
+            axes.annotate(label, (x, y), textcoords="offset points", xytext=(6, -10), fontsize=7, color=MUTED)
         quiet_axes(axes, "both")
-        for which, put in ((1, axes.set_xlabel), (0, axes.set_ylabel)):
-            better = "lower" if result.objectives[names[which]] else "higher"
-            put(f"{labelled(names[which], scales[which])}, {better} is better")
+        for axis_index, put in ((1, axes.set_xlabel), (0, axes.set_ylabel)):
+            better = "lower" if result.objectives[names[axis_index]] else "higher"
+            put(f"{labelled(names[axis_index], scales[axis_index])}, {better} is better")
     return figure
 
 
 def scale_of(result: SweepResult, k: int) -> Scale:
-    """How an objective is written; a searched setting as it is."""
+    """The scale of an objective; searched settings are not scaled."""
     name = list(result.objectives)[k]
     if name in result.keys:
         return Scale(1.0, "")
     return scale_for(measure(name).unit, [float(v) for trial in result.trials for v in trial.values[k]])
 
 
-def _shown(value: float | str) -> str:
+def _value_text(value: float | str) -> str:
     return value if isinstance(value, str) else number(value)
 
 

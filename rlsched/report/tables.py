@@ -24,7 +24,7 @@ from rlsched.report.words import (
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
-    """A table of cells that are HTML already; it scrolls by itself where the screen is narrow."""
+    """A table of HTML cells, which scrolls on narrow screens."""
     head = "".join(f'<th scope="col">{cell}</th>' for cell in header)
     body = "".join(f"<tr>{''.join(_cell(k, cell) for k, cell in enumerate(row))}</tr>\n" for row in rows)
     return (
@@ -38,7 +38,7 @@ def _cell(column: int, html: str) -> str:
 
 
 def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collection[PolicyLabel]) -> str:
-    """One metric of all policies, best first."""
+    """A metric of all policies, best first."""
     ordered = order_by(rows, metric)
     meaning = measure(metric)
     scale = scale_for(meaning.unit, [row.high for row in ordered])
@@ -83,7 +83,7 @@ def _interval(scale: Scale, mean: float, low: float, high: float, sign: str = ""
 
 
 def _difference(row: SummaryRow, scale: Scale, best: str | None) -> str:
-    """The paired difference, and in words whether its interval leaves out zero."""
+    """The paired difference, and its verdict in words if its interval excludes zero."""
     if str(PolicyLabel(row.policy, row.backfill)) == best and not row.learned:
         return number(float("nan"))
     sign = "+" if row.best_heuristic_difference > 0 else ""
@@ -93,7 +93,7 @@ def _difference(row: SummaryRow, scale: Scale, best: str | None) -> str:
 
 
 def hoarding_table(findings: Sequence[Breach]) -> str:
-    """Schedule span and wait of learned policies against greedy sjf, and what follows."""
+    """Schedule span and wait of learned policies relative to greedy sjf, and the verdict."""
     caption = (
         "A policy can reach a low mean slowdown by keeping long jobs until all others are done. A result"
         f" counts only with a schedule span of at most {SPAN_LIMIT:g} times and a mean wait of at most"
@@ -113,7 +113,7 @@ def hoarding_table(findings: Sequence[Breach]) -> str:
 
 
 def seeds_table(seeds: Iterable[SeedRow], metrics: Sequence[str]) -> str:
-    """How the seeds of each policy differ by some metrics, and the interquartile means of these."""
+    """Differences of seeds by policy and metric, and interquartile means."""
     cells = []
     chosen = [row for row in seeds if row.metric in metrics]
     for row in sorted(chosen, key=lambda row: (row.policy, metrics.index(row.metric))):
@@ -146,18 +146,18 @@ def seeds_table(seeds: Iterable[SeedRow], metrics: Sequence[str]) -> str:
 
 
 def limits_table(findings: Sequence[LimitCheck]) -> str:
-    """What learned policies paid of costs that they had limits of."""
+    """Costs of learned policies, and their limits."""
     cells = [
         (
-            escape(found.policy),
-            escape(cost_of(found)),
-            number(found.limit),
-            f'{number(found.mean)} <span class="range">[{number(found.low)}, {number(found.high)}]</span>',
-            f'<span class="{"better" if found.met else "worse"}">{within(found)}</span>',
+            escape(check.policy),
+            escape(cost_of(check)),
+            number(check.limit),
+            f'{number(check.mean)} <span class="range">[{number(check.low)}, {number(check.high)}]</span>',
+            f'<span class="{"better" if check.met else "worse"}">{within(check)}</span>',
         )
-        for found in findings
+        for check in findings
     ]
-    caption = "Means over the episodes [95 % interval], against the limits that policies were trained within."
+    caption = "Means over the episodes [95 % interval], and the limits that policies were trained with."
     return table(("Policy", "Cost", "Limit", "Paid", "Verdict"), cells, caption)
 
 
@@ -166,19 +166,19 @@ def _against(value: str, reference: str, ratio: float) -> str:
 
 
 def _judgement(finding: Breach) -> str:
-    """The finding in plain words, as HTML: the verdict coloured, the reasons plain."""
-    said, colon, reasons = judgement(finding).partition(":")
+    """The finding as HTML: a coloured verdict, and its reasons."""
+    verdict_text, colon, reasons = judgement(finding).partition(":")
     if finding.breached is None:
-        return said + colon + reasons
-    return f'<span class="{"worse" if finding.breached else "better"}">{said}</span>{colon}{reasons}'
+        return verdict_text + colon + reasons
+    return f'<span class="{"worse" if finding.breached else "better"}">{verdict_text}</span>{colon}{reasons}'
 
 
 def count_table(counts: Mapping[str, int]) -> str:
-    """What was dropped or mended while loading, or a sentence that nothing was."""
+    """Jobs that were dropped or repaired while loading, or a sentence that there were none."""
     if not any(counts.values()):
-        return "<p>Nothing was dropped or mended while loading jobs.</p>"
+        return "<p>No job was dropped or repaired while loading.</p>"
     cells = [(escape(name.replace("_", " ")), f"{count:,}") for name, count in counts.items() if count]
-    return table(("Repair", "Jobs"), cells, "Dropped or mended while loading jobs")
+    return table(("Repair", "Jobs"), cells, "Jobs dropped or repaired while loading")
 
 
 def fact_list(facts: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and findings as people read them, for pages and terminals alike; nothing here draws."""
+"""Numbers and findings in words, for pages and terminals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlsched.scenario import Scenario, SwfWorkload
 
 
 class TimeUnit(NamedTuple):
-    """A unit in which a span of time is read."""
+    """A unit of time."""
 
     name: str
     seconds: float
@@ -26,26 +26,26 @@ _TIME_UNITS = (TimeUnit("d", 86_400), TimeUnit("h", 3_600), TimeUnit("min", 60),
 
 
 def time_unit(longest_s: float) -> TimeUnit:
-    """The largest unit of which the longest time is at least two."""
+    """The largest unit such that the longest time is at least two of it."""
     return next((unit for unit in _TIME_UNITS if abs(longest_s) >= 2 * unit.seconds), _TIME_UNITS[-1])
 
 
 def sizes(units: Iterable[int]) -> str:
-    """Each size once: 128 or 256 or 2,048; of more than four the smallest and the largest."""
-    once = sorted(set(units))
-    if len(once) > 4:
-        return f"{once[0]:,} to {once[-1]:,}"
-    return " or ".join(f"{each:,}" for each in once)
+    """Different sizes in words: 128 or 256 or 2,048; of more than four, the smallest and the largest."""
+    ordered = sorted(set(units))
+    if len(ordered) > 4:
+        return f"{ordered[0]:,} to {ordered[-1]:,}"
+    return " or ".join(f"{size:,}" for size in ordered)
 
 
 def workload_name(scenario: Scenario) -> str:
-    """Where jobs come from: a file, or a model."""
+    """The source of jobs: a file, or a model."""
     workload = scenario.workload
     return workload.file.name if isinstance(workload, SwfWorkload) else f"the {workload.kind} model"
 
 
 def described(scenario: Scenario) -> str:
-    """A scenario in one line: its name, workload, cluster and episodes; units of the cluster are known."""
+    """A scenario in one line: its name, workload, cluster and episodes."""
     machine = ", ".join(
         f"{'unknown' if None in units else sizes(unit or 0 for unit in units)} {resource.name}"
         for units, resource in zip(scenario.sizes, scenario.cluster.resources, strict=True)
@@ -59,7 +59,7 @@ def described(scenario: Scenario) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands separated; a dash where it was not measured."""
+    """Three significant digits, with separators of thousands; a dash for NaN and infinity."""
     if not isfinite(value):
         return "–"  # noqa: RUF001 - the usual sign for a missing figure
     if value == int(value) or abs(value) >= 100:
@@ -71,7 +71,7 @@ def number(value: float) -> str:
 
 
 class Scale(NamedTuple):
-    """How the values of a metric are written: factor and what stands behind the number."""
+    """Format of a metric: a factor, and the unit behind the number."""
 
     factor: float
     suffix: str
@@ -82,7 +82,7 @@ class Scale(NamedTuple):
 
 
 def scale_for(unit: str, values: Iterable[float]) -> Scale:
-    """One scale for all values of a metric: times in the unit that suits the longest, shares in percent."""
+    """One scale for all values of a metric: times in the unit of the longest, shares in percent."""
     if unit == "s":
         chosen = time_unit(max((abs(value) for value in values if isfinite(value)), default=0.0))
         return Scale(1 / chosen.seconds, f" {chosen.name}")
@@ -92,12 +92,12 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
 
 
 def in_words(name: str) -> str:
-    """A metric as it is read; settings are spelt as they are set."""
+    """A metric in words; the keys of settings are unchanged."""
     return name if "." in name and not name.startswith("cost.") else name.replace("_", " ")
 
 
 def labelled(name: str, scale: Scale) -> str:
-    """A metric with its unit, said once: some have it in their name."""
+    """A metric with its unit, which some names already contain."""
     unit = scale.suffix.strip()
     if not unit:
         return in_words(name)
@@ -106,13 +106,13 @@ def labelled(name: str, scale: Scale) -> str:
 
 
 def written(value: float, unit: str) -> str:
-    """One value with its unit."""
+    """A value with its unit."""
     scale = scale_for(unit, [value])
     return scale(value) + (scale.suffix if isfinite(value) else "")
 
 
 def judgement(finding: Breach) -> str:
-    """What the hoarding check found, in plain words."""
+    """The result of the hoarding check in words."""
     if finding.breached is None:
         return "not judged: add greedy sjf to the comparison"
     hoards = _alone(finding.seeds_breached, "hoards", "hoard")
@@ -130,61 +130,61 @@ def judgement(finding: Breach) -> str:
     return f"does not count: {'; '.join(reasons)}"
 
 
-def gate_line(found: Verdict, trace: str = "") -> str:
-    """What the gate says of a policy, which is the subject of the line, with the figures.
+def gate_line(verdict: Verdict, trace: str = "") -> str:
+    """The verdict of the gate on a policy, with the figures, as a predicate.
 
     Args:
-        found: by the gate.
-        trace: on which; empty: it is said elsewhere.
+        verdict: of the gate.
+        trace: on which; empty: it is finding elsewhere.
     """
-    there = f" on {trace}" if trace else ""
-    if found.passes:
-        return f"passes the gate{there}: {_against(found)}"
-    reasons = [] if found.against in {"better", "level"} else [_against(found)]
-    if found.hoarding is not None and found.hoards:
-        said = judgement(found.hoarding).removeprefix("does not count: ")
-        reasons.append(f"hoards: {said}" if found.hoarding.breached else f"hoarding {said}")
-    reasons += [f"{cost_of(one)} {within(one)}" for one in found.broken]
-    return f"stands back{there}: {'; '.join(reasons)}"
+    place = f" on {trace}" if trace else ""
+    if verdict.passes:
+        return f"passes the gate{place}: {_against(verdict)}"
+    reasons = [] if verdict.against in {"better", "level"} else [_against(verdict)]
+    if verdict.hoarding is not None and verdict.hoards:
+        finding = judgement(verdict.hoarding).removeprefix("does not count: ")
+        reasons.append(f"hoards: {finding}" if verdict.hoarding.breached else f"hoarding {finding}")
+    reasons += [f"{cost_of(check)} {within(check)}" for check in verdict.broken]
+    return f"stands back{place}: {'; '.join(reasons)}"
 
 
-def _against(found: Verdict) -> str:
-    """How a policy compares with the best heuristic, with the figures."""
-    many = f"{found.episodes} episode{'' if found.episodes == 1 else 's'}"
-    if found.against == "unknown":
-        return f"{in_words(found.metric)} could be measured in {many} only"
-    scale = scale_for(measure(found.metric).unit, [found.mean, found.heuristic_mean])
-    sign = "+" if found.difference > 0 else ""
-    side = "level with" if found.against == "level" else f"{found.against} than"
+def _against(verdict: Verdict) -> str:
+    """The comparison of a policy with the best heuristic, with the figures."""
+    episodes = f"{verdict.episodes} episode{'' if verdict.episodes == 1 else 's'}"
+    if verdict.against == "unknown":
+        return f"{in_words(verdict.metric)} could be measured in {episodes} only"
+    scale = scale_for(measure(verdict.metric).unit, [verdict.mean, verdict.heuristic_mean])
+    sign = "+" if verdict.difference > 0 else ""
+    side = "level with" if verdict.against == "level" else f"{verdict.against} than"
     return (
-        f"{side} {found.heuristic} in {labelled(found.metric, scale)}: {scale(found.mean)} against "
-        f"{scale(found.heuristic_mean)}, difference {sign}{scale(found.difference)} "
-        f"[{scale(found.low)}, {scale(found.high)}] over {many}"
+        f"{side} {verdict.heuristic} in {labelled(verdict.metric, scale)}: {scale(verdict.mean)} against "
+        f"{scale(verdict.heuristic_mean)}, difference {sign}{scale(verdict.difference)} "
+        f"[{scale(verdict.low)}, {scale(verdict.high)}] over {episodes}"
     )
 
 
-def cost_of(found: LimitCheck) -> str:
-    """A cost that has a limit, and of what."""
-    return f"{found.cost.replace('_', ' ')} of {'a job' if found.per == 'job' else 'an episode'}"
+def cost_of(check: LimitCheck) -> str:
+    """A cost with a limit, per job or per episode."""
+    return f"{check.cost.replace('_', ' ')} of {'a job' if check.per == 'job' else 'an episode'}"
 
 
-def within(found: LimitCheck) -> str:
-    """Whether a limit is kept, in plain words."""
-    breaks = _alone(found.seeds_above, "breaks it", "break it")
+def within(check: LimitCheck) -> str:
+    """The result of a limit check in words."""
+    breaks = _alone(check.seeds_above, "breaks it", "break it")
     alone = f"; {breaks}" if breaks else ""
-    if not found.met:
-        share = f" by {100 * (found.mean / found.limit - 1):.1f} %" if found.limit else ""
-        return f"broken{share}" + (", within the interval" if found.low <= found.limit else "") + alone
-    return ("kept" if found.high <= found.limit else "kept on average") + alone
+    if not check.met:
+        share = f" by {100 * (check.mean / check.limit - 1):.1f} %" if check.limit else ""
+        return f"broken{share}" + (", within the interval" if check.low <= check.limit else "") + alone
+    return ("kept" if check.high <= check.limit else "kept on average") + alone
 
 
-def _alone(seeds: Sequence[int], one: str, several: str) -> str:
-    """Which seeds do something when each is judged alone; empty where none does."""
-    return f"{named_seeds(seeds)} alone {several if len(seeds) > 1 else one}" if seeds else ""
+def _alone(seeds: Sequence[int], singular: str, plural: str) -> str:
+    """The seeds that differ from the whole when judged alone; empty if none does."""
+    return f"{named_seeds(seeds)} alone {plural if len(seeds) > 1 else singular}" if seeds else ""
 
 
 def seed_range(row: SeedRow, scale: Scale, *, named: bool = True) -> str:
-    """The means of the best and of the worst seed; a dash where nothing was measured."""
+    """Means of the best and the worst seed; a dash without measured values."""
     ranked = row.ranked()
     if not ranked:
         return number(nan)

@@ -1,4 +1,4 @@
-"""The picture of workloads side by side: sizes, runtimes, arrivals over the day, requests."""
+"""The picture of workloads: sizes, runtimes, arrivals over the day, accuracy of requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTS = 400
 
 
 def draw_workloads(samples: Sequence[Sample]) -> Figure:
-    """Four panels, a colour for each sample."""
+    """Draw four panels, with a colour for each sample."""
     with house_style():
         figure = new_figure(WIDTH_IN, HEIGHT_IN)
         panels = figure.subplots(2, 2)
@@ -33,15 +33,15 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
             "Processors",
             "Runtime",
             "Arrivals over the day",
-            "Runtime as a share of what was requested",
+            "Runtime as a share of requested time",
         )
         for axes, title in zip(panels.flat, titles, strict=True):
             axes.set_title(title)
             quiet_axes(axes, "y")
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         panels[0, 0].set_ylabel("share of jobs")
-        panels[0, 0].set_xlabel("each bar: up to so many")
-        panels[0, 1].set_ylabel("share of jobs up to it")
+        panels[0, 0].set_xlabel("processors, up to")
+        panels[0, 1].set_ylabel("cumulative share of jobs")
         panels[0, 1].set_xscale("log")
         panels[0, 1].set_xticks(list(TIMES_S), list(TIMES_S.values()))
         panels[0, 1].minorticks_off()
@@ -50,7 +50,7 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
         panels[1, 0].set_xlim(0, HOURS)
         panels[1, 0].set_ylim(bottom=0)
         panels[1, 0].xaxis.set_major_locator(MultipleLocator(6))
-        panels[1, 1].set_ylabel("share of jobs up to it")
+        panels[1, 1].set_ylabel("cumulative share of jobs")
         panels[1, 1].set_xlim(0, 1.5)
         panels[1, 1].xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         panels[0, 0].legend(loc="upper right")
@@ -58,7 +58,7 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
 
 
 def _sizes(axes: Axes, sample: Sample, k: int, count: int, colour: str) -> None:
-    """Bars by powers of two."""
+    """Draw the share of jobs by power of two of their size."""
     exponent = np.ceil(np.log2(np.maximum(sample.sizes, 1))).astype(np.int64)
     shares = np.bincount(exponent) / len(exponent)
     width = 0.8 / count
@@ -69,6 +69,6 @@ def _sizes(axes: Axes, sample: Sample, k: int, count: int, colour: str) -> None:
 
 
 def _distribution(axes: Axes, values: IntArray | FloatArray, colour: str) -> None:
-    """Share of values up to each."""
+    """Draw the cumulative distribution of values."""
     shares = np.linspace(0.0, 1.0, POINTS)
     axes.plot(np.quantile(values, shares), shares, color=colour)

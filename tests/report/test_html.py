@@ -75,9 +75,9 @@ def test_the_page_needs_nothing_from_elsewhere(report: Path) -> None:
 
 def test_pictures_are_embedded_whole(report: Path) -> None:
     embedded = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", report.read_text("utf-8"))
-    beside = [(report.parent / name).read_bytes() for name in ("comparison.png", "gantt-1.png")]
-    assert [base64.b64decode(data) for data in embedded] == beside
-    for png in beside:
+    pictures = [(report.parent / name).read_bytes() for name in ("comparison.png", "gantt-1.png")]
+    assert [base64.b64decode(data) for data in embedded] == pictures
+    for png in pictures:
         assert Image.open(BytesIO(png)).format == "PNG"
 
 
@@ -107,7 +107,7 @@ def test_a_plain_comparison_of_heuristics_has_no_hoarding_part(result: Result) -
     episodes = [EpisodeResult("fcfs", "none", 0, 1, None, {"wait": 5.0})]
     text = Page(render(Result.of(result.scenario, episodes), {})).text
     assert "Does the result count?" not in text
-    assert "Nothing was dropped or mended" in text
+    assert "No job was dropped or repaired" in text
     assert "Best learned" not in text
 
 
@@ -141,7 +141,7 @@ def test_evaluation_needs_no_trainer_and_no_plotting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "unit", "said"),
+    ("name", "unit", "label"),
     [
         ("energy_kwh", "kWh", "energy (kWh)"),
         ("carbon_kg", "kg", "carbon (kg)"),
@@ -150,5 +150,5 @@ def test_evaluation_needs_no_trainer_and_no_plotting() -> None:
         ("power.battery.capacity_kwh", "ratio", "power.battery.capacity_kwh"),
     ],
 )
-def test_a_unit_is_said_once(name: str, unit: str, said: str) -> None:
-    assert labelled(name, scale_for(unit, [2e4])) == said
+def test_units_are_not_repeated(name: str, unit: str, label: str) -> None:
+    assert labelled(name, scale_for(unit, [2e4])) == label

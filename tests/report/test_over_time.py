@@ -153,9 +153,9 @@ def test_nothing_is_cut_off_and_names_do_not_meet(windy: Timeline) -> None:
             for text in (axes.title, axes._right_title, *axes.texts)  # type: ignore[attr-defined]
             if text.get_text()
         ]
-        for k, one in enumerate(heads):
-            for other in heads[:k]:
-                assert not one.get_window_extent().overlaps(other.get_window_extent())
+        for k, first in enumerate(heads):
+            for second in heads[:k]:
+                assert not first.get_window_extent().overlaps(second.get_window_extent())
 
 
 def test_without_power_or_battery_there_is_nothing_of_them() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlsched.jobs import JobTable
-from rlsched.report.packing import Bar, pack
+from rlsched.report.packing import JobBar, pack
 from tests.report.examples import first_fit
 
 
@@ -14,22 +14,22 @@ def test_rows_by_hand() -> None:
     # job 3 finds rows 0-2 and 4 free: job 1 holds row 3, so it is split
     jobs = JobTable.build(submit=[0, 0, 0, 5], runtime=[5, 20, 5, 5], demand=[3, 1, 1, 4])
     assert pack(jobs, np.array([0, 0, 0, 5]), 5) == [
-        Bar(0, 0, 3),
-        Bar(1, 3, 4),
-        Bar(2, 4, 5),
-        Bar(3, 0, 3),
-        Bar(3, 4, 5),
+        JobBar(0, 0, 3),
+        JobBar(1, 3, 4),
+        JobBar(2, 4, 5),
+        JobBar(3, 0, 3),
+        JobBar(3, 4, 5),
     ]
 
 
 def test_a_gap_that_holds_the_job_whole_is_preferred() -> None:
     jobs = JobTable.build(submit=[0, 0, 5], runtime=[5, 20, 5], demand=[2, 1, 3])
-    assert pack(jobs, np.array([0, 0, 5]), 6)[-1] == Bar(2, 3, 6)
+    assert pack(jobs, np.array([0, 0, 5]), 6)[-1] == JobBar(2, 3, 6)
 
 
 def test_jobs_that_never_started_are_not_drawn() -> None:
     jobs = JobTable.build(submit=[0, 0], runtime=[5, 5], demand=[2, 2])
-    assert pack(jobs, np.array([-1, 0]), 2) == [Bar(1, 0, 2)]
+    assert pack(jobs, np.array([-1, 0]), 2) == [JobBar(1, 0, 2)]
 
 
 def test_an_impossible_schedule_is_refused() -> None:

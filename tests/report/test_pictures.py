@@ -23,9 +23,9 @@ NOTHING = np.array([])
 
 
 def validated(name: str, steps: list[float], values: list[float]) -> Curve:
-    """A run of which the first validated policy was kept."""
-    kept = np.arange(len(steps)) == 0
-    return Curve(name, NOTHING, NOTHING, np.array(steps), np.array(values), kept)
+    """A run of which the first validated policy was selected."""
+    selected = np.arange(len(steps)) == 0
+    return Curve(name, NOTHING, NOTHING, np.array(steps), np.array(values), selected)
 
 
 def opened(figure: Figure) -> Image.Image:
@@ -130,13 +130,13 @@ def test_comparison_of_nothing_is_refused() -> None:
 def test_learning_curve_with_a_heuristic_far_off() -> None:
     steps = np.arange(1, 50) * 8192.0
     values = 20 + 60 * np.exp(-steps / 1e5)
-    kept = np.array([True, False, True, True, False])  # the last one was lower, but hoarded
-    curve = Curve("ppo", steps, values, steps[::10], values[::10], kept)
+    selected = np.array([True, False, True, True, False])  # the last one was lower, but hoarded
+    curve = Curve("ppo", steps, values, steps[::10], values[::10], selected)
     learning = LearningCurves("bounded_slowdown", [curve], {"sjf + greedy": 36.0, "fcfs + none": 7273.0})
     figure = draw_learning(learning)
     assert figure.axes[0].get_ylim()[1] < 200
     assert "beyond this axis: fcfs + none 7,273" in texts(figure)
-    assert f"kept {number(values[30])}" in texts(figure)
+    assert f"selected {number(values[30])}" in texts(figure)
     assert opened(figure).size == (9 * DPI, 5 * DPI)
 
 
@@ -162,8 +162,8 @@ def test_learning_curve_of_a_share_shows_every_heuristic_that_leaves_it_room() -
     assert {83.6, 82.8, 82.79, 82.6} <= drawn
     assert 82 < axes.get_ylim()[0] < axes.get_ylim()[1] < 87
     assert axes.get_xlim()[0] < 0
-    for said in ("job value ratio (%)", "higher is better", "search, kept 83.5", "packing + now  83.6"):
-        assert said in texts(figure)
+    for label in ("job value ratio (%)", "higher is better", "search, selected 83.5", "packing + now  83.6"):
+        assert label in texts(figure)
     assert "decisions" in axes.get_xlabel()
     named = [note for note in axes.texts if note.get_text().partition("  ")[0] in GREEN]
     heights = sorted(note.xy[1] for note in named)
@@ -191,13 +191,13 @@ def test_learning_curve_of_one_point_stands_against_the_best_heuristic() -> None
 def test_learning_curves_of_runs_of_very_different_length_can_all_be_read() -> None:
     short = validated("ppo", [0.0, 2e5, 1.5e6], [0.86, 0.859, 0.861])
     long = validated("search", [0.0, 3e6, 8e7], [0.835, 0.85, 0.862])
-    alike = validated("other", [0.0, 3e6, 6e7], [0.835, 0.85, 0.862])
+    similar = validated("other", [0.0, 3e6, 6e7], [0.835, 0.85, 0.862])
     figure = draw_learning(LearningCurves("job_value_ratio", [short, long], {}))
     axes = figure.axes[0]
     assert axes.transLimits.transform(axes.transScale.transform((1.5e6, 86.0)))[0] > 0.3
     assert opened(figure)
     assert (
-        draw_learning(LearningCurves("job_value_ratio", [long, alike], {})).axes[0].get_xscale() == "linear"
+        draw_learning(LearningCurves("job_value_ratio", [long, similar], {})).axes[0].get_xscale() == "linear"
     )
 
 
@@ -205,8 +205,8 @@ def test_learning_curves_have_the_colours_of_the_other_pictures() -> None:
     curves = [validated(name, [0.0, 1e5], [0.8, 0.81]) for name in ("a", "b", "c")]
     figure = draw_learning(LearningCurves("job_value_ratio", curves, {}), {"b": LEARNED[0]})
     handles = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
-    assert handles["b, kept 80"] == LEARNED[0]
-    assert len({handles[f"{name}, kept 80"] for name in "abc"}) == 3
+    assert handles["b, selected 80"] == LEARNED[0]
+    assert len({handles[f"{name}, selected 80"] for name in "abc"}) == 3
 
 
 def test_drawing_changes_no_settings_of_the_user(result: Result) -> None:

@@ -24,8 +24,8 @@ def run(path: Path, heuristics: dict[str, dict[str, float]] = HEURISTICS, rows: 
     for k in range(rows):
         checked = 6.0 - 0.1 * k if k % 2 else None
         values = {"bounded_slowdown": 9.0 - k if k else None, "validation_bounded_slowdown": checked}
-        kept = None if checked is None else int(k < 2)
-        folder.append_metrics({"iteration": k + 1, "steps": 100 * (k + 1), **values, "kept": kept})
+        selected = None if checked is None else int(k < 2)
+        folder.append_metrics({"iteration": k + 1, "steps": 100 * (k + 1), **values, "kept": selected})
     return path
 
 
@@ -43,20 +43,25 @@ def test_a_curve_has_the_points_that_were_measured(tmp_path: Path) -> None:
     assert curve.values.tolist() == [8.0, 7.0, 6.0]
     assert curve.validation_steps.tolist() == [200, 400]
     assert curve.validation_values.tolist() == [5.9, 5.7]
-    assert curve.kept.tolist() == [True, False]
+    assert curve.selected.tolist() == [True, False]
 
 
 def test_runs_share_a_picture_only_where_they_were_validated_alike(tmp_path: Path) -> None:
-    other = {"sjf": {"bounded_slowdown": 3.0, "wait": 90.0}}
-    folders = [run(tmp_path / "a"), run(tmp_path / "b"), run(tmp_path / "c", other)]
+    different = {"sjf": {"bounded_slowdown": 3.0, "wait": 90.0}}
+    folders = [run(tmp_path / "a"), run(tmp_path / "b"), run(tmp_path / "c", different)]
     pictures = learning_of(folders)
     assert names(pictures) == [["a", "b"], ["c"]]
     assert pictures[1].heuristics == {"sjf + greedy": 3.0}
 
 
 def test_policies_of_a_run_have_its_curve_once(tmp_path: Path) -> None:
-    one, other = run(tmp_path / "one"), run(tmp_path / "other")
-    policies = [one / "start", one, tmp_path / "exported", other / "checkpoints" / "000010" / "policy"]
+    first_run, second_run = run(tmp_path / "one"), run(tmp_path / "other")
+    policies = [
+        first_run / "start",
+        first_run,
+        tmp_path / "exported",
+        second_run / "checkpoints" / "000010" / "policy",
+    ]
     assert names(learning_of(policies)) == [["one", "other"]]
 
 
@@ -66,8 +71,8 @@ def test_where_there_is_only_validation_it_is_the_curve(tmp_path: Path) -> None:
     folder.path.mkdir()
     heuristics = {"packing:now": {"job_value_ratio": 0.836}, "fcfs:horizon": {"job_value_ratio": 0.828}}
     folder.save_validation({"metric": "job_value_ratio", "episodes": 8, "heuristics": heuristics})
-    for steps, found, kept in ((0, 0.835, 1), (800, None, None), (1600, 0.845, 1), (2400, 0.842, 0)):
-        row = {"return_mean": 9.0, "sigma": 0.3, "validation_job_value_ratio": found, "kept": kept}
+    for steps, validated, selected in ((0, 0.835, 1), (800, None, None), (1600, 0.845, 1), (2400, 0.842, 0)):
+        row = {"return_mean": 9.0, "sigma": 0.3, "validation_job_value_ratio": validated, "kept": selected}
         folder.append_metrics({"iteration": steps // 800, "steps": steps, **row})
     (picture,) = learning_of([folder.path])
     assert picture.heuristics == {"packing + now": 0.836, "fcfs + horizon": 0.828}
@@ -75,7 +80,7 @@ def test_where_there_is_only_validation_it_is_the_curve(tmp_path: Path) -> None:
     assert not len(curve.steps)
     assert curve.validation_steps.tolist() == [0, 1600, 2400]
     assert curve.validation_values.tolist() == [0.835, 0.845, 0.842]
-    assert curve.kept.tolist() == [True, True, False]
+    assert curve.selected.tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 5, 8, 12])

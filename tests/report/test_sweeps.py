@@ -55,20 +55,20 @@ def test_the_page_says_it_all_and_is_whole(result: SweepResult) -> None:
 def test_findings_are_of_the_best_and_its_neighbours(result: SweepResult) -> None:
     best, limits, close = findings(result)
     assert best == ("Best job value ratio: 91 % (seeds 90 to 92) with ppo.rate 1, network.hidden [16].")
-    assert limits == "2 of 3 trials keep their limits in validation, with every seed."
-    assert close == "Seeds of another reach into its range: do not read much into the order."
+    assert limits == "2 of 3 trials meet their limits in validation, with every seed."
+    assert close == "Seeds of another trial reach into its range: the ranking is uncertain."
 
 
 def test_the_table_has_ranges_limits_and_what_is_missing(result: SweepResult) -> None:
     text = Page(trial_table(result)).text
-    for part in ("91 [90, 92]", "2,050 [2,000, 2,100]", "broken by 25.0 %", "not at its end", "front"):
+    for part in ("91 [90, 92]", "2,050 [2,000, 2,100]", "exceeded by 25.0 %", "not ended", "front"):
         assert part in text
 
 
 def test_without_a_trial_there_is_a_page_all_the_same(result: SweepResult) -> None:
     empty = SweepResult("t", "", result.objectives, [], {}, "", limited=False)
     rendered, pictures = render_sweep(empty)
-    assert "No trial of 0 is at its end yet." in Page(rendered).text
+    assert "None of 0 trials has ended yet." in Page(rendered).text
     assert not pictures
 
 
