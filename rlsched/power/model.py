@@ -1,4 +1,4 @@
-"""From a scenario's power to the supply of its episodes."""
+"""Power models: the supply and carbon intensity of a scenario's episodes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rlsched.power.table import PowerTable
 from rlsched.scenario import Cluster, Power
 
 GENERATED_YEAR = Path(__file__).with_name("generated-year.csv.gz")
-"""For scenarios that name no file: no real weather. `datasets/make_power_year.py` says how it is made."""
+"""The file of scenarios without one: synthetic weather, made by `datasets/make_power_year.py`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PowerModel(ABC):
-    """Where the power of episodes comes from.
+    """Draws the power of episodes.
 
     Attributes:
         full_w: watts of the whole cluster under load.
-        repairs: what was put right in the file -> count; only counts above 0.
+        repairs: kind of repair of the file -> count; only counts above 0.
     """
 
     full_w: float
@@ -38,8 +38,8 @@ class PowerModel(ABC):
 
         Args:
             rng: where all randomness comes from.
-            ticks: length of the series, >= 1; one that never changes has a single tick. Forecasts look beyond
-                an episode's end by their horizon.
+            ticks: length of the series, >= 1, with the planning horizon beyond the episode's end; a constant
+                series has a single tick.
         """
         seed = int(rng.integers(2**62))
         supply, carbon = self._series(rng, ticks)
@@ -83,9 +83,9 @@ class _FromFile(PowerModel):
 
 
 def open_power(power: Power, cluster: Cluster) -> PowerModel:
-    """Make ready what a scenario takes its power from.
+    """Open the power model of a scenario.
 
-    A file that was read before in this process, and has not changed, is not read again.
+    A file that has not changed since this process read it is not read again.
 
     Args:
         power: of the scenario.
@@ -98,7 +98,7 @@ def open_power(power: Power, cluster: Cluster) -> PowerModel:
     if not full_w > 0:
         raise BadInputError(
             "power.utilization",
-            f"value {power.utilization:g}: under load the cluster draws 0 W, of which no supply is a share",
+            f"value {power.utilization:g}: under load the cluster draws 0 W, and supply is a share of that",
             "set it above 0, or cluster.resources.*.idle_w",
         )
     if power.kind == "series":
@@ -115,7 +115,7 @@ def open_power(power: Power, cluster: Cluster) -> PowerModel:
 
 
 def full_draw_w(cluster: Cluster, utilization: float) -> float:
-    """Watts of a cluster whose units all run jobs, each at this load.
+    """Watts of a cluster with jobs on all units, at this utilization of each.
 
     Source: [Venkataswamy 2023, eq. 4.1]: idle + (full - idle) x utilization per unit.
 
@@ -126,7 +126,7 @@ def full_draw_w(cluster: Cluster, utilization: float) -> float:
     for number, resource in enumerate(cluster.resources):
         if resource.units is None:
             raise BadInputError(
-                f"cluster.resources.{number}.units", "is not known, so neither is its draw", "set it"
+                f"cluster.resources.{number}.units", "is unknown, and so is its power draw", "set it"
             )
         total += resource.units * (resource.idle_w + (resource.full_w - resource.idle_w) * utilization)
     return total
@@ -134,28 +134,28 @@ def full_draw_w(cluster: Cluster, utilization: float) -> float:
 
 def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
     path = GENERATED_YEAR if power.file is None else power.file
-    asked = {"wind": power.wind_kw, "solar": power.solar_kw}
-    peaks = {role: full_w if kw is None else kw * 1000 for role, kw in asked.items()}
+    peaks_kw = {"wind": power.wind_kw, "solar": power.solar_kw}
+    peaks = {role: full_w if kw is None else kw * 1000 for role, kw in peaks_kw.items()}
     used = [role for role, peak in peaks.items() if peak > 0]
     roles = {role: getattr(power.columns, role) for role in used}
     if power.columns.carbon is not None:
         roles["carbon"] = power.columns.carbon
-    read = _read(path, power.columns.time, tuple(roles.items()), power.time_zone)
-    supply = np.zeros(read.steps)
+    power_table = _read(path, power.columns.time, tuple(roles.items()), power.time_zone)
+    supply = np.zeros(power_table.steps)
     for role in used:
-        highest, peak = read.columns[role].max(), peaks[role]
+        highest, peak = power_table.columns[role].max(), peaks[role]
         if highest == 0:
             raise BadInputError(
                 str(path),
                 f"column {roles[role]!r} is zero throughout and cannot be scaled to {peak / 1000:g} kW",
                 f"set power.{role}_kw=0, or power.columns.{role} to another column",
             )
-        supply += read.columns[role] / highest * peak
-    carbon = read.columns.get("carbon", np.full(read.steps, power.carbon_g_per_kwh))
+        supply += power_table.columns[role] / highest * peak
+    carbon = power_table.columns.get("carbon", np.full(power_table.steps, power.carbon_g_per_kwh))
     return _FromFile(
         full_w=full_w,
-        repairs=dict(read.repairs),
-        steps=Steps(np.stack([supply, carbon]), read.step_s),
+        repairs=dict(power_table.repairs),
+        steps=Steps(np.stack([supply, carbon]), power_table.step_s),
         tick_s=cluster.tick_s,
     )
 
@@ -164,7 +164,7 @@ def _read(path: Path, time: str, columns: tuple[tuple[str, str], ...], zone: str
     try:
         status = path.stat()
     except (OSError, ValueError):
-        return table.read(path, time=time, columns=dict(columns), zone=zone)  # says what is wrong with it
+        return table.read(path, time=time, columns=dict(columns), zone=zone)  # raises the error that fits
     return _read_once(path, path.resolve(), status.st_mtime_ns, status.st_size, time, columns, zone)
 
 
@@ -178,5 +178,5 @@ def _read_once(
     columns: tuple[tuple[str, str], ...],
     zone: str | None,
 ) -> PowerTable:
-    """The table of this very state of a file."""
+    """The table of a file in this state."""
     return table.read(path, time=time, columns=dict(columns), zone=zone)

@@ -1,4 +1,4 @@
-"""PowerSeries: what feeds one episode."""
+"""PowerSeries: the power of one episode."""
 
 from __future__ import annotations
 

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+from rlsched.errors import BadInputError
+from rlsched.power import table
+from rlsched.power.table import PowerTable
 
 HEADER = "timestamp,WND,SUN,avg_CI"
+COLUMNS = {"wind": "WND", "solar": "SUN", "carbon": "avg_CI"}
 
 
 def time_at(step: int, step_s: int = 3600) -> str:
@@ -33,3 +39,17 @@ def power_file(folder: Path, *lines: str, name: str = "power.csv") -> Path:
 def five_hours() -> list[str]:
     """A small file in which all is well."""
     return rows_of([1, 2, 3, 4, 5], [0, 0, 10, 20, 10], [400, 300, 200, 100, 200])
+
+
+def read(path: Path, time: str = "timestamp", **columns: str) -> PowerTable:
+    return table.read(path, time=time, columns=columns or COLUMNS)
+
+
+def refused(path: Path, time: str = "timestamp", **columns: str) -> BadInputError:
+    """The refusal, which is one line and names the file and what to do."""
+    with pytest.raises(BadInputError) as caught:
+        read(path, time, **columns)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
+    return caught.value

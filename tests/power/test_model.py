@@ -228,7 +228,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_clusters_without_units_or_draw_are_refused() -> None:
-    with pytest.raises(BadInputError, match=r"cluster.resources.0.units: is not known"):
+    with pytest.raises(BadInputError, match=r"cluster.resources.0.units: is unknown"):
         opened(Cluster())
     idle = Cluster(resources=(Resource(units=4, idle_w=0, full_w=100),))
     with pytest.raises(BadInputError, match=r"power.utilization: value 0: .* draws 0 W"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.power import table
+from rlsched.power import csv_columns, table
 
 COLUMNS = {"wind": "W"}
 
@@ -18,7 +18,7 @@ def read(path: Path, content: str) -> table.PowerTable:
 
 
 def test_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "MOST_ROWS", 3)
+    monkeypatch.setattr(csv_columns, "MAX_ROWS", 3)
     rows = [f"{1_700_000_000 + 3600 * k},1" for k in range(4)]
     assert read(tmp_path / "p.csv", "\n".join(["t,W", *rows[:3]])).steps == 3
     with pytest.raises(BadInputError, match=r"p\.csv: has more than 3 rows; give fewer, of longer steps"):
