@@ -5,7 +5,7 @@ Pure: the state of a controller goes in with what the newest episodes came to, t
 With K_p = K_d = 0 it is what constrained optimisation usually does, gradient ascent of the multiplier: it
 goes on rising while the limit is broken and on falling while it is not, so that costs swing about it. The
 proportional part answers to what is broken now, the derivative to costs that rise, before they are too high.
-Venkataswamy 2023, algorithm 7, multiplies by K_p twice, which is not meant.
+The printed algorithm multiplies by K_p twice, which is a misprint [Venkataswamy 2023, algorithm 7].
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Bernoulli arrivals of short and long jobs, each with one dominant resource.
 
-Source: Mao, Alizadeh, Menache, Kandula, "Resource management with deep reinforcement learning", HotNets
-2016, section 4.1, and the authors' program DeepRM. Estimates are exact and qos is 1.
+Source: [Mao et al. 2016, 4.1] and the authors' program DeepRM. Estimates are exact and qos is 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The encoder of Venkataswamy 2023, table A.5: convolutions over the image of the grid, an MLP over the rest.
+"""Convolutions over the image of the grid, and an MLP over the rest [Venkataswamy 2023, table A.5].
 
 The observation vector holds the profile (`sim.layout`); the image is drawn from it here, on the network's own
 device, so that rollouts and batches carry a hundredth of the numbers.
