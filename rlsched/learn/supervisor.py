@@ -17,6 +17,8 @@ from ray.exceptions import ActorDiedError, RayError
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rlsched.learn.rllib.ray_compat import runner_manager
+
 logger = logging.getLogger(__name__)
 
 LOOK_S, LOOKS = 3.0, 20
@@ -80,7 +82,7 @@ class Guard:
     """
 
     def __init__(self, group: EnvRunnerGroup, hung_s: float | None) -> None:
-        self.manager = group._worker_manager
+        self.manager = runner_manager(group)
         self.hung_s = hung_s
         self.pause = LOOK_S if hung_s is None else min(LOOK_S, hung_s / LOOKS)
         self.watched = {number: Watched(actor) for number, actor in self.manager.actors().items()}

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
 from rlsched.learn.rllib.memory import keep_freed
+from rlsched.learn.rllib.ray_compat import optimizers, set_gradients
 
 
 class LeanLearner(TorchLearner):
@@ -48,9 +49,8 @@ class LeanLearner(TorchLearner):
         if not self.finite:
             super().apply_gradients(gradients_dict)
             return
-        for name, gradient in gradients_dict.items():
-            self._params[name].grad = gradient
-        for optimizer in self._named_optimizers.values():
+        set_gradients(self, gradients_dict)
+        for optimizer in optimizers(self):
             optimizer.step()
 
     def configure_optimizers_for_module(self, module_id: str, config: AlgorithmConfig) -> None:
@@ -66,7 +66,7 @@ class LeanLearner(TorchLearner):
     def _set_optimizer_state(self, state: dict[str, Any]) -> None:
         """Go on from a state, perhaps of a learner whose Adam was not one operation."""
         super()._set_optimizer_state(state)
-        for optimizer in self._named_optimizers.values():
+        for optimizer in optimizers(self):
             for group in optimizer.param_groups:
                 group["fused"] = True
 

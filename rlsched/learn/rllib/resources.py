@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray._private.state import state
 
 from rlsched.errors import BadInputError
 from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.rllib.ray_compat import largest_cluster
 
 
 def bundles(config: TrainConfig) -> list[dict[str, float]]:
@@ -54,5 +54,5 @@ def check_resources(wanted: list[dict[str, float]], where: str, what: str) -> No
 def offered() -> Mapping[str, Any]:
     """Resource -> how much of it the cluster has, or may grow to."""
     has: dict[str, Any] = ray.cluster_resources()
-    grows: dict[str, Any] = state.get_max_resources_from_cluster_config() or {}
+    grows = largest_cluster()
     return {name: max(has.get(name, 0), grows.get(name, 0)) for name in {*has, *grows}}

@@ -23,7 +23,6 @@ import ray
 import torch
 import tree
 from numpy.typing import NDArray
-from ray._raylet import raise_sys_exit_with_custom_error_message  # type: ignore[attr-defined]
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -34,6 +33,7 @@ from rlsched.learn.networks.drawing import draw
 from rlsched.learn.policy import one_thread
 from rlsched.learn.rllib import sampling
 from rlsched.learn.rllib.memory import HELD, Memory
+from rlsched.learn.rllib.ray_compat import exit_with_message
 from rlsched.learn.rllib.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv
 
 Observations = NDArray[np.float32]
@@ -247,7 +247,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             return func(self, *args, **kwargs)
         except Exception:
             time.sleep(self.config.delay_between_env_runner_restarts_s)
-            raise_sys_exit_with_custom_error_message(traceback.format_exc(), exit_code=1)
+            exit_with_message(traceback.format_exc())
 
     def sample_get_state_and_metrics(self) -> tuple[ray.ObjectRef, dict[str, Any], dict[str, Any]]:
         """A fragment as an object of Ray's, and beside it what RLlib wants to know."""

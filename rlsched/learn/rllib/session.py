@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import ray
-from ray._common.utils import get_default_ray_temp_dir
-from ray._private import ray_constants, services
-from ray._private.node import Node
 
 from rlsched.errors import BadInputError
 from rlsched.files import ensure_home
-from rlsched.learn.interrupts import held_signals, keep_sigterm
+from rlsched.learn.interrupts import held_signals
+from rlsched.learn.rllib.ray_compat import default_temp_dir, end_processes, lean_node, precede_sigterm
 
 if TYPE_CHECKING:
     from rlsched.learn.config.training import TrainConfig
@@ -32,9 +26,6 @@ ANSWER_S = 5.0
 SHORT = Path("/tmp/ray")
 LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
 """Of the folder that Ray puts its sockets into: a path of a socket has 107 bytes at most."""
-
-FATAL_SIGNALS = "_ZN3ray6RayLog27InstallFailureSignalHandlerEPKcb"
-"""Ray's `RayLog::InstallFailureSignalHandler(const char *, bool)`."""
 
 STARTS = 3
 """Times that Ray is started where the machine is too busy for the time that it has."""
@@ -116,7 +107,7 @@ def short_folder() -> dict[str, str]:
     Raises:
         BadInputError: that is nowhere.
     """
-    usual = get_default_ray_temp_dir()
+    usual = default_temp_dir()
     if len(os.fsencode(usual)) <= LONGEST:
         return {}
     if os.access(SHORT if SHORT.exists() else SHORT.parent, os.W_OK):
@@ -156,55 +147,3 @@ def start_ray(address: str = "local", **settings: Any) -> str:
         else:
             found: str = context.address_info["address"]
             return found
-
-
-@contextmanager
-def lean_node() -> Iterator[None]:
-    """Leave out what Ray starts beside a node for a dashboard, an autoscaler and a driver that wants logs.
-
-    There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
-    to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
-    two of them, `ray.init` none. The node's agent learns that the packages of a dashboard are not installed.
-    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway. Its processes listen at
-    127.0.0.1 only, as by default on macOS and Windows: a client of one of their ports can run code.
-    """
-
-    def nothing(*given: Any, **settings: Any) -> None:
-        """In place of a start."""
-
-    def command(*given: Any, **settings: Any) -> list[str]:
-        """That runs an agent."""
-        return [*ordinary(*given, **settings), str(Path(__file__).with_name("lean_agent.py"))]
-
-    ordinary = services._build_python_executable_command_memory_profileable
-    with (
-        patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
-        patch.object(Node, "start_api_server", nothing),
-        patch.object(Node, "start_monitor", nothing),
-        patch.object(Node, "start_log_monitor", nothing),
-        patch.object(services, "_build_python_executable_command_memory_profileable", command),
-        patch("ray._private.utils.set_sigterm_handler", nothing),
-        patch("ray._private.utils.get_dashboard_dependency_error", return_value=ImportError("left out")),
-    ):
-        yield
-
-
-def precede_sigterm() -> None:
-    """Let Ray install its handler of fatal signals now, and put ours of SIGTERM in its place.
-
-    Ray counts SIGTERM among them, prints a stack of C++ and aborts. It installs the handler once in a
-    process, in the middle of a start that takes seconds, where Python could not replace it.
-    """
-    install = getattr(ctypes.CDLL(ray._raylet.__file__), FATAL_SIGNALS, None)
-    if install is not None and threading.current_thread() is threading.main_thread():
-        install(None, False)
-        keep_sigterm()
-
-
-def end_processes(error: Exception) -> None:
-    """End what a node has started before it failed: Ray would at the end of this process."""
-    for frame, _ in walk_tb(error.__traceback__):
-        node = frame.f_locals.get("self")
-        if isinstance(node, Node):
-            node.kill_all_processes(check_alive=False, allow_graceful=False)
-            return

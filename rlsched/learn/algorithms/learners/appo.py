@@ -25,6 +25,7 @@ from torch import Tensor
 from rlsched.learn.rllib.discounting import ending
 from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.memory import HELD, Memory
+from rlsched.learn.rllib.ray_compat import LearnerThread
 from rlsched.learn.supervisor import Supervised
 
 NEVER_CHOSEN = 1e4
@@ -119,25 +120,14 @@ class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
         self.memory = Memory()
         self.handed_over: deque[Any] = deque(maxlen=HELD)
         super().build()
-        thread = self._learner_thread  # it waits for a batch, and has no results yet
-        self._learner_thread_out_queue = thread._out_queue = Results()
-        thread._update_method = guarded_update
-        step = thread.step  # the first one waits for a batch already; what follows its update is not guarded
-
-        def guarded_step() -> bool:
-            try:
-                return bool(step())
-            except BaseException as error:
-                self.failed(error)
-                return False
-
-        thread.step = guarded_step
+        self.thread = LearnerThread(self)
+        self.thread.set_results(Results())
+        self.thread.wrap(guarded_update, self.failed)
 
     def failed(self, error: BaseException) -> None:
         """Keep what ended the thread for whoever hands over a batch, and wake whoever waits for results."""
         self.failure = error
-        self._learner_thread._stop_event.set()  # before the next batch
-        self._agg_event.set()
+        self.thread.stop()
 
     def update(self, *, training_data: TrainingData, **kwargs: Any) -> Any:
         """Hand a batch over to the thread; nothing, where the node is gone on which the fragments lay.

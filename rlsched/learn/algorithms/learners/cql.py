@@ -24,6 +24,7 @@ from rlsched.learn.algorithms.learners.cloning import ReadingLearner
 from rlsched.learn.algorithms.learners.dqn import TimedDQNLearner
 from rlsched.learn.rllib.dataset import Reading
 from rlsched.learn.rllib.learner import follow
+from rlsched.learn.rllib.ray_compat import set_offline
 
 
 class ReadingCQL(Reading, DQN):
@@ -35,7 +36,7 @@ class ReadingCQLConfig(DQNConfig):
 
     def __init__(self) -> None:
         super().__init__(algo_class=ReadingCQL)
-        self._is_online = False
+        set_offline(self)
 
 
 class CQLLearner(ReadingLearner, TimedDQNLearner):

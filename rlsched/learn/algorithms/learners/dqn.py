@@ -17,7 +17,6 @@ from ray.rllib.algorithms.dqn.dqn_learner import (
 from ray.rllib.algorithms.dqn.torch.dqn_torch_learner import DQNTorchLearner
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
-from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -29,6 +28,7 @@ from torch.nn.functional import huber_loss
 
 from rlsched.learn.rllib.discounting import discounts
 from rlsched.learn.rllib.learner import LeanLearner
+from rlsched.learn.rllib.ray_compat import sample
 from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
 from rlsched.learn.supervisor import Supervised
 
@@ -50,12 +50,7 @@ class ReplayingDQN(Supervised, DQN):
 
     def training_step(self) -> None:
         """Play a fragment, remember it, and learn once from what is remembered."""
-        episodes, played = synchronous_parallel_sample(
-            worker_set=self.env_runner_group,
-            sample_timeout_s=self.config.sample_timeout_s,
-            _uses_new_env_runners=True,
-            _return_metrics=True,
-        )
+        episodes, played = sample(self)
         self.metrics.aggregate(played, key=ENV_RUNNER_RESULTS)
         self.replay.add(episodes)
         decisions = self.metrics.peek((ENV_RUNNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME), default=0)

@@ -36,6 +36,7 @@ from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.losses import Losses
 from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.minibatches import Minibatches, Sequences
+from rlsched.learn.rllib.ray_compat import optimizers
 from rlsched.learn.rllib.transitions import Timing, Transitions
 
 ANNEALED = 0.5
@@ -245,7 +246,7 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
         self.run_fraction = fraction
         rate = self.schedule("learning_rate")
         temperature = float(self.module[DEFAULT_MODULE_ID].unwrapped().temperature)
-        for optimizer in self._named_optimizers.values():
+        for optimizer in optimizers(self):
             policy, critic = optimizer.param_groups
             policy["lr"], critic["lr"] = rate * temperature**0.5, rate
 

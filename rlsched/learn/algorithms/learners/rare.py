@@ -27,7 +27,6 @@ from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.postprocessing import Postprocessing
-from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -48,6 +47,7 @@ from rlsched.learn.rllib.discounting import discounts
 from rlsched.learn.rllib.learner import follow
 from rlsched.learn.rllib.losses import log_ratio, surrogate
 from rlsched.learn.rllib.minibatches import Minibatches
+from rlsched.learn.rllib.ray_compat import sample
 from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
 from rlsched.learn.supervisor import Supervised
 from rlsched.offline.manifest import read_manifest
@@ -147,12 +147,7 @@ class Rare(Supervised, Algorithm):
         told = self.config.told
         over = self._decisions() + told["rows"]
         while self._decisions() < over:
-            episodes, results = synchronous_parallel_sample(
-                worker_set=self.env_runner_group,
-                sample_timeout_s=self.config.sample_timeout_s,
-                _uses_new_env_runners=True,
-                _return_metrics=True,
-            )
+            episodes, results = sample(self)
             self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
             decisions = sum(len(episode) for episode in episodes)
             if not decisions:

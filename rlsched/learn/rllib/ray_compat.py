@@ -1,0 +1,193 @@
+"""Every private name of Ray and RLlib that training uses.
+
+Ray may change a private name in any version. `tests/learn/test_ray_compat.py` tests each, so that a change
+shows there, by name, and not in the middle of a run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, NoReturn
+from unittest.mock import patch
+
+import ray
+from ray._common.utils import get_default_ray_temp_dir
+from ray._private import ray_constants, services
+from ray._private.node import Node
+from ray._private.state import state
+from ray._raylet import raise_sys_exit_with_custom_error_message  # type: ignore[attr-defined]
+
+from rlsched.learn.interrupts import keep_sigterm
+
+if TYPE_CHECKING:
+    from ray.rllib.algorithms.algorithm import Algorithm
+    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+FATAL_SIGNALS = "_ZN3ray6RayLog27InstallFailureSignalHandlerEPKcb"
+"""Ray's `RayLog::InstallFailureSignalHandler(const char *, bool)`."""
+
+AGENT_COMMAND = "_build_python_executable_command_memory_profileable"
+"""Of `ray._private.services`: builds the command that runs an agent of a node."""
+
+OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
+    "ray.rllib.env.single_agent_env_runner.SingleAgentEnvRunner": (
+        "_sample",
+        "_log_episode_metrics",
+        "_log_env_steps",
+        "_increase_sampled_metrics",
+    ),
+    "ray.rllib.core.learner.torch.torch_learner.TorchLearner": (
+        "_create_iterator_if_necessary",
+        "_make_batch_if_necessary",
+        "_set_optimizer_state",
+        "_get_tensor_variable",
+    ),
+}
+"""Class of RLlib -> its private methods that our subclasses override or call."""
+
+
+def default_temp_dir() -> str:
+    """Where Ray puts its files unless told otherwise."""
+    return str(get_default_ray_temp_dir())
+
+
+def largest_cluster() -> Mapping[str, float]:
+    """Resource -> amount that an autoscaling cluster may grow to; empty for one that does not grow."""
+    return state.get_max_resources_from_cluster_config() or {}
+
+
+def exit_with_message(message: str) -> NoReturn:
+    """End a worker process; the driver gets the message with the death of the actor."""
+    raise_sys_exit_with_custom_error_message(message, exit_code=1)
+    raise AssertionError
+
+
+@contextmanager
+def lean_node() -> Iterator[None]:
+    """Start nodes without the processes for a dashboard, an autoscaler and logs at the driver.
+
+    There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
+    to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
+    two of them, `ray.init` none. The node's agent learns that the packages of a dashboard are not installed.
+    Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway. Its processes listen at
+    127.0.0.1 only, as by default on macOS and Windows: a client of one of their ports can run code.
+    """
+
+    def nothing(*args: Any, **settings: Any) -> None:
+        """In place of a start."""
+
+    def command(*args: Any, **settings: Any) -> list[str]:
+        """That runs an agent."""
+        return [*ordinary(*args, **settings), str(Path(__file__).with_name("lean_agent.py"))]
+
+    ordinary = getattr(services, AGENT_COMMAND)
+    with (
+        patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
+        patch.object(Node, "start_api_server", nothing),
+        patch.object(Node, "start_monitor", nothing),
+        patch.object(Node, "start_log_monitor", nothing),
+        patch.object(services, AGENT_COMMAND, command),
+        patch("ray._private.utils.set_sigterm_handler", nothing),
+        patch("ray._private.utils.get_dashboard_dependency_error", return_value=ImportError("left out")),
+    ):
+        yield
+
+
+def precede_sigterm() -> None:
+    """Let Ray install its handler of fatal signals now, and put ours of SIGTERM in its place.
+
+    Ray counts SIGTERM among them, prints a stack of C++ and aborts. It installs the handler once in a
+    process, in the middle of a start that takes seconds, where Python could not replace it.
+    """
+    install = getattr(ctypes.CDLL(ray._raylet.__file__), FATAL_SIGNALS, None)
+    if install is not None and threading.current_thread() is threading.main_thread():
+        install(None, False)
+        keep_sigterm()
+
+
+def end_processes(error: Exception) -> None:
+    """End the processes that a node started before it failed: Ray would at the end of this process."""
+    for frame, _ in walk_tb(error.__traceback__):
+        node = frame.f_locals.get("self")
+        if isinstance(node, Node):
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
+            return
+
+
+def runner_manager(group: Any) -> Any:
+    """The `FaultTolerantActorManager` of an `EnvRunnerGroup`: handles of its runners, and their health."""
+    return group._worker_manager
+
+
+def sample(algorithm: Algorithm) -> tuple[list[SingleAgentEpisode], Any]:
+    """One fragment of every runner of an algorithm, and their metrics."""
+    from ray.rllib.execution.rollout_ops import synchronous_parallel_sample
+
+    episodes, metrics = synchronous_parallel_sample(
+        worker_set=algorithm.env_runner_group,
+        sample_timeout_s=algorithm.config.sample_timeout_s,
+        _uses_new_env_runners=True,
+        _return_metrics=True,
+    )
+    return list(episodes), metrics
+
+
+def set_offline(config: Any) -> None:
+    """Tell an `AlgorithmConfig` of an online algorithm that no runner samples."""
+    config._is_online = False
+
+
+def set_gradients(learner: Any, gradients: Mapping[str, Any]) -> None:
+    """Give gradients to the parameters of a `TorchLearner`."""
+    for name, gradient in gradients.items():
+        learner._params[name].grad = gradient
+
+
+def optimizers(learner: Any) -> list[Any]:
+    """The optimizers of a `TorchLearner`."""
+    return list(learner._named_optimizers.values())
+
+
+class LearnerThread:
+    """The thread in which an `APPOTorchLearner` learns.
+
+    Args:
+        learner: built.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self.learner, self.thread = learner, learner._learner_thread
+
+    def set_results(self, results: Queue[dict[str, Any]]) -> None:
+        """Put the results of updates into another queue; it waits for a batch, and has no results yet."""
+        self.learner._learner_thread_out_queue = self.thread._out_queue = results
+
+    def wrap(self, update: Callable[..., Any], failed: Callable[[BaseException], None]) -> None:
+        """Replace its update, and hand over what ends its steps.
+
+        Args:
+            update: in place of the learner's `update`.
+            failed: takes the exception.
+        """
+        self.thread._update_method = update
+        step = self.thread.step  # the first one waits for a batch already; its update is not wrapped
+
+        def wrapped() -> bool:
+            try:
+                return bool(step())
+            except BaseException as error:
+                failed(error)
+                return False
+
+        self.thread.step = wrapped
+
+    def stop(self) -> None:
+        """Stop before the next batch, and wake the thread that waits for results."""
+        self.thread._stop_event.set()
+        self.learner._agg_event.set()
