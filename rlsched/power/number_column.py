@@ -94,7 +94,8 @@ def _first_ambiguous(cells: list[str], *, points: bool, alone: bool) -> int | No
     """Index of the first cell with an ambiguous mark, in a column without evidence; None: points are decimal.
 
     Points are thousands only if the other numbers are whole and below 1,000. A longer number without a point
-    shows that the file has none between thousands. Points are decimal if all numbers but 0 have three decimals.
+    shows that the file has no marks between thousands. If all numbers but 0 have three decimals, points are
+    decimal.
 
     Args:
         cells: of the column.

@@ -38,23 +38,38 @@ def time_steps(
     Raises:
         BadInputError: a cell is not a time, or there is no constant step.
     """
-
-    def error(k: int, problem: str, remedy: str) -> BadInputError:
-        return rows.cell_error(k, column, problem, remedy)
-
     times, clock = _times(cells, zone)
-    unknown = times.isna().to_numpy()
-    if unknown.any():
-        k = int(unknown.argmax())
-        problem = f"{cells[k]!r} is not an ISO 8601 time" if cells[k] else "is blank"
-        if cells[k] and zone is not None and not _times(cells[k : k + 1], None)[0].isna().any():
-            problem = f"{cells[k]!r} is skipped or repeated by a clock change in {zone}"
-        raise error(k, problem, "write times like 2022-01-31 23:00:00+00:00")
+    _check_times(rows, column, cells, zone, times)
     lengths = _gaps(times.dt.tz_localize(None))
     by_clock = _gaps(clock)
     # The more regular of the two is meant, also where a row is missing.
     odd_by_clock = int((by_clock != by_clock[0]).sum())
     gaps = by_clock if odd_by_clock < (lengths != lengths[0]).sum() and (lengths >= 0).all() else lengths
+    _check_gaps(rows, column, cells, zone, gaps)
+    first = int(gaps[0])
+    lengths = np.append(lengths, first)
+    step = int(np.gcd.reduce(lengths))
+    if step < SHORTEST_STEP_S * 1_000_000 or lengths.sum() // step > MAX_ROWS:
+        problem = f"has rows of {_span(first)} by the clock of {zone}, with more than {MAX_ROWS:,} steps"
+        raise BadInputError(rows.file, f"{problem} of {_span(step)}", "give fewer rows, or times in UTC")
+    return times.iloc[0], step // 1_000_000, lengths // step
+
+
+def _check_times(
+    rows: Rows, column: str, cells: list[str], zone: str | None, times: pd.Series[pd.Timestamp]
+) -> None:
+    unknown = times.isna().to_numpy()
+    if not unknown.any():
+        return
+    k = int(unknown.argmax())
+    problem = f"{cells[k]!r} is not an ISO 8601 time" if cells[k] else "is blank"
+    if cells[k] and zone is not None and not _times(cells[k : k + 1], None)[0].isna().any():
+        problem = f"{cells[k]!r} is skipped or repeated by a clock change in {zone}"
+    raise rows.cell_error(k, column, problem, "write times like 2022-01-31 23:00:00+00:00")
+
+
+def _check_gaps(rows: Rows, column: str, cells: list[str], zone: str | None, gaps: IntArray) -> None:
+    """Refuse rows out of order, and (rows - 1,) gaps in microseconds that differ from the first."""
     first = int(gaps[0])
     # Order before step: rows out of order also make other gaps wrong.
     odd = gaps <= 0 if (gaps <= 0).any() else gaps != first
@@ -64,25 +79,18 @@ def time_steps(
         remedy = "keep one row"
         if zone is None:
             remedy += "; where clocks change, write times with their zone, or set power.time_zone"
-        raise error(k, f"{cells[k]!r} is the time of {above} again", remedy)
+        raise rows.cell_error(k, column, f"{cells[k]!r} is the time of {above} again", remedy)
     if gap < 0:
-        raise error(k, f"{cells[k]!r} is before {above}", "put the rows in order of time")
+        raise rows.cell_error(k, column, f"{cells[k]!r} is before {above}", "put the rows in order of time")
     if gap != first:
         problem = f"{cells[k]!r} comes {_span(gap)} after {above}, where the first step is {_span(first)}"
         remedy = "add the missing rows" if gap > first else "keep to one step"
         if zone is None:
             remedy += "; where clocks change, set power.time_zone"
-        raise error(k, problem, remedy)
+        raise rows.cell_error(k, column, problem, remedy)
     if not SHORTEST_STEP_S <= first / 1e6 <= LONGEST_STEP_S or first % 1_000_000:
-        raise error(
-            k, f"{cells[k]!r} comes {_span(first)} after {above}", "give whole seconds, from 1 min to 1 day"
-        )
-    lengths = np.append(lengths, first)
-    step = int(np.gcd.reduce(lengths))
-    if step < SHORTEST_STEP_S * 1_000_000 or lengths.sum() // step > MAX_ROWS:
-        problem = f"has rows of {_span(first)} by the clock of {zone}, with more than {MAX_ROWS:,} steps"
-        raise BadInputError(rows.file, f"{problem} of {_span(step)}", "give fewer rows, or times in UTC")
-    return times.iloc[0], step // 1_000_000, lengths // step
+        problem = f"{cells[k]!r} comes {_span(first)} after {above}"
+        raise rows.cell_error(k, column, problem, "give whole seconds, from 1 min to 1 day")
 
 
 def _gaps(times: pd.Series[pd.Timestamp]) -> IntArray:

@@ -78,9 +78,9 @@ def test_share_of_blocks_at_level(probability: float) -> None:
     low = series.supply_w[::2] == 0.8 * FULL_W
     error = np.sqrt(probability * (1 - probability) / blocks)
     assert abs(low.mean() - probability) <= 4 * error
-    # and blocks know nothing of each other
-    both = (low[1:] & low[:-1]).mean()
-    assert abs(both - probability**2) <= 8 * error
+    # and blocks are independent
+    low_pairs = (low[1:] & low[:-1]).mean()
+    assert abs(low_pairs - probability**2) <= 8 * error
 
 
 def test_columns_are_scaled_to_their_peaks_and_added(tmp_path: Path) -> None:
@@ -152,12 +152,12 @@ def test_repairs_are_handed_on(tmp_path: Path) -> None:
 )
 def test_the_same_seed_gives_the_same_series(kind: str, more: dict[str, float]) -> None:
     model = opened(kind=kind, **more)
-    first, again, other = (drawn(model, 100, seed) for seed in (3, 3, 4))
+    first, again, different = (drawn(model, 100, seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.supply_w, again.supply_w)
     np.testing.assert_array_equal(first.carbon_g_per_kwh, again.carbon_g_per_kwh)
-    assert first.seed == again.seed != other.seed
+    assert first.seed == again.seed != different.seed
     assert 0 <= first.seed < 2**62
-    assert kind == "constant" or (first.supply_w != other.supply_w).any()
+    assert kind == "constant" or (first.supply_w != different.supply_w).any()
     # a longer episode begins like a shorter one
     np.testing.assert_array_equal(drawn(model, 300, 3).supply_w[:100], first.supply_w)
 
@@ -178,10 +178,10 @@ def test_drawing_is_cheap() -> None:
         draws: tuple[Callable[[], object], ...] = (partial(rng.random, 2000), partial(model.draw, rng, 2000))
         seconds: list[list[float]] = [[], []]
         for _ in range(20):
-            for draw, taken in zip(draws, seconds, strict=True):
+            for draw, elapsed in zip(draws, seconds, strict=True):
                 begin = time.perf_counter()
                 draw()
-                taken.append(time.perf_counter() - begin)
+                elapsed.append(time.perf_counter() - begin)
         assert min(seconds[1]) < 100 * min(seconds[0])  # about 10 times
 
 
