@@ -69,7 +69,7 @@ def check(folder: FolderArgument, json: options.JsonOption = None) -> None:
     with output.progress("checking", dataset.rows) as shown:
         problems = look(folder, dataset, shown)
     if json is not None:
-        found = [{"shard": one.shard, "row": one.row, "problem": one.what} for one in problems]
+        found = [{"shard": one.shard, "row": one.row, "problem": one.problem} for one in problems]
         output.write_json(json, {"schema": 1, "folder": str(folder), "rows": dataset.rows, "problems": found})
     console = output.people(json)
     for problem in problems[1:]:
@@ -257,7 +257,7 @@ def mix(
     """
     from rlsched.offline.folder import DatasetFolder
     from rlsched.offline.manifest import read_manifest
-    from rlsched.offline.rewrite import Part, Source, check_alike, choose_mix, rewrite, told_of_the_first
+    from rlsched.offline.rewrite import Part, Source, check_compatible, choose_mix, rewrite, scenario_note
 
     output.Targets(json=json).check()
     DatasetFolder(out).check_free()
@@ -268,10 +268,10 @@ def mix(
         Source(Path(name), read_manifest(Path(name)), f"{number}-" if many else "")
         for number, name in enumerate(named)
     ]
-    check_alike(sources)
+    check_compatible(sources)
     chosen = choose_mix(sources, list(named.values()), steps, seed or 0)
     said = ", ".join(f"{name} ({share:g})" for name, share in named.items())
-    origin, first = f"mixed of {said} with seed {seed or 0}", told_of_the_first(sources)
+    origin, first = f"mixed of {said} with seed {seed or 0}", scenario_note(sources)
     with output.progress("mixing", sum(source.manifest.rows for source in sources)) as shown:
         (dataset,) = rewrite(sources, [Part(out, chosen, ", ".join(filter(None, [origin, first])))], shown)
     if first:

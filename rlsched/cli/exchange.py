@@ -107,7 +107,7 @@ def import_dataset(
             chosen,
             out,
             origin,
-            own=own,
+            recorded=own,
             vectors=episodes.vectors,
             behavior=behavior,
             progress=shown,

@@ -1,8 +1,8 @@
-"""Who chooses while a dataset is recorded, and how likely each choice was.
+"""Behavior policies of a dataset, and the probabilities of their actions.
 
-A behaviour is a queue order or a trained policy, with noise if wanted. Whatever it is, it says with which
-chance it takes each action, one row per environment; the action is drawn from that, so that the probability
-in the dataset is the one that it was drawn with.
+A behavior policy is a priority rule, a learned policy, uniform random, or the recorded schedule of a trace,
+with optional noise. It gives the probability of each action; the action is drawn from these probabilities,
+and the dataset holds the probability of the drawn action.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pydantic import Field
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
+from rlsched.evaluate.policy import LearnedPolicy
 from rlsched.evaluate.policy_names import check_name, is_checkpoint
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.offline.recorded import RECORDED, RecordedChooser
+from rlsched.offline.recorded import RECORDED, RecordedActor
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
 from rlsched.sim.orders import OrderPolicy
@@ -31,30 +32,34 @@ RANDOM = "random"
 
 
 class Behavior(Frozen):
-    """Who decides in a share of the episodes."""
+    """A behavior policy and its share of the episodes."""
 
     policy: str = Field(
-        description="a queue order, the folder of a trained policy, or `recorded`: who decided in the trace"
+        description="a priority rule, the folder of a trained policy, `random`, or `recorded`: the "
+        "schedule of the trace"
     )
     rule: Literal["now", "horizon", "none"] | None = Field(
         None,
-        description="of a queue order where there is a horizon, as of --backfill: "
-        "now, horizon, none; left out: decision.placement",
+        description="placement of a priority rule with a horizon, as in --backfill: now, horizon, none; "
+        "default: decision.placement",
     )
-    share: float = Field(1.0, gt=0, description="of the episodes, against the shares of the others")
+    share: float = Field(1.0, gt=0, description="of the episodes, relative to the other shares")
     noise: float = Field(
-        0.0, ge=0, le=1, description="chance that a decision is drawn from all legal actions alike instead"
+        0.0,
+        ge=0,
+        le=1,
+        description="probability of a uniformly random legal action",
     )
-    sample: bool = Field(False, description="a trained policy draws from its distribution")
+    sample: bool = Field(False, description="sample the actions of a trained policy")
     name: str | None = Field(
         None,
         pattern=r"^[^|\s`]+$",
-        description="in the dataset, one word; left out: that of the policy, its rule and its noise",
+        description="in the dataset, one word; default: made of policy, rule and noise",
     )
 
     @property
     def label(self) -> str:
-        """What it is called in the dataset."""
+        """Its name in the dataset."""
         if self.name is not None:
             return self.name
         name = Path(self.policy).name if is_checkpoint(self.policy) else self.policy
@@ -62,148 +67,115 @@ class Behavior(Frozen):
         return f"{name}{rule}{f'~{self.noise:g}' if self.noise else ''}"
 
 
-class Chooser(Protocol):
-    """A behaviour beside a simulator."""
+class BehaviorActor(Protocol):
+    """A behavior policy at work in the environments of a simulator."""
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
-        """Get to know the episode that was loaded into an environment."""
+        """Prepare for the episode that was loaded into an environment."""
 
-    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
-        """(envs, action) with which chance it takes each action, now; 0 where illegal, 1 in sum."""
-
-
-class Player(Protocol):
-    """A trained policy with what it remembers of the episodes that it plays."""
-
-    def begin(self, env: int) -> None:
-        """Another episode begins in an environment."""
-
-    def probabilities(
-        self, envs: NDArray[np.uint64], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
-    ) -> NDArray[np.float64]:
-        """(batch, action) chances of some environments, each asked once at each of its decisions."""
+    def probabilities(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """(envs, action) probability of each action at the present decision; 0 where illegal."""
 
 
-class Teacher(Protocol):
-    """A trained policy, as behaviours need it."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """Its decision rules and observations."""
-
-    @property
-    def num_resources(self) -> int:
-        """Resource types of the cluster it was trained on."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Another one where it would decide otherwise."""
-
-    @property
-    def recurrent(self) -> bool:
-        """Whether what it does depends on what it has seen of the episode before."""
+class StochasticPolicy(LearnedPolicy, Protocol):
+    """A learned policy that gives the probability of each action."""
 
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
-        """(batch, action) with which chance it takes each action; all or nothing unless it samples.
-
-        Of one that does not remember.
-        """
-
-    def actor(self, num_envs: int) -> Player:
-        """It at play in so many environments."""
+        """(batch, action) probability of each action; one-hot unless `sample`. Not of a recurrent policy."""
 
 
-Loader = Callable[[str], Teacher]
-"""Loads the trained policy in a folder."""
+Loader = Callable[[str], StochasticPolicy]
+"""Loads the learned policy in a folder."""
 
 
-class OrderChooser:
-    """A queue order: it is certain of what it does."""
+class HeuristicActor:
+    """A priority rule; its actions are deterministic."""
 
     def __init__(self, sim: VectorSimulator, policy: str, rule: str | None) -> None:
         self._sim = sim
         self._order = OrderPolicy(sim, policy, rule or sim.scenario.decision.placement)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
-        """Work out the keys of the jobs."""
+        """Compute the priorities of the jobs."""
         self._order.begin(env, jobs, seed)
 
-    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
-        """See `Chooser`."""
-        return certain(self._order.act(envs)[envs], self._sim.layout.num_actions)
+    def probabilities(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """See `BehaviorActor`."""
+        return one_hot(self._order.act(envs)[envs], self._sim.layout.num_actions)
 
 
-class RandomChooser:
-    """Any legal job alike, or the no-op where there is none.
+class RandomActor:
+    """Draws a legal job uniformly at every decision, or the no-op where no job is legal.
 
-    The queue order `random` draws an order of the jobs once per episode, so that what it did tells what it
-    will do and no single decision has a probability. This one draws at every decision anew.
+    The priority rule `random` draws an order of the jobs once per episode, so that its decisions are not
+    independent and have no probability each.
     """
 
     def __init__(self, sim: VectorSimulator) -> None:
         self._sim = sim
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
-        """It needs to know nothing."""
+        """Nothing to prepare."""
 
-    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
-        """See `Chooser`."""
+    def probabilities(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """See `BehaviorActor`."""
         mask, window = self._sim.mask[envs], self._sim.layout.window
         jobs = mask.copy()
         jobs[:, window:] = 0
-        return alike(np.where(jobs.max(axis=1, keepdims=True) > 0, jobs, mask))
+        return uniform_over_legal(np.where(jobs.max(axis=1, keepdims=True) > 0, jobs, mask))
 
 
-class TrainedChooser:
-    """A trained policy, greedy or drawing."""
+class LearnedActor:
+    """A learned policy, greedy or sampling."""
 
-    def __init__(self, sim: VectorSimulator, policy: Teacher, *, sample: bool) -> None:
+    def __init__(self, sim: VectorSimulator, policy: LearnedPolicy, *, sample: bool) -> None:
         self._sim, self._sample = sim, sample
-        self._player = policy.actor(sim.num_envs)
+        self._actor = policy.actor(sim.num_envs)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
-        """Remember nothing of other episodes."""
-        self._player.begin(env)
+        """Forget the last episode of the environment."""
+        self._actor.begin(env)
 
-    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
-        """See `Chooser`."""
+    def probabilities(self, envs: NDArray[np.uint64]) -> FloatArray:
+        """See `BehaviorActor`."""
         sim = self._sim
-        return self._player.probabilities(envs, sim.obs[envs], sim.mask[envs], sample=self._sample)
+        rows = envs.astype(np.int64)
+        return self._actor.probabilities(rows, sim.obs[envs], sim.mask[envs], sample=self._sample)
 
 
-def certain(actions: IntArray, num_actions: int) -> FloatArray:
-    """(rows, action) 1 for the action of each row."""
-    chances = np.zeros((len(actions), num_actions))
-    chances[np.arange(len(actions)), actions] = 1.0
-    return chances
+def one_hot(actions: IntArray, num_actions: int) -> FloatArray:
+    """(rows, action) 1 at the action of each row."""
+    probabilities = np.zeros((len(actions), num_actions))
+    probabilities[np.arange(len(actions)), actions] = 1.0
+    return probabilities
 
 
-def alike(mask: NDArray[np.int8]) -> FloatArray:
-    """(rows, action) the same chance for all that is legal."""
-    chances: FloatArray = mask / mask.sum(axis=1, dtype=np.float64)[:, None]
-    return chances
+def uniform_over_legal(mask: NDArray[np.int8]) -> FloatArray:
+    """(rows, action) equal probability for all legal actions."""
+    probabilities: FloatArray = mask / mask.sum(axis=1, dtype=np.float64)[:, None]
+    return probabilities
 
 
-def with_noise(chances: FloatArray, mask: NDArray[np.int8], noise: float) -> FloatArray:
-    """The chances of who draws from all legal actions alike with a probability of `noise`."""
-    return chances if noise == 0 else (1.0 - noise) * chances + noise * alike(mask)
+def with_noise(probabilities: FloatArray, mask: NDArray[np.int8], noise: float) -> FloatArray:
+    """Mix probabilities with the uniform distribution over legal actions, which has the weight `noise`."""
+    return probabilities if noise == 0 else (1.0 - noise) * probabilities + noise * uniform_over_legal(mask)
 
 
-def draw(chances: FloatArray, uniform: FloatArray) -> IntArray:
-    """(rows,) an action each, drawn with these chances by a number from [0, 1) each."""
-    below = chances.cumsum(axis=1)
+def draw(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
+    """(rows,) actions drawn with these probabilities, by one uniform number from [0, 1) per row."""
+    below = probabilities.cumsum(axis=1)
     # The first whose sum lies above the number: its own chance is not 0.
     actions: IntArray = (below <= (uniform * below[:, -1])[:, None]).sum(axis=1)
     return actions
 
 
 def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed, load: Loader) -> None:
-    """See whether all of them can play the episodes.
+    """Refuse behavior policies that cannot run the episodes.
 
     Raises:
-        BadInputError: one is unknown, named twice, or sees or does something else, or nobody recorded one.
+        BadInputError: one is unknown, listed twice, or has other observations or actions.
     """
     labels = [behavior.label for behavior in behaviors]
     for behavior in behaviors:
@@ -222,19 +194,21 @@ def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed
         check_name(where, "policy", behavior.policy, PRIORITIES, "or the folder of a trained policy")
         if behavior.sample:
             raise BadInputError(
-                where, f"{behavior.policy!r} is a queue order: it has nothing to sample", "leave that out"
+                where, f"{behavior.policy!r} is a priority rule: there is nothing to sample", "leave that out"
             )
 
 
 def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
-    """A rule is that of a queue order with a horizon, and what it does must be legal.
+    """Refuse a placement rule without a priority rule or a horizon, or one that the scenario forbids.
 
     Raises:
         BadInputError: it is not.
     """
     policy, rule, decision = behavior.policy, behavior.rule, scenario.decision
     if is_checkpoint(policy) or policy in (RANDOM, RECORDED):
-        raise BadInputError(where, f"{policy!r} has no rule {rule!r}: it is no queue order", "leave that out")
+        raise BadInputError(
+            where, f"{policy!r} has no rule {rule!r}: it is not a priority rule", "leave that out"
+        )
     if decision.horizon is None:
         raise BadInputError(
             where,
@@ -250,7 +224,7 @@ def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
 
 
 def check_recorded(where: str, feed: EpisodeFeed) -> None:
-    """Somebody must have decided.
+    """Refuse `recorded` where the trace has no starts of its jobs.
 
     Raises:
         BadInputError: the jobs come from a model, or no start is known.
@@ -282,8 +256,10 @@ def check_recorded(where: str, feed: EpisodeFeed) -> None:
         )
 
 
-def check_trained(where: str, name: str, policy: Teacher, scenario: Scenario, num_resources: int) -> None:
-    """A policy means by what it sees and does what it was trained with, to the last scale of time."""
+def check_trained(
+    where: str, name: str, policy: LearnedPolicy, scenario: Scenario, num_resources: int
+) -> None:
+    """Refuse a learned policy that was trained with other observations, decision rules or resources."""
     for part in ("observation", "decision"):
         if getattr(policy.scenario, part) != getattr(scenario, part):
             raise BadInputError(
@@ -300,12 +276,12 @@ def check_trained(where: str, name: str, policy: Teacher, scenario: Scenario, nu
         )
 
 
-def make_chooser(behavior: Behavior, sim: VectorSimulator, load: Loader) -> Chooser:
-    """A behaviour beside a simulator; `check_behaviors` has seen it."""
+def make_actor(behavior: Behavior, sim: VectorSimulator, load: Loader) -> BehaviorActor:
+    """The actor of a behavior policy that passed `check_behaviors`."""
     if is_checkpoint(behavior.policy):
-        return TrainedChooser(sim, load(behavior.policy), sample=behavior.sample)
+        return LearnedActor(sim, load(behavior.policy), sample=behavior.sample)
     if behavior.policy == RANDOM:
-        return RandomChooser(sim)
+        return RandomActor(sim)
     if behavior.policy == RECORDED:
-        return RecordedChooser(sim)
-    return OrderChooser(sim, behavior.policy, behavior.rule)
+        return RecordedActor(sim)
+    return HeuristicActor(sim, behavior.policy, behavior.rule)

@@ -42,12 +42,12 @@ class NewDataset:
             raise BadInputError(
                 str(folder), "is being written by another process", "wait for it, or end it"
             ) from None
-        for left in self._folder.iterdir():  # of somebody who was killed
-            left.unlink()
+        for stale in self._folder.iterdir():  # of somebody who was killed
+            stale.unlink()
         self._doings = Doings()
         self._writer: ShardWriter | None = None
         self._shards: list[Shard] = []
-        self._kept = False
+        self._published = False
 
     def write(self, rows: pa.Table) -> None:
         """Add a row group to the shard that is open, or to a new one.
@@ -94,15 +94,15 @@ class NewDataset:
         publish(manifest, self._folder)
         return manifest
 
-    def keep(self) -> None:
+    def publish(self) -> None:
         """Put it in its place, which is empty."""
         os.replace(self._folder, self._place)
-        self._kept = True
+        self._published = True
 
     def close(self) -> None:
         """Leave nothing behind but what was kept, and let others write there."""
         if self._writer is not None:
             self._writer.abort()
-        if not self._kept:
+        if not self._published:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._held.let_go()

@@ -22,21 +22,21 @@ def card(dataset: Manifest) -> str:
     head = ["behavior", "episodes", "decisions", "return", *names]
     rows = [
         [
-            f"`{one.behavior}`",
-            f"{one.episodes:,}",
-            f"{one.rows:,}",
-            f"{one.reward.mean:.6g} ± {one.reward.std:.3g}",
-            *_means(one, names),
+            f"`{behavior.behavior}`",
+            f"{behavior.episodes:,}",
+            f"{behavior.rows:,}",
+            f"{behavior.reward.mean:.6g} ± {behavior.reward.std:.3g}",
+            *_means(behavior, names),
         ]
-        for one in dataset.behaviors
+        for behavior in dataset.behaviors
     ]
     (words, _, listed) = (columns.__doc__ or "").partition("\n\n")
     listed, _, end = listed.partition("\n\n")
     size = sum(shard.bytes for shard in dataset.shards)
     packages = ", ".join(f"{name} {number}" for name, number in dataset.versions.items())
     costs = ", ".join(dataset.shape.costs) or "none"
-    who = ", ".join(one.behavior for one in dataset.behaviors)
-    return f"""# Decisions of {who} on {dataset.scenario.name}
+    behaviors = ", ".join(behavior.behavior for behavior in dataset.behaviors)
+    return f"""# Decisions of {behaviors} on {dataset.scenario.name}
 
 {dataset.rows:,} decisions in {dataset.episodes:,} whole episodes, {dataset.origin}:
 {len(dataset.shards)} shards, {size / 1e6:,.1f} MB. The scenario, what was asked for, and checksums of shards
@@ -74,8 +74,8 @@ def metric_names(dataset: Manifest) -> tuple[str, ...]:
     return WITHOUT if dataset.scenario.decision.horizon is None else WITH_HORIZON
 
 
-def _means(one: Played, names: tuple[str, ...]) -> list[str]:
-    return [f"{one.metrics[name].mean:.4g}" if name in one.metrics else "" for name in names]
+def _means(behavior: Played, names: tuple[str, ...]) -> list[str]:
+    return [f"{behavior.metrics[name].mean:.4g}" if name in behavior.metrics else "" for name in names]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

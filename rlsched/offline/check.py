@@ -24,7 +24,7 @@ from rlsched.offline.shards import ENDING, Shard, episodes_of, first_line, open_
 from rlsched.scenario import Scenario
 from rlsched.settings import EDITED, was_edited
 
-ALIKE = ("decision", "observation")
+COMPARED = ("decision", "observation")
 """Parts of a scenario that decide what is seen and done."""
 
 EARNED = "objective"
@@ -38,16 +38,16 @@ class Problem:
     Attributes:
         shard: its file.
         row: from 0, where it is a row that is wrong.
-        what: is wrong with it.
+        problem: what is wrong with it.
     """
 
     shard: str
     row: int | None
-    what: str
+    problem: str
 
     def __str__(self) -> str:
         """In one line."""
-        return f"{self.shard}{'' if self.row is None else f', row {self.row}'}: {self.what}"
+        return f"{self.shard}{'' if self.row is None else f', row {self.row}'}: {self.problem}"
 
 
 def check(
@@ -63,22 +63,22 @@ def check(
     Returns:
         The first problem of each file that has one.
     """
-    known = {one.behavior for one in manifest.behaviors}
-    seen: set[str] = set()
+    known = {behavior.behavior for behavior in manifest.behaviors}
+    known_episodes: set[str] = set()
     problems, doings = [], Doings()
     for shard in manifest.shards:
         try:
-            _check_shard(folder / shard.file, shard, manifest.shape, known, seen, progress)
+            _check_shard(folder / shard.file, shard, manifest.shape, known, known_episodes, progress)
             doings.add(episodes_of(folder / shard.file))
         except BrokenError as broken:
-            problems.append(Problem(shard.file, broken.row, broken.what))
+            problems.append(Problem(shard.file, broken.row, broken.problem))
     listed = {shard.file for shard in manifest.shards}
     for path in sorted(folder.glob(f"*{ENDING}")):
         if path.name not in listed:
             problems.append(Problem(path.name, None, f"is not in {MANIFEST}"))
     problems += [Problem(name, None, EDITED) for name in SETTINGS if was_edited(folder / name)]
     if not problems:
-        problems += [Problem(MANIFEST, None, what) for what in _said_wrong(manifest, doings)]
+        problems += [Problem(MANIFEST, None, problem) for problem in _said_wrong(manifest, doings)]
     return problems
 
 
@@ -106,7 +106,7 @@ def read_through(path: Path, shard: Shard, episodes: Sequence[EpisodeEntry]) -> 
             for number in range(file.metadata.num_row_groups):
                 rows += len(_row_group(file, number, rows))
     except BrokenError as broken:
-        raise BadInputError(str(path), broken.what, "fetch or collect it again") from None
+        raise BadInputError(str(path), broken.problem, "fetch or collect it again") from None
     if rows != sum(episode.rows for episode in episodes):
         raise BadInputError(
             str(path), f"holds {rows:,} rows, and says something else", "fetch or collect it again"
@@ -128,7 +128,7 @@ def check_for(
     Raises:
         BadInputError: a file is missing or cut short, a column is not there, or the scenario is another.
     """
-    for part in (*ALIKE, EARNED) if rewards else ALIKE:
+    for part in (*COMPARED, EARNED) if rewards else COMPARED:
         if getattr(manifest.scenario, part) != getattr(scenario, part):
             raise BadInputError(
                 str(folder),
@@ -144,7 +144,7 @@ def check_for(
                 _check_columns(file.schema_arrow, shape.columns())
         except BrokenError as broken:
             raise BadInputError(
-                str(path), broken.what, f"fetch it again, or see rlsched dataset check {quoted(folder)}"
+                str(path), broken.problem, f"fetch it again, or see rlsched dataset check {quoted(folder)}"
             ) from None
 
 
@@ -158,7 +158,12 @@ def _check_size(path: Path, shard: Shard) -> None:
 
 
 def _check_shard(
-    path: Path, shard: Shard, shape: Shape, known: set[str], seen: set[str], progress: Callable[[int], None]
+    path: Path,
+    shard: Shard,
+    shape: Shape,
+    known: set[str],
+    known_episodes: set[str],
+    progress: Callable[[int], None],
 ) -> None:
     """Look at one file.
 
@@ -166,7 +171,7 @@ def _check_shard(
         BrokenError: there is something wrong with it.
     """
     _check_size(path, shard)
-    rows = Rows(shape, known, seen)
+    rows = Rows(shape, known, known_episodes)
     try:
         with open_shard(path) as file:
             _check_columns(file.schema_arrow, shape.columns())
@@ -179,10 +184,12 @@ def _check_shard(
     rows.finish()
     if checksum(path) != shard.sha256:
         raise BrokenError(None, "its checksum is not the one in dataset.json")
-    told = [episode for episode in _told(path) if episode.rows]
-    if {episode.eps_id: episode.rows for episode in told} != rows.lengths:
-        raise BrokenError(None, f"holds {len(rows.lengths)} episodes, and says it holds {len(told)} others")
-    for episode in told:
+    entries = [episode for episode in _entries(path) if episode.rows]
+    if {episode.eps_id: episode.rows for episode in entries} != rows.lengths:
+        raise BrokenError(
+            None, f"holds {len(rows.lengths)} episodes, and says it holds {len(entries)} others"
+        )
+    for episode in entries:
         earned = rows.rewards[episode.eps_id]
         if not isclose(episode.reward, earned, rel_tol=1e-6, abs_tol=1e-9):
             raise BrokenError(
@@ -190,27 +197,28 @@ def _check_shard(
             )
         if episode.behavior != rows.behaviors[episode.eps_id]:
             raise BrokenError(None, f"says that {episode.behavior!r} played episode {episode.eps_id!r}")
-    if (shard.rows, shard.episodes) != (rows.count, len(told)):
+    if (shard.rows, shard.episodes) != (rows.count, len(entries)):
         raise BrokenError(
-            None, f"holds {rows.count:,} rows in {len(told)} episodes, and dataset.json says something else"
+            None,
+            f"holds {rows.count:,} rows in {len(entries)} episodes, and dataset.json says something else",
         )
 
 
-def _told(path: Path) -> list[EpisodeEntry]:
+def _entries(path: Path) -> list[EpisodeEntry]:
     try:
         return episodes_of(path)
     except BadInputError as error:
         raise BrokenError(None, error.problem) from None
 
 
-def _check_columns(found: pa.Schema, wanted: pa.Schema) -> None:
+def _check_columns(schema: pa.Schema, wanted: pa.Schema) -> None:
     for column in wanted:
-        if column.name not in found.names:
+        if column.name not in schema.names:
             raise BrokenError(None, f"has no column {column.name!r}")
-        own = found.field(column.name).type
-        if own != column.type:
-            raise BrokenError(None, f"column {column.name!r} holds {own}, not {column.type}")
-    for name in found.names:
+        present = schema.field(column.name).type
+        if present != column.type:
+            raise BrokenError(None, f"column {column.name!r} holds {present}, not {column.type}")
+    for name in schema.names:
         if name not in wanted.names:
             raise BrokenError(None, f"has a column {name!r} that nobody knows")
 

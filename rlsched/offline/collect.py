@@ -109,7 +109,7 @@ def collect(
         if resume:
             folder.check_settings()
             folder.check_inputs(inputs)
-            shards = there(folder, standing)
+            shards = whole_shards(folder, standing)
         else:
             folder.check_free()
         begin(standing.rows)
@@ -134,16 +134,16 @@ def collect(
 
 def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str]:
     """Checksums of what the rows depend on beside the settings: policies, files, versions."""
-    found = {
+    inputs = {
         f"policy {behavior.policy}": load(behavior.policy).fingerprint
         for behavior in recipe.behaviors
         if is_checkpoint(behavior.policy)
     }
-    found |= {f"{kind} {path}": checksum(path) for kind, path in files(scenario).items()}
-    return found | {f"{VERSION}{name}": number for name, number in versions(PACKAGES).items()}
+    inputs |= {f"{kind} {path}": checksum(path) for kind, path in files(scenario).items()}
+    return inputs | {f"{VERSION}{name}": number for name, number in versions(PACKAGES).items()}
 
 
-def there(folder: DatasetFolder, standing: Standing) -> list[Shard]:
+def whole_shards(folder: DatasetFolder, standing: Standing) -> list[Shard]:
     """The whole shards that a collection goes on from; what is in them is added to the standing.
 
     Raises:
@@ -152,8 +152,8 @@ def there(folder: DatasetFolder, standing: Standing) -> list[Shard]:
     known: dict[str, Shard] = {}
     if (folder.path / MANIFEST).exists():
         known = {shard.file: shard for shard in read_manifest(folder.path).shards}
-    found: list[Shard] = []
-    while (path := folder.shard(len(found))).exists():
+    whole: list[Shard] = []
+    while (path := folder.shard(len(whole))).exists():
         try:
             shard, episodes = shard_of(path), episodes_of(path)
             if shard != known.get(shard.file, shard):
@@ -164,9 +164,9 @@ def there(folder: DatasetFolder, standing: Standing) -> list[Shard]:
                 raise BadInputError(str(path), "does not go on from the shard before it", "")
         except BadInputError as error:
             raise BadInputError(str(path), error.problem, "remove it: it is recorded again") from None
-        found.append(shard)
+        whole.append(shard)
         standing.add(episodes)
-    return found
+    return whole
 
 
 def _go_on(
@@ -187,8 +187,10 @@ def _go_on(
     try:
         while standing.rows < recipe.steps:
             number = len(shards) + len(writing)
-            who = list(islice(dealt, standing.next_count(recipe.steps)))
-            recording = Recording(feed, recipe, load, number=number, first=standing.episodes, who=who)
+            chosen = list(islice(dealt, standing.next_count(recipe.steps)))
+            recording = Recording(
+                feed, recipe, load, number=number, first=standing.episodes, behaviors=chosen
+            )
             writing.append(_record(recording, folder.shard(number), progress))
             standing.add(recording.episodes)
             if not standing.rows and standing.episodes >= PATIENCE:

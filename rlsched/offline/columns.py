@@ -123,5 +123,5 @@ def matrix(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
     """A fixed-size list column as (rows, width); not to be written to."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     values = array.flatten().to_numpy(zero_copy_only=False)
-    found: NDArray[Any] = values.reshape(len(array), array.type.list_size)
-    return found
+    rows: NDArray[Any] = values.reshape(len(array), array.type.list_size)
+    return rows

@@ -55,7 +55,7 @@ class Chunk:
     episode: IntArray
     age: IntArray
     group: IntArray
-    others: dict[str, NDArray[Any]]
+    columns: dict[str, NDArray[Any]]
     behaviors: list[str]
     behavior: IntArray
 
@@ -71,25 +71,25 @@ class Chunk:
         order = np.lexsort((table.column("t").to_numpy(), episode))
         behaviors, behavior = _coded(table, "behavior")
         groups = np.array([crc32(name.encode()) % GROUPS for name in names])
-        others = {name: values_of(table, name)[order] for name in COLUMNS}
+        columns = {name: values_of(table, name)[order] for name in COLUMNS}
         age = np.zeros(len(order), np.int64)
-        found = cls(names, episode[order], age, groups[episode[order]], others, behaviors, behavior[order])
-        sums = found.running(found["elapsed"].astype(float), ticks)
-        found.carry_on(sums, ticks)
-        found.age = np.rint(sums).astype(np.int64) - found["elapsed"]
-        return found
+        chunk = cls(names, episode[order], age, groups[episode[order]], columns, behaviors, behavior[order])
+        sums = chunk.running(chunk["elapsed"].astype(float), ticks)
+        chunk.carry_on(sums, ticks)
+        chunk.age = np.rint(sums).astype(np.int64) - chunk["elapsed"]
+        return chunk
 
     def __len__(self) -> int:
         return len(self.episode)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.others[name]
+        return self.columns[name]
 
     @property
     def over(self) -> NDArray[np.bool_]:
         """(row,) whether the episode ends with it."""
-        found: NDArray[np.bool_] = self["terminateds"] | self["truncateds"]
-        return found
+        ended: NDArray[np.bool_] = self["terminateds"] | self["truncateds"]
+        return ended
 
     def running(self, values: FloatArray, before: Mapping[str, float]) -> FloatArray:
         """(row,) sums of values over the rows of an episode so far, each row's own among them.
@@ -101,10 +101,10 @@ class Chunk:
         sums = np.cumsum(values)
         first = np.flatnonzero(np.diff(self.episode, prepend=-1))
         started = sums[first] - values[first]
-        told = np.array([before.get(self.names[k], 0.0) for k in self.episode[first]])
+        carried = np.array([before.get(self.names[k], 0.0) for k in self.episode[first]])
         lengths = np.diff(first, append=len(values))
-        found: FloatArray = sums + np.repeat(told - started, lengths)
-        return found
+        running: FloatArray = sums + np.repeat(carried - started, lengths)
+        return running
 
     def carry_on(self, sums: FloatArray, before: dict[str, float]) -> None:
         """Note what `running` came to, for rows still to come; drop the episodes that are over."""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.evaluate.bootstrap import Interval
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.offline.behavior import Teacher, draw
+from rlsched.offline.behavior import StochasticPolicy, draw
 from rlsched.offline.episodes import GROUPS, Chunk, chunks
-from rlsched.offline.features import SEEN, WIDTH, Features, Parts
+from rlsched.offline.features import PLAIN_WIDTH, WIDTH, Features, Parts
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.reader import Reader
 from rlsched.offline.weighing import Weighing
@@ -91,7 +91,7 @@ class Judgement:
     chances: bool
 
 
-class Judged:
+class PolicySums:
     """What is summed up of a policy.
 
     Args:
@@ -100,7 +100,7 @@ class Judged:
         rng: of these, where the fit follows it.
     """
 
-    def __init__(self, policy: Teacher, *, sample: bool, rng: np.random.Generator) -> None:
+    def __init__(self, policy: StochasticPolicy, *, sample: bool, rng: np.random.Generator) -> None:
         self.policy, self.sample, self.rng = policy, sample, rng
         self.following = np.zeros((GROUPS, WIDTH, WIDTH))
         self.first = np.zeros((GROUPS, WIDTH))
@@ -128,13 +128,13 @@ class Judged:
         begins = chunk["t"] == 0
         first = fitting.parts(features(chunk["obs"][begins], would[begins]), chunk.age[begins])
         np.add.at(self.first, chunk.group[begins], first)
-        seen = features(chunk["obs"][::SPARSE], would[::SPARSE])
-        self.unlike += [fitting.is_unlike(seen).sum(), len(seen)]
+        chosen = features(chunk["obs"][::SPARSE], would[::SPARSE])
+        self.unlike += [fitting.is_unlike(chosen).sum(), len(chosen)]
         then = self._draw(self._chances(chunk["new_obs"], chunk["new_action_mask"]))
         # Where an episode was cut nothing counts any more, as it does not where returns are summed up.
-        left = gamma ** chunk["elapsed"].astype(float) * ~chunk.over
+        discount = gamma ** chunk["elapsed"].astype(float) * ~chunk.over
         following = fitting.parts(features(chunk["new_obs"], then), chunk.age + chunk["elapsed"])
-        by_group(self.following, chunk.group, of_rows, following * left[:, None].astype(np.float32))
+        by_group(self.following, chunk.group, of_rows, following * discount[:, None].astype(np.float32))
 
     def agreement(self) -> dict[str, float]:
         """By behaviour."""
@@ -166,11 +166,11 @@ class Fitting:
         self.gamma = gamma
         self.parts = Parts(gamma)
         self.features = Features(layout, obs, actions, seed)
-        seen = self.features(obs, actions).astype(float)
-        inverse = np.linalg.inv(seen.T @ seen / len(seen) + RIDGE * np.eye(seen.shape[1]))
+        recorded = self.features(obs, actions).astype(float)
+        inverse = np.linalg.inv(recorded.T @ recorded / len(recorded) + RIDGE * np.eye(recorded.shape[1]))
         # As lengths of vectors: how far out decisions are, for what was recorded.
         self._root = np.linalg.cholesky(inverse).astype(np.float32)
-        far = self._distance(seen.astype(np.float32))
+        far = self._distance(recorded.astype(np.float32))
         self._far = float(np.percentile(far, 100.0 - UNLIKE_PERCENT))
         self.outer = np.zeros((GROUPS, WIDTH, WIDTH))
         self.earned = np.zeros((GROUPS, WIDTH))
@@ -179,51 +179,51 @@ class Fitting:
 
     def add(self, chunk: Chunk) -> NDArray[np.float32]:
         """More rows; their features, by how much each row counts."""
-        seen = self.parts(self.features(chunk["obs"], chunk["actions"]), chunk.age)
-        weighed = seen * self.parts.weights(chunk.age)[:, None]
-        by_group(self.outer, chunk.group, weighed, seen)
+        features = self.parts(self.features(chunk["obs"], chunk["actions"]), chunk.age)
+        weighed = features * self.parts.weights(chunk.age)[:, None]
+        by_group(self.outer, chunk.group, weighed, features)
         np.add.at(self.earned, chunk.group, weighed * chunk["rewards"][:, None])
         self.rows += np.bincount(chunk.group, minlength=GROUPS)
         self.episodes += np.bincount(chunk.group[chunk["t"] == 0], minlength=GROUPS)
         return weighed
 
-    def is_unlike(self, seen: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def is_unlike(self, features: NDArray[np.float32]) -> NDArray[np.bool_]:
         """(row,) whether decisions (row, width) are unlike what was recorded."""
-        return self._distance(seen) > self._far
+        return self._distance(features) > self._far
 
-    def values(self, judged: Judged, counts: FloatArray, progress: Callable[[int], None]) -> FloatArray:
+    def values(self, sums: PolicySums, counts: FloatArray, progress: Callable[[int], None]) -> FloatArray:
         """(resample,) what a policy earns from the beginning of an episode, of groups (resample, group)."""
-        found = np.empty(len(counts))
+        values = np.empty(len(counts))
         # The parts of episodes have their levels whatever they are: then of who recorded all of it as much is
         # expected as was earned.
-        ridge = np.diag(np.where(np.arange(WIDTH) < SEEN, RIDGE, LEAST_RIDGE))
+        ridge = np.diag(np.where(np.arange(WIDTH) < PLAIN_WIDTH, RIDGE, LEAST_RIDGE))
         for k, of_groups in enumerate(counts):
             outer = np.tensordot(of_groups, self.outer, 1)
-            following = np.tensordot(of_groups, judged.following, 1)
+            following = np.tensordot(of_groups, sums.following, 1)
             rows = of_groups @ self.rows
             weights = np.linalg.solve((outer - following) / rows + ridge, of_groups @ self.earned / rows)
-            found[k] = of_groups @ judged.first @ weights / (of_groups @ self.episodes)
+            values[k] = of_groups @ sums.first @ weights / (of_groups @ self.episodes)
             progress(1)
-        return found
+        return values
 
-    def _distance(self, seen: NDArray[np.float32]) -> NDArray[np.float32]:
-        far: NDArray[np.float32] = np.square(seen @ self._root).sum(axis=1)
+    def _distance(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        far: NDArray[np.float32] = np.square(features @ self._root).sum(axis=1)
         return far
 
 
 def by_group(
-    sums: FloatArray, group: IntArray, left: NDArray[np.float32], right: NDArray[np.float32]
+    sums: FloatArray, group: IntArray, factor: NDArray[np.float32], right: NDArray[np.float32]
 ) -> None:
     """Add left.T @ right (row, width), (row, width) of each group of rows to its own sum."""
     for number in np.unique(group):
         rows = group == number
-        sums[number] += left[rows].T @ right[rows]
+        sums[number] += factor[rows].T @ right[rows]
 
 
 def judge(
     folder: Path,
     manifest: Manifest,
-    policies: Mapping[str, Teacher],
+    policies: Mapping[str, StochasticPolicy],
     *,
     gamma: float,
     sample: bool,
@@ -263,33 +263,33 @@ def judge(
         reader.close()
     fitting = Fitting(layout, gamma, some["obs"], some["actions"], seed)
     rng = np.random.default_rng([seed, GROUPS])
-    all_judged = {name: Judged(one, sample=sample, rng=rng) for name, one in policies.items()}
+    sums = {name: PolicySums(policy, sample=sample, rng=rng) for name, policy in policies.items()}
     recorded = Weighing()
     for chunk in chunks(folder, manifest, progress):
-        seen = fitting.add(chunk)
+        weighed = fitting.add(chunk)
         recorded.add(chunk, np.exp(chunk["action_logp"].astype(float)), gamma)
-        for judged in all_judged.values():
-            judged.add(chunk, seen, fitting)
+        for policy_sums in sums.values():
+            policy_sums.add(chunk, weighed, fitting)
     counts = resamples(fitting.episodes, rng)
     earned, unsaid = recorded.estimates(counts), np.full(len(counts), np.nan)
-    found = {}
-    for name, judged in all_judged.items():
-        fqe = fitting.values(judged, counts, fitted)
-        found[name] = Estimate(
+    estimates = {}
+    for name, policy_sums in sums.items():
+        fqe = fitting.values(policy_sums, counts, fitted)
+        estimates[name] = Estimate(
             fqe=interval(fqe),
             over=interval(fqe - earned),
-            wis=interval(judged.weighing.estimates(counts) if manifest.chances else unsaid),
-            effective=judged.weighing.effective if manifest.chances else 0.0,
-            agreement=judged.agreement(),
-            unlike=float(judged.unlike[0] / judged.unlike[1]),
+            wis=interval(policy_sums.weighing.estimates(counts) if manifest.chances else unsaid),
+            effective=policy_sums.weighing.effective if manifest.chances else 0.0,
+            agreement=policy_sums.agreement(),
+            unlike=float(policy_sums.unlike[0] / policy_sums.unlike[1]),
         )
-    return Judgement(gamma, interval(earned), found, manifest.chances)
+    return Judgement(gamma, interval(earned), estimates, manifest.chances)
 
 
 def resamples(episodes: FloatArray, rng: np.random.Generator) -> FloatArray:
     """(1 + resample, group) how often each group counts; first as it is."""
-    there = np.flatnonzero(episodes)
-    drawn = rng.choice(there, size=(RESAMPLES, len(there)))
+    groups = np.flatnonzero(episodes)
+    drawn = rng.choice(groups, size=(RESAMPLES, len(groups)))
     counts = np.stack([np.bincount(row, minlength=GROUPS) for row in drawn])
     return np.concatenate([(episodes > 0)[None].astype(float), counts.astype(float)])
 

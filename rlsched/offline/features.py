@@ -32,7 +32,7 @@ LEAST_WEIGHT = 0.05
 WIDTH = 512
 """Numbers of a decision, in all: `SEEN`, and which part of the episode it is in."""
 
-SEEN = WIDTH - len(PARTS)
+PLAIN_WIDTH = WIDTH - len(PARTS)
 """Of what is seen and done."""
 
 MIXED = 5
@@ -58,13 +58,13 @@ class Features:
         self._context = np.ones(layout.size, dtype=bool)
         if self._jobs is not None:
             self._context[self._jobs.offset : self._jobs.offset + self._jobs.size] = False
-        self._others = layout.num_actions - (layout.window if self._jobs is not None else 0)
+        self._num_other_actions = layout.num_actions - (layout.window if self._jobs is not None else 0)
         plain = self._plain(obs, actions)
         self._mean = plain.mean(axis=0)
         self._spread = np.maximum(plain.std(axis=0), LEAST_SPREAD)
         known = plain.shape[1]
-        self._direct = known if known <= SEEN - LEAST_RANDOM else 0
-        random = SEEN - self._direct
+        self._direct = known if known <= PLAIN_WIDTH - LEAST_RANDOM else 0
+        random = PLAIN_WIDTH - self._direct
         rng = np.random.default_rng([seed, known])
         # Each of some numbers: of all at once, hardly any would be more than nearly linear.
         looks = rng.random((known, random)).argsort(axis=0) < MIXED
@@ -82,25 +82,25 @@ class Features:
         """Without the random functions, not normalised."""
         rows = np.arange(len(obs))
         if self._jobs is None:
-            return np.concatenate([obs[:, self._context], self._which(actions)], axis=1)
+            return np.concatenate([obs[:, self._context], self._one_hot(actions)], axis=1)
         at = self._jobs.offset
         jobs = obs[:, at : at + self._jobs.size].reshape(len(obs), *self._jobs.shape)
-        there = jobs[..., :1] > 0.5
-        mean = jobs.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+        present = jobs[..., :1] > 0.5
+        mean = jobs.sum(axis=1) / np.maximum(present.sum(axis=1), 1)
         least, most = (
-            np.where(there.any(axis=1), extreme(np.where(there, jobs, limit), axis=1), 0.0)
+            np.where(present.any(axis=1), extreme(np.where(present, jobs, limit), axis=1), 0.0)
             for extreme, limit in ((np.min, np.inf), (np.max, -np.inf))
         )
         is_job = actions < self._window
         chosen = jobs[rows, np.where(is_job, actions, 0)] * is_job[:, None]
-        others = self._which(actions - self._window)
+        other_actions = self._one_hot(actions - self._window)
         context = obs[:, self._context]
-        return np.concatenate([context, mean, least, most, chosen, others], axis=1, dtype=np.float32)
+        return np.concatenate([context, mean, least, most, chosen, other_actions], axis=1, dtype=np.float32)
 
-    def _which(self, actions: IntArray) -> NDArray[np.float32]:
+    def _one_hot(self, actions: IntArray) -> NDArray[np.float32]:
         """(row, others) 1 for the action that is no job."""
-        found: NDArray[np.float32] = (actions[:, None] == np.arange(self._others)).astype(np.float32)
-        return found
+        chosen: NDArray[np.bool_] = actions[:, None] == np.arange(self._num_other_actions)
+        return chosen.astype(np.float32)
 
 
 class Parts:
@@ -117,18 +117,18 @@ class Parts:
         self.gamma = gamma
         self.edges = PARTS * (-1.0 / np.log(gamma) if gamma < 1 else LONGEST)
 
-    def __call__(self, seen: NDArray[np.float32], ages: IntArray) -> NDArray[np.float32]:
+    def __call__(self, features: NDArray[np.float32], ages: IntArray) -> NDArray[np.float32]:
         """(row, width) of decisions (row, seen), so many ticks (row,) after the beginning."""
         parts = (self._of(ages)[:, None] == np.arange(len(PARTS))).astype(np.float32)
-        return np.concatenate([seen, parts], axis=1)
+        return np.concatenate([features, parts], axis=1)
 
     def weights(self, ages: IntArray) -> NDArray[np.float32]:
         """(row,) that rows count by: as what they earn does, inside of each part.
 
         Then what a policy that was recorded is expected to earn is what it did earn.
         """
-        left = self.gamma ** (ages - self.edges[self._of(ages)])
-        return np.maximum(left, LEAST_WEIGHT).astype(np.float32)
+        discount = self.gamma ** (ages - self.edges[self._of(ages)])
+        return np.maximum(discount, LEAST_WEIGHT).astype(np.float32)
 
     def _of(self, ages: IntArray) -> IntArray:
         return np.searchsorted(self.edges, ages, side="right") - 1

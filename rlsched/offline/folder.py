@@ -75,10 +75,10 @@ class DatasetFolder:
         """Whether nothing is there but what somebody left who was killed before the recipe, the last."""
         names = {path.name for path in self.path.glob("*")} - {path.name for path in self._unfinished()}
         try:
-            begun = INPUTS in names and f"{VERSION}rlsched" in (self.path / INPUTS).read_text("utf-8")
+            started = INPUTS in names and f"{VERSION}rlsched" in (self.path / INPUTS).read_text("utf-8")
         except (OSError, UnicodeDecodeError):
-            begun = False
-        return not names or (begun and names <= {INPUTS, SCENARIO})
+            started = False
+        return not names or (started and names <= {INPUTS, SCENARIO})
 
     def _unfinished(self) -> Iterator[Path]:
         """What a killed process left in the middle of writing it."""
@@ -181,8 +181,8 @@ class DatasetFolder:
 
     def remove_unfinished(self) -> None:
         """Clear away what a killed process left."""
-        for left in self._unfinished():
-            left.unlink(missing_ok=True)
+        for stale in self._unfinished():
+            stale.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove what was begun."""

@@ -19,15 +19,15 @@ Columns = dict[str, NDArray[Any]]
 
 NEEDED = ("obs", "actions", "rewards")
 ENDS = ("terminateds", "truncateds")
-SEEN = ("new_obs", "action_mask", "new_action_mask")
-OTHERS = ("eps_id", "t", "costs", "elapsed", "action_logp", "behavior")
-KNOWN = (*NEEDED, *ENDS, *SEEN, *OTHERS)
+OBSERVED = ("new_obs", "action_mask", "new_action_mask")
+OPTIONAL = ("eps_id", "t", "costs", "elapsed", "action_logp", "behavior")
+KNOWN = (*NEEDED, *ENDS, *OBSERVED, *OPTIONAL)
 """Columns that are taken over, by our names; `t` must go on by 1, and is counted anew."""
 
 COSTS = "costs/"
 """What the column of one cost term begins with, where terms are told by their names."""
 
-LISTS = ("obs", *SEEN, "costs")
+LISTS = ("obs", *OBSERVED, "costs")
 OURS = (*LISTS, *ENDS, "t", "actions", "rewards", "elapsed", "action_logp")
 """Numeric columns of a dataset."""
 
@@ -52,10 +52,10 @@ class Foreign:
     behavior: str | None
     columns: Columns
 
-    def fault(self, row: int | None, what: str, remedy: str) -> BadInputError:
+    def fault(self, row: int | None, problem: str, remedy: str) -> BadInputError:
         """What is wrong with it, or with one of its rows."""
         at = self.where if row is None else f"{self.where}, row {self.rows[row]}"
-        return BadInputError(at, what, remedy)
+        return BadInputError(at, problem, remedy)
 
 
 def completed(episode: Foreign, shape: Shape) -> Columns | None:
@@ -75,42 +75,42 @@ def completed(episode: Foreign, shape: Shape) -> Columns | None:
     Raises:
         BadInputError: something is missing that only its author can know.
     """
-    own = _checked(episode)
-    _split(episode, own, shape)
-    if "action_mask" not in own:
+    columns = _checked(episode)
+    _split(episode, columns, shape)
+    if "action_mask" not in columns:
         raise episode.fault(
             None,
             "has no column 'action_mask'",
             "record what was legal (info['action_mask']), or observations of an environment with flat=True",
         )
-    count = len(own["obs"])
+    count = len(columns["obs"])
     for name in ENDS:
-        own.setdefault(name, np.zeros(count, np.bool_))
-    if not (own["terminateds"][-1] or own["truncateds"][-1]):
-        own["truncateds"] = _with_last(own["truncateds"], value=True)  # nobody says how it went on
-    own = _with_next(own)
-    count = len(own["obs"])
+        columns.setdefault(name, np.zeros(count, np.bool_))
+    if not (columns["terminateds"][-1] or columns["truncateds"][-1]):
+        columns["truncateds"] = _with_last(columns["truncateds"], value=True)  # nobody says how it went on
+    columns = _with_next(columns)
+    count = len(columns["obs"])
     if count == 0:
         return None
-    if "elapsed" not in own:
+    if "elapsed" not in columns:
         raise episode.fault(
             None,
             "has no column 'elapsed'",
             "record the ticks of each transition (info['elapsed']), or observations with flat=True",
         )
-    own.setdefault("action_logp", np.zeros(count, np.float32))
-    own["costs"] = _costs(episode, own, shape, count)
+    columns.setdefault("action_logp", np.zeros(count, np.float32))
+    columns["costs"] = _costs(episode, columns, shape, count)
     for name in ("obs", "new_obs"):
-        _check_width(episode, name, own[name], shape.size)
+        _check_width(episode, name, columns[name], shape.size)
     for name in MASKS:
-        _check_width(episode, name, own[name], shape.actions)
-        odd = ((own[name] != 0) & (own[name] != 1)).any(axis=1)
+        _check_width(episode, name, columns[name], shape.actions)
+        odd = ((columns[name] != 0) & (columns[name] != 1)).any(axis=1)
         if odd.any():
             raise episode.fault(int(odd.argmax()), f"{name} holds more than 0 and 1", "write 1 where legal")
-    own["t"] = np.arange(count)
+    columns["t"] = np.arange(count)
     types = {"action_logp": np.float32, "rewards": np.float64, "actions": np.int64, "elapsed": np.int64}
     types |= dict.fromkeys(("obs", "new_obs", "costs"), np.float32) | dict.fromkeys(MASKS, np.int8)
-    return {name: np.asarray(own[name]).astype(types.get(name, own[name].dtype)) for name in OURS}
+    return {name: np.asarray(columns[name]).astype(types.get(name, columns[name].dtype)) for name in OURS}
 
 
 def _checked(episode: Foreign) -> Columns:
@@ -119,57 +119,57 @@ def _checked(episode: Foreign) -> Columns:
     Raises:
         BadInputError: they are not.
     """
-    own = dict(episode.columns)
+    columns = dict(episode.columns)
     count = len(episode.rows)
-    for name, values in own.items():
+    for name, values in columns.items():
         if len(values) != count:
             raise episode.fault(None, f"{name} has {len(values)} rows, not {count}", "record it anew")
         if name not in LISTS and np.ndim(values) != 1:
             raise episode.fault(None, f"{name} holds lists", "write a number for each decision")
     for name in ("actions", "elapsed"):
-        if name not in own:
+        if name not in columns:
             continue
-        odd = ~(np.abs(own[name]) <= GREATEST) | (own[name] != np.floor(own[name]))
+        odd = ~(np.abs(columns[name]) <= GREATEST) | (columns[name] != np.floor(columns[name]))
         if odd.any():
             at = int(odd.argmax())
-            raise episode.fault(at, f"{name} {own[name][at]:g} is no whole number", "write whole numbers")
+            raise episode.fault(at, f"{name} {columns[name][at]:g} is no whole number", "write whole numbers")
     for name in ENDS:
-        if name in own:
-            odd = (own[name] != 0) & (own[name] != 1)
+        if name in columns:
+            odd = (columns[name] != 0) & (columns[name] != 1)
             if odd.any():
                 raise episode.fault(int(odd.argmax()), f"{name} is neither 0 nor 1", "write 1 at an end")
-            own[name] = own[name].astype(np.bool_)
-    if "t" in own:
-        broken = np.append(False, own["t"][1:] != own["t"][:-1] + 1)
+            columns[name] = columns[name].astype(np.bool_)
+    if "t" in columns:
+        broken = np.append(False, columns["t"][1:] != columns["t"][:-1] + 1)
         if broken.any():
             at = int(broken.argmax())
-            words = f"t {own['t'][at]:g} follows {own['t'][at - 1]:g}"
+            words = f"t {columns['t'][at]:g} follows {columns['t'][at - 1]:g}"
             raise episode.fault(at, words, "write the decisions of an episode in their order, all of them")
-    return own
+    return columns
 
 
-def _costs(episode: Foreign, own: Columns, shape: Shape, count: int) -> NDArray[np.float32]:
+def _costs(episode: Foreign, columns: Columns, shape: Shape, count: int) -> NDArray[np.float32]:
     """(rows, terms) in the order of the scenario."""
     if not shape.costs:
         return np.zeros((count, 0), np.float32)
     named = [COSTS + name for name in shape.costs]
-    if all(name in own for name in named):
-        return np.stack([own[name] for name in named], axis=1)
-    if "costs" not in own:
+    if all(name in columns for name in named):
+        return np.stack([columns[name] for name in named], axis=1)
+    if "costs" not in columns:
         raise episode.fault(
             None,
             "has no column 'costs'",
             f"record {', '.join(shape.costs)}, or name a --scenario without objective.costs",
         )
-    _check_width(episode, "costs", own["costs"], len(shape.costs))
-    found: NDArray[np.float32] = own["costs"]
-    return found
+    _check_width(episode, "costs", columns["costs"], len(shape.costs))
+    costs: NDArray[np.float32] = columns["costs"]
+    return costs
 
 
-def _split(episode: Foreign, own: Columns, shape: Shape) -> None:
+def _split(episode: Foreign, columns: Columns, shape: Shape) -> None:
     """Take observations of a flat environment apart."""
     flat = shape.size + shape.actions + 1
-    width = own["obs"].shape[1]
+    width = columns["obs"].shape[1]
     if width not in (shape.size, flat):
         raise episode.fault(
             None,
@@ -180,14 +180,14 @@ def _split(episode: Foreign, own: Columns, shape: Shape) -> None:
         return
     clocks = {}
     for name, mask in (("obs", "action_mask"), ("new_obs", "new_action_mask")):
-        if name in own:
-            _check_width(episode, name, own[name], flat)
-            clocks[name] = own[name][:, -1].astype(np.float64)
-            own.setdefault(mask, own[name][:, shape.size : -1])
-            own[name] = own[name][:, : shape.size]
-    if "elapsed" not in own:
+        if name in columns:
+            _check_width(episode, name, columns[name], flat)
+            clocks[name] = columns[name][:, -1].astype(np.float64)
+            columns.setdefault(mask, columns[name][:, shape.size : -1])
+            columns[name] = columns[name][:, : shape.size]
+    if "elapsed" not in columns:
         after = clocks.get("new_obs", np.append(clocks["obs"][1:], clocks["obs"][-1:]))
-        own["elapsed"] = (after - clocks["obs"]).round()
+        columns["elapsed"] = (after - clocks["obs"]).round()
 
 
 def _check_width(episode: Foreign, name: str, values: NDArray[Any], wanted: int) -> None:
@@ -196,18 +196,18 @@ def _check_width(episode: Foreign, name: str, values: NDArray[Any], wanted: int)
         raise episode.fault(None, f"{name} holds {width} numbers, not {wanted}", "record it anew")
 
 
-def _with_next(own: Columns) -> Columns:
+def _with_next(columns: Columns) -> Columns:
     """With what is seen after every row; the last row goes if nobody knows what followed it."""
-    whole = "new_obs" in own and "new_action_mask" in own
-    found = dict(own)
+    whole = "new_obs" in columns and "new_action_mask" in columns
+    extended = dict(columns)
     for name, new in (("obs", "new_obs"), ("action_mask", "new_action_mask")):
         # After an end nothing counts any more: the last one stays.
-        found.setdefault(new, np.concatenate([own[name][1:], own[name][-1:]]))
-    if whole or own["terminateds"][-1]:
-        return found
-    found = {name: values[:-1] for name, values in found.items()}
-    found["truncateds"] = _with_last(found["truncateds"], value=True)
-    return found
+        extended.setdefault(new, np.concatenate([columns[name][1:], columns[name][-1:]]))
+    if whole or columns["terminateds"][-1]:
+        return extended
+    extended = {name: values[:-1] for name, values in extended.items()}
+    extended["truncateds"] = _with_last(extended["truncateds"], value=True)
+    return extended
 
 
 def _with_last(values: NDArray[Any], *, value: bool) -> NDArray[Any]:

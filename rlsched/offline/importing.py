@@ -50,7 +50,7 @@ def import_dataset(
     folder: Path,
     origin: str,
     *,
-    own: Scenario | None = None,
+    recorded: Scenario | None = None,
     vectors: bool = False,
     behavior: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
@@ -62,7 +62,7 @@ def import_dataset(
         scenario: that they were recorded with.
         folder: without a dataset.
         origin: how it comes about, in words.
-        own: scenario that they say they were recorded with; None: nobody says it.
+        recorded: scenario that the source names; None: it names none.
         vectors: observations are vectors without a mask, as in a dataset of ours; else they may be flat.
         behavior: who decided in all of them; None: as they say.
         progress: called with rows that have been read.
@@ -72,11 +72,11 @@ def import_dataset(
         OSError: the disk is full or gone.
     """
     feed = EpisodeFeed(scenario.public)
-    check_own(None if own is None else own.public, feed.scenario, origin)
+    check_recorded_scenario(None if recorded is None else recorded.public, feed.scenario, origin)
     shape = shape_of(feed.scenario, len(feed.units))
-    recorded = Layouts.of(scenario if own is None else own, len(feed.units), vectors=vectors)
+    layouts = Layouts.of(scenario if recorded is None else recorded, len(feed.units), vectors=vectors)
     with closing(NewDataset(folder)) as dataset:
-        writing = _Writing(dataset, shape, recorded)
+        writing = _Writing(dataset, shape, layouts)
         for episode in episodes:
             writing.add(episode, behavior or episode.behavior or UNNAMED)
             progress(len(episode.rows))
@@ -84,11 +84,11 @@ def import_dataset(
         if not writing.count:
             raise BadInputError(origin, "no decision of it can be used", "record longer episodes")
         manifest = dataset.finish(feed.scenario, shape, origin, chances=writing.chances)
-        dataset.keep()
+        dataset.publish()
     return Imported(manifest, writing.left_out, writing.removed_blocks)
 
 
-def check_own(own: Scenario | None, scenario: Scenario, origin: str) -> None:
+def check_recorded_scenario(recorded: Scenario | None, scenario: Scenario, origin: str) -> None:
     """See whether episodes that say what they were recorded with are taken for that.
 
     Numbers do not tell: those of another cluster may be as many, and as small.
@@ -96,8 +96,8 @@ def check_own(own: Scenario | None, scenario: Scenario, origin: str) -> None:
     Raises:
         BadInputError: they say something else.
     """
-    for part in SAME if own is not None else ():
-        if getattr(own, part) != getattr(scenario, part):
+    for part in SAME if recorded is not None else ():
+        if getattr(recorded, part) != getattr(scenario, part):
             raise BadInputError(
                 "--scenario",
                 f"{scenario.name!r} has another {part} than what is {origin}",
@@ -123,7 +123,8 @@ class Layouts:
     def of(cls, scenario: Scenario, num_resources: int, *, vectors: bool) -> Layouts:
         """Of the scenario that a source was recorded with."""
         observations = (scenario.observation.public, scenario.observation)
-        public, whole = (Layout.of(one, scenario.decision, num_resources) for one in observations)
+        decision = scenario.decision
+        public, whole = (Layout.of(observation, decision, num_resources) for observation in observations)
         return cls(public, whole, vectors)
 
     def has_privileged(self, episode: Foreign) -> bool:
@@ -164,14 +165,14 @@ class _Writing:
     Args:
         dataset: that is written.
         shape: of its columns.
-        recorded: what the source may hold.
+        layouts: of the observations that the source may hold.
     """
 
-    def __init__(self, dataset: NewDataset, shape: Shape, recorded: Layouts) -> None:
-        self._dataset, self._shape, self._recorded = dataset, shape, recorded
+    def __init__(self, dataset: NewDataset, shape: Shape, layouts: Layouts) -> None:
+        self._dataset, self._shape, self._layouts = dataset, shape, layouts
         self.removed_blocks: tuple[str, ...] = ()
         self._group_rows = max(1, ROW_GROUP_BYTES // shape.row_bytes)
-        self._checked = Rows(shape, known=set(), seen=set())
+        self._checked = Rows(shape, known=set(), known_episodes=set())
         self._waiting: list[pa.Table] = []
         self._entries: list[EpisodeEntry] = []
         self._rows = 0
@@ -204,14 +205,14 @@ class _Writing:
 
     def _completed(self, episode: Foreign) -> Columns | None:
         """The columns of an episode, without the privileged blocks that it may hold."""
-        if not self._recorded.has_privileged(episode):
+        if not self._layouts.has_privileged(episode):
             return completed(episode, self._shape)
-        whole = self._recorded.whole
-        found = completed(episode, self._shape.model_copy(update={"size": whole.size}))
-        if found is not None:
+        whole = self._layouts.whole
+        columns = completed(episode, self._shape.model_copy(update={"size": whole.size}))
+        if columns is not None:
             self.removed_blocks = tuple(block.name for block in whole.blocks if block.name in PRIVILEGED)
-            found |= {name: found[name][:, public_columns(whole)] for name in VECTORS}
-        return found
+            columns |= {name: columns[name][:, public_columns(whole)] for name in VECTORS}
+        return columns
 
     def end_shard(self) -> None:
         """Write what waits, to the end of a shard."""
@@ -232,7 +233,7 @@ class _Writing:
             checked.check(rows)
         except BrokenError as broken:
             row = None if broken.row is None else broken.row - first
-            raise episode.fault(row, broken.what, "mend it, or leave its episode out") from None
+            raise episode.fault(row, broken.problem, "mend it, or leave its episode out") from None
 
     def _table(self, columns: Columns, name: str, behavior: str) -> pa.Table:
         nowhere: NDArray[Any] = np.zeros(len(columns["t"]), np.int64)

@@ -221,6 +221,6 @@ def _check_shards(folder: Path, manifest: Manifest) -> None:
 def first(error: ValueError) -> str:
     """The first thing that is wrong, in short."""
     if isinstance(error, ValidationError):
-        one = error.errors()[0]
-        return f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+        detail = error.errors()[0]
+        return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
     return str(error)

@@ -35,8 +35,8 @@ from rlsched.sim.layout import Layout
 from rlsched.versions import versions
 
 ENTRY = "rlsched.envs.env:SchedulingEnv"
-SEEN = ("obs", "action_mask")
-OF_EPISODES = (*SEEN, "actions", "rewards", "costs", "elapsed", "terminateds", "truncateds")
+OBSERVED = ("obs", "action_mask")
+OF_EPISODES = (*OBSERVED, "actions", "rewards", "costs", "elapsed", "terminateds", "truncateds")
 BEHAVIOR = "behavior"
 
 
@@ -120,7 +120,7 @@ class MinariEpisodes:
 
 def _columns(episode: dict[str, Any], count: int) -> Columns:
     """Ours of theirs; what is seen is one more than what is done."""
-    found: Columns = {
+    columns: Columns = {
         "obs": episode["observations"][:-1],
         "new_obs": episode["observations"][1:],
         "actions": episode["actions"],
@@ -130,23 +130,26 @@ def _columns(episode: dict[str, Any], count: int) -> Columns:
     }
     infos = episode["infos"] or {}
     if "action_mask" in infos:
-        found["action_mask"], found["new_action_mask"] = infos["action_mask"][:-1], infos["action_mask"][1:]
+        columns["action_mask"], columns["new_action_mask"] = (
+            infos["action_mask"][:-1],
+            infos["action_mask"][1:],
+        )
     for name in ("elapsed", "action_logp"):
         if name in infos:
-            found[name] = infos[name][1:]
+            columns[name] = infos[name][1:]
     for name, values in infos.get("costs", {}).items():
-        found[COSTS + name] = values[1:]
-    return found
+        columns[COSTS + name] = values[1:]
+    return columns
 
 
 def _scenario(spec: str | None) -> Scenario | None:
     if spec is None:
         return None
     made = EnvSpec.from_json(spec)
-    told = made.kwargs.get("scenario")
-    if told is None or made.entry_point != ENTRY:
+    settings = made.kwargs.get("scenario")
+    if settings is None or made.entry_point != ENTRY:
         return None
-    return given(told)
+    return given(settings)
 
 
 def export_minari(
@@ -199,7 +202,7 @@ def export_minari(
             dataset_id=name,
             buffer=_buffers(folder, manifest, behaviors, progress),
             env=spec,
-            algorithm_name=", ".join(one.behavior for one in manifest.behaviors),
+            algorithm_name=", ".join(behavior.behavior for behavior in manifest.behaviors),
             description=f"Decisions on {scenario.name}, {manifest.origin}.",
             observation_space=observation_space(layout, flat=True),
             requirements=[f"rlsched=={versions(('rlsched',))['rlsched']}"],
@@ -231,7 +234,7 @@ def _buffers(
         for entry in entries:
             at = np.flatnonzero(rows["episode"] == starts[entry.eps_id])
             columns = {name: rows[name][at] for name in OF_EPISODES}
-            last = {name: rows[f"new_{name}"][starts[entry.eps_id]] for name in SEEN}
+            last = {name: rows[f"new_{name}"][starts[entry.eps_id]] for name in OBSERVED}
             infos = {"elapsed": _after_reset(columns["elapsed"])}
             if manifest.chances:
                 infos["action_logp"] = _after_reset(rows["action_logp"][at])
@@ -264,20 +267,20 @@ def _rows(path: Path) -> dict[str, Any]:
     table, last = pa.concat_tables(tables), pa.concat_tables(ends)
     names = last["eps_id"].to_pylist()
     episode = pc.index_in(table["eps_id"], pa.array(names)).to_numpy()
-    found: dict[str, Any] = {"eps_id": names, "episode": episode}
+    columns: dict[str, Any] = {"eps_id": names, "episode": episode}
     for name in (*OF_EPISODES, "action_logp"):
         column = table[name]
         if name == "costs":
             width = len(column[0])
             flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-            found[name] = flat.reshape(len(table), width)
+            columns[name] = flat.reshape(len(table), width)
         elif pa.types.is_fixed_size_list(column.type):
-            found[name] = matrix(column)
+            columns[name] = matrix(column)
         else:
-            found[name] = column.to_numpy()
-    for name in SEEN:
-        found[f"new_{name}"] = matrix(last[f"new_{name}"])
-    return found
+            columns[name] = column.to_numpy()
+    for name in OBSERVED:
+        columns[f"new_{name}"] = matrix(last[f"new_{name}"])
+    return columns
 
 
 def _flat(columns: Columns, last: Columns) -> NDArray[np.float32]:

@@ -63,30 +63,30 @@ class ParquetEpisodes:
                 yield from standing.rest()
         yield from standing.rest()
 
-    def _check_columns(self, path: Path, there: Sequence[str], named: Mapping[str, str]) -> None:
-        missing = [name for name in (*NEEDED, *named) if self._named[name] not in there]
+    def _check_columns(self, path: Path, present: Sequence[str], named: Mapping[str, str]) -> None:
+        missing = [name for name in (*NEEDED, *named) if self._named[name] not in present]
         if missing:
             raise BadInputError(
                 str(path),
                 f"has no column {self._named[missing[0]]!r}",
-                f"name it by --column {missing[0]}=THEIRS; there are {', '.join(there)}",
+                f"name it by --column {missing[0]}=THEIRS; there are {', '.join(present)}",
             )
-        if not any(self._named[name] in there for name in ENDS):
+        if not any(self._named[name] in present for name in ENDS):
             raise BadInputError(
                 str(path),
                 "does not say where episodes end",
                 f"name the column by --column {' or '.join(f'{name}=THEIRS' for name in ENDS)}; there are "
-                f"{', '.join(there)}",
+                f"{', '.join(present)}",
             )
 
     def _of_file(self, path: Path, file: pq.ParquetFile, standing: _Standing) -> Iterator[Foreign]:
-        there = {ours: theirs for ours, theirs in self._named.items() if theirs in file.schema_arrow.names}
-        standing.columns = tuple(there)
+        present = {ours: theirs for ours, theirs in self._named.items() if theirs in file.schema_arrow.names}
+        standing.columns = tuple(present)
         first = 0
         try:
-            for batch in file.iter_batches(ROWS_AT_ONCE, columns=list(there.values())):
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=list(present.values())):
                 columns = {
-                    ours: _array(path, ours, batch.column(theirs), first) for ours, theirs in there.items()
+                    ours: _array(path, ours, batch.column(theirs), first) for ours, theirs in present.items()
                 }
                 columns["row"] = first + np.arange(len(batch))
                 first += len(batch)

@@ -85,7 +85,7 @@ class Reader:
         self._thread = ThreadPoolExecutor(1)
         self._returns: dict[int, NDArray[np.float32]] = {}
         self._coming: Future[Rows] | None = None
-        self._left: Rows | None = None
+        self._remainder: Rows | None = None
 
     @property
     def rows(self) -> int:
@@ -101,10 +101,10 @@ class Reader:
         parts: list[Rows] = []
         wanted = count
         while wanted:
-            if self._left is None:
-                self._left = self._next()
-            rows = _count(self._left)
-            part, self._left = _cut(self._left, min(wanted, rows))
+            if self._remainder is None:
+                self._remainder = self._next()
+            rows = _count(self._remainder)
+            part, self._remainder = _cut(self._remainder, min(wanted, rows))
             parts.append(part)
             wanted -= _count(part)
         if len(parts) == 1:
@@ -128,24 +128,24 @@ class Reader:
 
     def _after(self, rows: int) -> tuple[int, int]:
         """The lot that the row after so many is in, and how many come before it there."""
-        turns, left = divmod(rows, self.manifest.rows)
-        lot = turns * self._per_pass
-        while left >= (size := sum(place.rows for place in self._lot(lot))):
-            left -= size
-            lot += 1
-        return lot, left
+        turns, skipped = divmod(rows, self.manifest.rows)
+        batch = turns * self._per_pass
+        while skipped >= (size := sum(place.rows for place in self._groups_of(batch))):
+            skipped -= size
+            batch += 1
+        return batch, skipped
 
-    def _read(self, lot: int) -> Rows:
+    def _read(self, batch: int) -> Rows:
         """A lot, in random order."""
-        places = self._lot(lot)
+        places = self._groups_of(batch)
         parts = [self._part(place) for place in places]
         rows: Rows = {name: np.concatenate([part[name] for part in parts]) for name in self.columns}
         if self._to_go:
             rows[RETURN] = np.concatenate([self._returns_of(place) for place in places])
-        order = np.random.default_rng([self.seed, 1, lot]).permutation(_count(rows))
+        order = np.random.default_rng([self.seed, 1, batch]).permutation(_count(rows))
         return {name: values[order] for name, values in rows.items()}
 
-    def _lot(self, number: int) -> list[Place]:
+    def _groups_of(self, number: int) -> list[Place]:
         """The row groups of a lot; those of one pass through the dataset are all of it."""
         turn, part = divmod(number, self._per_pass)
         order = np.random.default_rng([self.seed, 0, turn]).permutation(len(self._places))
@@ -205,8 +205,8 @@ def ahead(rows: Rows, goes_on: NDArray[np.bool_], n_step: int, gamma: float) -> 
         inside = first + step <= last
         rewards += np.where(inside, gamma ** elapsed.astype(np.float64) * rows["rewards"][at], 0.0)
         elapsed += np.where(inside, rows["elapsed"][at], 0)
-    found = {name: rows[name][last] for name in AHEAD}
-    return {**rows, **found, "rewards": rewards, "elapsed": elapsed}
+    columns = {name: rows[name][last] for name in AHEAD}
+    return {**rows, **columns, "rewards": rewards, "elapsed": elapsed}
 
 
 def returns_to_go(
@@ -226,15 +226,15 @@ def returns_to_go(
         (row,) in units of reward.
     """
     order = np.lexsort((t, episode))
-    found, of = rewards[order].astype(np.float64), discounts[order]
+    returns, of = rewards[order].astype(np.float64), discounts[order]
     goes_on = np.append(episode[order][1:] == episode[order][:-1], False)
     steps = t[order]
     by_t = np.argsort(steps, kind="stable")
     for rows in reversed(np.split(by_t, np.flatnonzero(np.diff(steps[by_t])) + 1)):
         rows = rows[goes_on[rows]]
-        found[rows] += of[rows] * found[rows + 1]
+        returns[rows] += of[rows] * returns[rows + 1]
     back = np.empty(len(order), np.float32)
-    back[order] = found
+    back[order] = returns
     return back
 
 

@@ -27,10 +27,10 @@ class Recipe(Frozen):
     def rooted(self) -> Recipe:
         """The same with trained policies named from the root, to go on from any folder."""
         behaviors = [
-            one.model_copy(update={"policy": str(Path(one.policy).resolve())})
-            if is_checkpoint(one.policy)
-            else one
-            for one in self.behaviors
+            behavior.model_copy(update={"policy": str(Path(behavior.policy).resolve())})
+            if is_checkpoint(behavior.policy)
+            else behavior
+            for behavior in self.behaviors
         ]
         return self.model_copy(update={"behaviors": tuple(behaviors)})
 
@@ -90,7 +90,7 @@ def turns(behaviors: Sequence[Behavior]) -> Iterator[int]:
     played = [0] * len(behaviors)
     for number in count(1):
         # rounded: sums of shares like 0.1 must not decide between equals
-        behind = [round(part * number - own, 9) for part, own in zip(parts, played, strict=True)]
-        who = behind.index(max(behind))
-        played[who] += 1
-        yield who
+        behind = [round(part * number - episodes, 9) for part, episodes in zip(parts, played, strict=True)]
+        next_behavior = behind.index(max(behind))
+        played[next_behavior] += 1
+        yield next_behavior

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.jobs import IntArray
-from rlsched.offline.behavior import Loader, draw, make_chooser, with_noise
+from rlsched.offline.behavior import Loader, draw, make_actor, with_noise
 from rlsched.offline.columns import Names, Shape, table
 from rlsched.offline.recipe import Recipe
-from rlsched.offline.recorded import RecordedChooser
+from rlsched.offline.recorded import RecordedActor
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
@@ -75,19 +75,19 @@ class Recording:
         *,
         number: int,
         first: int,
-        who: Sequence[int],
+        behaviors: Sequence[int],
     ) -> None:
         self.scenario, self.behaviors = feed.scenario, recipe.behaviors
         self.first = first
-        count, self.who = len(who), np.array(who)
+        count, self.who = len(behaviors), np.array(behaviors)
         self.played, seeds = drawn(feed, recipe.seed, first, count)
         longest = max(len(episode.jobs) for episode in self.played)
         self.sim = VectorSimulator(feed.scenario, feed.units, count, longest, every_term=True)
         self.shape = shape_of(feed.scenario, len(feed.units))
-        self.choosers = [make_chooser(behavior, self.sim, load) for behavior in recipe.behaviors]
+        self.actors = [make_actor(behavior, self.sim, load) for behavior in recipe.behaviors]
         for env, (episode, seed) in enumerate(zip(self.played, seeds, strict=True)):
             self.sim.load(env, episode.jobs, episode.scale, episode.power)
-            self.choosers[self.who[env]].begin(env, episode.jobs, seed)
+            self.actors[self.who[env]].begin(env, episode.jobs, seed)
         self._rng = np.random.default_rng([recipe.seed, NOISE, number])
         self._groups = [np.flatnonzero(self.who == k).astype(np.uint64) for k in range(len(self.behaviors))]
         self._costs = [TERMS.index(name) for name in self.shape.costs]
@@ -99,19 +99,19 @@ class Recording:
         """The rows, one row group after the other: in each, episode by episode."""
         steps = max(1, ROW_GROUP_BYTES // (self.shape.row_bytes * self.sim.num_envs))
         block = _Block(self.shape, steps, self.sim.num_envs)
-        begun = 0
+        started = 0
         while self._playing().any():
             block.show(self.sim)
             while not block.full and self._playing().any():
                 self._step(block)
-            yield self._table(block, begun)
-            begun += block.steps
+            yield self._table(block, started)
+            started += block.steps
             block.clear()
         for env, episode in enumerate(self.played):
             metrics = self.sim.metrics(env, episode.jobs)
-            chooser = self.choosers[self.who[env]]
-            if isinstance(chooser, RecordedChooser):
-                metrics |= chooser.followed(env)
+            actor = self.actors[self.who[env]]
+            if isinstance(actor, RecordedActor):
+                metrics |= actor.followed(env)
             self.episodes.append(
                 EpisodeEntry(
                     eps_id=self._name(env),
@@ -130,17 +130,17 @@ class Recording:
         """One decision of everybody who is still playing."""
         sim, at = self.sim, block.steps
         playing = self._playing()
-        block.asked[at] = playing
+        block.deciding[at] = playing
         block.actions[at] = sim.layout.num_actions - 1
         numbers = self._rng.random(sim.num_envs)
-        for behavior, chooser, group in zip(self.behaviors, self.choosers, self._groups, strict=True):
+        for behavior, actor, group in zip(self.behaviors, self.actors, self._groups, strict=True):
             envs = group[playing[group]]
             if len(envs) == 0:
                 continue
-            chances = with_noise(chooser.chances(envs), sim.mask[envs], behavior.noise)
-            actions = draw(chances, numbers[envs])
+            probabilities = with_noise(actor.probabilities(envs), sim.mask[envs], behavior.noise)
+            actions = draw(probabilities, numbers[envs])
             block.actions[at, envs] = actions
-            block.logp[at, envs] = np.log(chances[np.arange(len(envs)), actions])
+            block.logp[at, envs] = np.log(probabilities[np.arange(len(envs)), actions])
         sim.step(block.actions[at])
         self._rewards += np.where(playing, sim.reward, 0.0)
         self._rows += playing
@@ -151,12 +151,12 @@ class Recording:
         block.steps += 1
         block.show(sim)
 
-    def _table(self, block: _Block, begun: int) -> pa.Table:
-        env, t = np.nonzero(block.asked[: block.steps].T)  # episode by episode
+    def _table(self, block: _Block, started: int) -> pa.Table:
+        env, t = np.nonzero(block.deciding[: block.steps].T)  # episode by episode
         return table(
             self.shape,
             {
-                "t": begun + t,
+                "t": started + t,
                 "obs": block.obs[t, env],
                 "new_obs": block.obs[t + 1, env],
                 "action_mask": block.mask[t, env],
@@ -191,7 +191,7 @@ class _Block:
         self.room, self.steps = room, 0
         self.obs = np.zeros((room + 1, envs, shape.size), np.float32)  # and what follows the last step
         self.mask = np.zeros((room + 1, envs, shape.actions), np.int8)
-        self.asked = np.zeros((room, envs), np.bool_)
+        self.deciding = np.zeros((room, envs), np.bool_)
         self.actions = np.zeros((room, envs), np.int64)
         self.logp = np.zeros((room, envs), np.float32)
         self.rewards = np.zeros((room, envs))

@@ -52,8 +52,8 @@ class Record:
     due: NDArray[np.bool_]
 
 
-class RecordedChooser:
-    """Who decided when the trace was recorded."""
+class RecordedActor:
+    """Follows the starts that the trace records."""
 
     def __init__(self, sim: VectorSimulator) -> None:
         self._sim = sim
@@ -65,12 +65,12 @@ class RecordedChooser:
         none = np.zeros(len(jobs), np.bool_)
         self._records[env] = Record(jobs, starts, none)
 
-    def chances(self, envs: NDArray[np.uint64]) -> FloatArray:
+    def probabilities(self, envs: NDArray[np.uint64]) -> FloatArray:
         """(envs, action) 1 for what it does."""
-        chances = np.zeros((len(envs), self._sim.layout.num_actions))
+        probabilities = np.zeros((len(envs), self._sim.layout.num_actions))
         for k, env in enumerate(envs):
-            chances[k, self._choice(int(env))] = 1.0
-        return chances
+            probabilities[k, self._choice(int(env))] = 1.0
+        return probabilities
 
     def followed(self, env: int) -> dict[str, float]:
         """How far the replay kept to the record, by the names in `FOLLOWED`.
@@ -113,21 +113,21 @@ class RecordedChooser:
         counts = legal | (record.jobs.start[rows] >= 0)
         starts = np.where(counts, record.starts[rows], NEVER)
         first = int(starts.argmin())
-        if not legal[first] or starts[first] >= self._asked_again(env):
+        if not legal[first] or starts[first] >= self._next_decision(env):
             return idle
         record.due[rows[first]] = True
         return first
 
     def _unseen(self, record: Record, began: IntArray, late: IntArray, within: int) -> int:
         """How many of these jobs had a window full of others before them when they were to start."""
-        left = np.where(began < 0, NEVER, began)  # the queue
-        found = 0
+        dequeued = np.where(began < 0, NEVER, began)  # the queue
+        unseen = 0
         for job in late:
             until = record.starts[job] + within
-            found += int((left[:job] > until).sum()) >= self._sim.layout.window
-        return found
+            unseen += int((dequeued[:job] > until).sum()) >= self._sim.layout.window
+        return unseen
 
-    def _asked_again(self, env: int) -> int:
+    def _next_decision(self, env: int) -> int:
         """The tick at which something can be decided next, if nothing is done now."""
         sim = self._sim
         e = sim.state.episodes[env]

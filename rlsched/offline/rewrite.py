@@ -43,8 +43,8 @@ class Source:
 
     def episodes(self) -> list[EpisodeEntry]:
         """All that have rows, in order."""
-        found = [entry for shard in self.manifest.shards for entry in episodes_of(self.folder / shard.file)]
-        return [entry for entry in found if entry.rows]
+        entries = [entry for shard in self.manifest.shards for entry in episodes_of(self.folder / shard.file)]
+        return [entry for entry in entries if entry.rows]
 
 
 @dataclass
@@ -62,28 +62,28 @@ class Part:
     origin: str
 
 
-def check_alike(sources: Sequence[Source]) -> None:
+def check_compatible(sources: Sequence[Source]) -> None:
     """See whether datasets can be mixed.
 
     Raises:
         BadInputError: they differ in what is seen, done or earned.
     """
     first = sources[0]
-    for other in sources[1:]:
+    for source in sources[1:]:
         for part in SAME:
-            if getattr(other.manifest.scenario, part) != getattr(first.manifest.scenario, part):
+            if getattr(source.manifest.scenario, part) != getattr(first.manifest.scenario, part):
                 raise BadInputError(
-                    str(other.folder),
+                    str(source.folder),
                     f"was recorded with another {part} than {first.folder}",
                     "mix datasets of one cluster, decision, observation and objective",
                 )
 
 
-def told_of_the_first(sources: Sequence[Source]) -> str:
+def scenario_note(sources: Sequence[Source]) -> str:
     """In which parts the scenario of a mix is that of the first dataset alone; empty: in none."""
     first = sources[0].manifest.scenario
-    others = [source.manifest.scenario for source in sources[1:]]
-    unlike = [part for part in OF_THE_FIRST if any(getattr(o, part) != getattr(first, part) for o in others)]
+    further = [source.manifest.scenario for source in sources[1:]]
+    unlike = [part for part in OF_THE_FIRST if any(getattr(o, part) != getattr(first, part) for o in further)]
     return f"{' and '.join(unlike)} of its scenario as in {sources[0].folder}" if unlike else ""
 
 
@@ -115,14 +115,14 @@ def choose_mix(
                 "record more, or ask for fewer",
             )
         entries = source.episodes()
-        own: list[str] = []
-        found = 0
+        names: list[str] = []
+        drawn = 0
         for number in rng.permutation(len(entries)).tolist():
-            if found >= wanted:
+            if drawn >= wanted:
                 break
-            own.append(entries[number].eps_id)
-            found += entries[number].rows
-        chosen.append(frozenset(own))
+            names.append(entries[number].eps_id)
+            drawn += entries[number].rows
+        chosen.append(frozenset(names))
     return chosen
 
 
@@ -143,7 +143,7 @@ def choose_split(source: Source, shares: Mapping[str, float], seed: int) -> dict
     for share in shares.values():
         end += share
         ends.append(round(len(entries) * end / total))
-    found = {}
+    chosen = {}
     for name, begin, stop in zip(shares, [0, *ends], ends, strict=False):
         if stop == begin:
             raise BadInputError(
@@ -151,8 +151,8 @@ def choose_split(source: Source, shares: Mapping[str, float], seed: int) -> dict
                 f"has {len(entries)} episodes: none is left for {name!r}",
                 "give it a larger share, or collect more",
             )
-        found[name] = frozenset(entries[number].eps_id for number in order[begin:stop].tolist())
-    return found
+        chosen[name] = frozenset(entries[number].eps_id for number in order[begin:stop].tolist())
+    return chosen
 
 
 def rewrite(
@@ -186,7 +186,7 @@ def rewrite(
             for writer in writers
         ]
         for writer in writers:
-            writer.dataset.keep()
+            writer.dataset.publish()
     return manifests
 
 
@@ -215,8 +215,8 @@ class _Parts:
         self, table: pa.Table, entries: Sequence[EpisodeEntry], chosen: frozenset[str], prefix: str
     ) -> None:
         """Add the rows that it chose."""
-        own = pa.array([entry.eps_id for entry in entries if entry.eps_id in chosen], pa.string())
-        rows = table.filter(pc.is_in(table.column("eps_id"), own))
+        names = pa.array([entry.eps_id for entry in entries if entry.eps_id in chosen], pa.string())
+        rows = table.filter(pc.is_in(table.column("eps_id"), names))
         if len(rows) == 0:
             return
         if prefix:

@@ -18,9 +18,9 @@ NUMBERS = ("obs", "new_obs", "rewards", "costs", "action_logp")
 class BrokenError(Exception):
     """A row, or a whole shard (None), that cannot be."""
 
-    def __init__(self, row: int | None, what: str) -> None:
-        self.row, self.what = row, what
-        super().__init__(what)
+    def __init__(self, row: int | None, problem: str) -> None:
+        self.row, self.problem = row, problem
+        super().__init__(problem)
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Rows:
 
     shape: Shape
     known: set[str]
-    seen: set[str]
+    known_episodes: set[str]
     count: int = 0
     lengths: dict[str, int] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)
@@ -78,10 +78,10 @@ class Rows:
         for eps_id, last in self.unfinished.items():
             raise BrokenError(None, f"episode {eps_id!r} does not end: its last row is t {last.t}")
 
-    def _first(self, wrong: NDArray[np.bool_], what: str) -> None:
+    def _first(self, wrong: NDArray[np.bool_], problem: str) -> None:
         """Complain of the first row that is wrong, if there is one."""
         if wrong.any():
-            raise BrokenError(self.count + int(wrong.argmax()), what)
+            raise BrokenError(self.count + int(wrong.argmax()), problem)
 
     def _check_numbers(self, table: pa.Table) -> None:
         for name in NUMBERS:
@@ -115,28 +115,28 @@ class Rows:
     def _check_episodes(self, table: pa.Table) -> None:
         """Each row must go on from the one before it in its episode."""
         names, code = _encoded(table.column("eps_id"))
-        behaviors, who = _encoded(table.column("behavior"))
+        behaviors, which_behavior = _encoded(table.column("behavior"))
         for number, behavior in enumerate(behaviors):
             if behavior not in self.known:
-                self._first(who == number, f"behavior {behavior!r} is not in dataset.json")
+                self._first(which_behavior == number, f"behavior {behavior!r} is not in dataset.json")
         t, rewards = table.column("t").to_numpy(), table.column("rewards").to_numpy()
         over = table.column("terminateds").to_numpy() | table.column("truncateds").to_numpy()
         obs, new_obs = matrix(table.column("obs")), matrix(table.column("new_obs"))
         mask, new_mask = matrix(table.column("action_mask")), matrix(table.column("new_action_mask"))
         same = code[1:] == code[:-1]
-        for wrong, what in (
+        for wrong, problem in (
             (over[:-1], "its episode has ended in the row before"),
-            (who[1:] != who[:-1], "behavior is another than in the row before"),
+            (which_behavior[1:] != which_behavior[:-1], "behavior is another than in the row before"),
             (t[1:] != t[:-1] + 1, "t does not go on from the row before"),
             ((obs[1:] != new_obs[:-1]).any(axis=1), "obs is not new_obs of the row before"),
             ((mask[1:] != new_mask[:-1]).any(axis=1), "action_mask is not new_action_mask of the row before"),
         ):
-            self._first(_after_first(same & wrong), what)
+            self._first(_after_first(same & wrong), problem)
         begins = np.flatnonzero(np.concatenate([[True], ~same]))
         ends = np.concatenate([begins[1:], [len(code)]]) - 1
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             name = names[code[begin]]
-            behavior = behaviors[who[begin]]
+            behavior = behaviors[which_behavior[begin]]
             self._check_piece(name, begin, int(t[begin]), behavior, obs[begin], mask[begin])
             self.lengths[name] = self.lengths.get(name, 0) + end - begin + 1
             self.rewards[name] = self.rewards.get(name, 0.0) + float(rewards[begin : end + 1].sum())
@@ -161,9 +161,9 @@ class Rows:
         before = self.unfinished.get(name)
         at = self.count + row
         if before is None:
-            if name in self.seen:
+            if name in self.known_episodes:
                 raise BrokenError(at, f"episode {name!r} was there before, and had ended")
-            self.seen.add(name)
+            self.known_episodes.add(name)
             if t != 0:
                 raise BrokenError(at, f"episode {name!r} begins with t {t}, not 0")
         elif t != before.t + 1:
@@ -182,5 +182,5 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 def _after_first(wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Of all rows, where something was found of all but the first."""
-    found: NDArray[Any] = np.concatenate([[False], wrong])
-    return found
+    shifted: NDArray[Any] = np.concatenate([[False], wrong])
+    return shifted

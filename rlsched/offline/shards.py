@@ -231,8 +231,8 @@ def rows_of(path: Path) -> int:
         BadInputError: it cannot be read.
     """
     with open_shard(path) as file:
-        found: int = file.metadata.num_rows
-    return found
+        rows: int = file.metadata.num_rows
+    return rows
 
 
 def shard_of(path: Path) -> Shard:

@@ -44,10 +44,10 @@ class Weighing:
         never = chances <= 0.0
         ratios = np.log(np.where(never, 1.0, chances)) - chunk["action_logp"]
         ratio = chunk.running(ratios, self._ratio)
-        gone = chunk.running(never.astype(float), self._never)
+        impossible = chunk.running(never.astype(float), self._never)
         chunk.carry_on(ratio, self._ratio)
-        chunk.carry_on(gone, self._never)
-        weight = np.where(gone > 0, 0.0, np.exp(np.minimum(ratio, GREATEST_LOG)))
+        chunk.carry_on(impossible, self._never)
+        weight = np.where(impossible > 0, 0.0, np.exp(np.minimum(ratio, GREATEST_LOG)))
         earned = gamma**chunk.age * chunk["rewards"]
         t = chunk["t"].astype(np.int64)
         self._reserve(int(t.max()) + 2)
@@ -64,10 +64,10 @@ class Weighing:
         """
         totals = self._totals()
         earned, weight, by_dataset, episodes = (totals[k] @ counts.T for k in (0, 1, 3, 4))
-        found = np.divide(earned, weight, out=np.zeros_like(earned), where=weight > 0)
+        means = np.divide(earned, weight, out=np.zeros_like(earned), where=weight > 0)
         usual = np.divide(by_dataset, episodes, out=np.zeros_like(earned), where=episodes > 0)
         covered = np.where(weight > 0, usual, 0.0).sum(0) >= COVERED * usual.sum(0)
-        result: FloatArray = np.where(covered, found.sum(0), np.nan)
+        result: FloatArray = np.where(covered, means.sum(0), np.nan)
         return result
 
     @property
@@ -78,13 +78,13 @@ class Weighing:
         return float((resting * earned).sum() / max(float(earned.sum()), LEAST_EARNED))
 
     def _totals(self) -> FloatArray:
-        found: FloatArray = self._sums + self._ended.cumsum(axis=1)
-        return found
+        totals: FloatArray = self._sums + self._ended.cumsum(axis=1)
+        return totals
 
     def _reserve(self, steps: int) -> None:
-        there = self._sums.shape[1]
-        if steps > there:
-            more = np.zeros((5, max(steps, 2 * there) - there, GROUPS))
+        reserved = self._sums.shape[1]
+        if steps > reserved:
+            more = np.zeros((5, max(steps, 2 * reserved) - reserved, GROUPS))
             self._sums, self._ended = (np.concatenate([old, more], 1) for old in (self._sums, self._ended))
 
 

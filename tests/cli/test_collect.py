@@ -118,7 +118,7 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
         ),
         (
             ["collect", "--scenario", "green-10", "--policy", "random:now"],
-            "error: --policy: 'random' has no rule 'now': it is no queue order",
+            "error: --policy: 'random' has no rule 'now': it is not a priority rule",
         ),
         (["collect", "--scenario", "green-10", "--policy", "sjf:0"], "error: --policy: 'sjf:0': share '0'"),
         (["collect", "--scenario", "green-10", "--policy", "sjff"], "error: --policy: unknown policy 'sjff'"),

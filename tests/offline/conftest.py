@@ -12,7 +12,7 @@ import pytest
 
 from rlsched import scenario
 from rlsched.files import checksum
-from rlsched.offline.behavior import Teacher
+from rlsched.offline.behavior import StochasticPolicy
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import MANIFEST, Manifest, read_manifest
@@ -23,7 +23,7 @@ from rlsched.settings import as_json
 TICKS = 100
 
 
-def nobody(path: str) -> Teacher:
+def nobody(path: str) -> StochasticPolicy:
     """Loads no policy."""
     raise AssertionError(path)
 

@@ -154,7 +154,7 @@ def test_a_damaged_file_is_named(dataset: Path, damage: Callable[[Path], None], 
     damage(dataset / SHARD)
     (problem,) = problems(dataset)
     assert problem.shard == SHARD
-    assert line in problem.what
+    assert line in problem.problem
 
 
 @pytest.mark.parametrize("place", range(0, 100, 7))

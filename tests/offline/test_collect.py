@@ -196,7 +196,7 @@ def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
         ([{"policy": "sjff"}], "unknown policy 'sjff'"),
         ([{"policy": "sjf:easy"}], "unknown policy 'sjf:easy'"),
         ([{"policy": "sjf"}, {"policy": "sjf"}], "'sjf' is given twice"),
-        ([{"policy": "sjf", "sample": True}], "has nothing to sample"),
+        ([{"policy": "sjf", "sample": True}], "there is nothing to sample"),
     ],
 )
 def test_who_cannot_play_is_refused_before_anything_is_written(

@@ -182,7 +182,7 @@ def test_what_is_lost_counts_like_what_is_earned(noisy: Path, factor: float) -> 
     for chunk in chunks(noisy, read_manifest(noisy), lambda _: None):
         chances = np.exp(chunk["action_logp"].astype(float)) ** 0.9
         as_it_is.add(chunk, chances, GAMMA)
-        chunk.others["rewards"] = factor * chunk["rewards"]
+        chunk.columns["rewards"] = factor * chunk["rewards"]
         other.add(chunk, chances, GAMMA)
     counts = np.ones((1, 24))
     assert as_it_is.estimates(counts)[0] > 0

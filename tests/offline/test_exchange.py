@@ -51,7 +51,9 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def alike(left: list[dict[str, Any]], right: list[dict[str, Any]], *, but: tuple[str, ...] = ()) -> bool:
+def same_episodes(
+    left: list[dict[str, Any]], right: list[dict[str, Any]], *, but: tuple[str, ...] = ()
+) -> bool:
     """Whether the same episodes are in both, in any order."""
 
     def sorted_rows(rows: list[dict[str, Any]]) -> list[str]:
@@ -85,7 +87,7 @@ def test_there_and_back_by_minari(dataset: Path, short: Scenario, tmp_path: Path
     assert made.left_out == 0
     assert made.manifest.chances
     assert check(tmp_path / "back", made.manifest) == []
-    assert alike(rows_of(dataset), rows_of(tmp_path / "back"))
+    assert same_episodes(rows_of(dataset), rows_of(tmp_path / "back"))
     check_for(tmp_path / "back", made.manifest, short.public, 2, rewards=True)
 
 
@@ -219,7 +221,7 @@ def test_our_own_shards_are_plain_parquet(dataset: Path, short: Scenario, tmp_pa
     made = imported(dataset, short, tmp_path / "out")
     assert (made.left_out, made.manifest.rows) == (0, read_manifest(dataset).rows)
     assert check(tmp_path / "out", made.manifest) == []
-    assert alike(rows_of(dataset), rows_of(tmp_path / "out"))
+    assert same_episodes(rows_of(dataset), rows_of(tmp_path / "out"))
 
 
 @pytest.mark.slow
@@ -233,7 +235,7 @@ def test_long_episodes_are_written_in_row_groups(
     with pq.ParquetFile(tmp_path / "out" / made.manifest.shards[0].file) as file:
         assert file.metadata.num_row_groups > 2
     assert check(tmp_path / "out", made.manifest) == []
-    assert alike(rows_of(dataset), rows_of(tmp_path / "out"))
+    assert same_episodes(rows_of(dataset), rows_of(tmp_path / "out"))
 
 
 def by_hand(**more: list[Any]) -> dict[str, list[Any]]:
@@ -306,7 +308,7 @@ def test_costs_are_known_by_their_names(tmp_path: Path) -> None:
     import_dataset(MinariEpisodes(NAME), first.scenario, tmp_path / "back", "a test")
     before, after = rows_of(tmp_path / "first"), rows_of(tmp_path / "back")
     assert any(late > 0 for row in before for _, late in row["costs"])
-    assert alike(before, after)
+    assert same_episodes(before, after)
 
 
 def test_who_names_the_scenario_needs_no_other(cheap: Scenario, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
     assert source.scenario is not None
     assert source.vectors
     made = import_dataset(
-        source, source.scenario, tmp_path / "new", "test", own=source.scenario, vectors=True
+        source, source.scenario, tmp_path / "new", "test", recorded=source.scenario, vectors=True
     )
     assert made.removed_blocks == ("coming",)
     check_public(made.manifest, short)
@@ -136,7 +136,7 @@ def test_minari_of_an_environment_of_now_is_imported(tmp_path: Path, monkeypatch
     minari.create_dataset_from_buffers("mine/now-v0", [buffer], env=env)
     found = MinariEpisodes("mine/now-v0")
     assert found.scenario == chosen
-    made = import_dataset(found, chosen, tmp_path / "out", "test", own=found.scenario)
+    made = import_dataset(found, chosen, tmp_path / "out", "test", recorded=found.scenario)
     assert (made.removed_blocks, made.manifest.rows) == ((), found.rows)
 
 
@@ -164,6 +164,6 @@ def test_minari_is_given_what_policies_see(
     export_minari(older, read_any_manifest(older), "test/before-v0")
     before = MinariEpisodes("test/before-v0")
     assert before.scenario is not None
-    made = import_dataset(before, before.scenario, tmp_path / "new", "test", own=before.scenario)
+    made = import_dataset(before, before.scenario, tmp_path / "new", "test", recorded=before.scenario)
     assert made.removed_blocks == ("coming",)
     assert np.array_equal(vectors(tmp_path / "new", made.manifest), vectors(plain, manifest))

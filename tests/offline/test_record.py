@@ -35,7 +35,7 @@ def recorded(
     chosen: Scenario, what: Recipe, first: int = 0
 ) -> tuple[Recording, pa.Table, list[Episode], list[int]]:
     feed = EpisodeFeed(chosen.public)
-    recording = Recording(feed, what, nobody, number=3, first=first, who=who(what, first))
+    recording = Recording(feed, what, nobody, number=3, first=first, behaviors=who(what, first))
     table = pa.concat_tables(recording.tables())
     episodes, seeds = drawn(feed, what.seed, first, COUNT)
     return recording, table, episodes, seeds.tolist()
@@ -75,7 +75,7 @@ def test_an_order_may_plan_or_not_where_jobs_can_be_planned(short: Scenario, pol
 def test_an_order_without_a_horizon_is_greedy_backfilling(queued: Scenario, policy: str) -> None:
     """Every start is where the quick replay of the order has it."""
     feed = EpisodeFeed(queued)
-    recording = Recording(feed, recipe(policy, 1), nobody, number=0, first=0, who=[0] * COUNT)
+    recording = Recording(feed, recipe(policy, 1), nobody, number=0, first=0, behaviors=[0] * COUNT)
     assert sum(len(table) for table in recording.tables()) > 0
     episodes, _ = drawn(feed, 0, 0, COUNT)
     for env, episode in enumerate(episodes):
@@ -131,7 +131,7 @@ def test_what_is_in_a_row_group_does_not_matter(short: Scenario, monkeypatch: py
     _, whole, _, _ = recorded(short, what)
     monkeypatch.setattr("rlsched.offline.record.ROW_GROUP_BYTES", 100_000)
     feed = EpisodeFeed(short.public)
-    pieces = list(Recording(feed, what, nobody, number=3, first=0, who=who(what, 0)).tables())
+    pieces = list(Recording(feed, what, nobody, number=3, first=0, behaviors=who(what, 0)).tables())
     assert len(pieces) > 5
     assert max(piece.nbytes for piece in pieces) < 110_000
     order = [("eps_id", "ascending"), ("t", "ascending")]

@@ -12,7 +12,7 @@ import pytest
 from rlsched.cli.main import main
 from rlsched.jobs import IntArray, JobTable
 from rlsched.offline.manifest import read_manifest
-from rlsched.offline.recorded import RecordedChooser
+from rlsched.offline.recorded import RecordedActor
 from rlsched.scenario import Scenario
 from rlsched.sim.orders import OrderPolicy
 from rlsched.sim.simulator import VectorSimulator
@@ -29,12 +29,12 @@ def play(scenario: Scenario, jobs: JobTable, order: str | None) -> IntArray:
     sim.load(0, jobs)
     env = np.zeros(1, np.uint64)
     policy = None if order is None else OrderPolicy(sim, order, "now")
-    chooser = RecordedChooser(sim)
-    for begun in (policy, chooser):
-        if begun is not None:
-            begun.begin(0, jobs, 0)
+    actor = RecordedActor(sim)
+    for starting in (policy, actor):
+        if starting is not None:
+            starting.begin(0, jobs, 0)
     while not (sim.terminated[0] or sim.truncated[0]):
-        sim.step(chooser.chances(env).argmax(axis=1) if policy is None else policy.act(env))
+        sim.step(actor.probabilities(env).argmax(axis=1) if policy is None else policy.act(env))
     return sim.starts(0)
 
 
@@ -43,11 +43,11 @@ def replayed(jobs: JobTable, window: int, time_rule: str = "smdp") -> tuple[list
     minutes = queued(action_rule="fit", time_rule=time_rule, window=window, tick_s=60)
     sim = VectorSimulator(minutes, UNITS, 1, len(jobs))
     sim.load(0, jobs)
-    chooser = RecordedChooser(sim)
-    chooser.begin(0, jobs, 0)
+    actor = RecordedActor(sim)
+    actor.begin(0, jobs, 0)
     while not sim.terminated[0]:
-        sim.step(chooser.chances(np.zeros(1, np.uint64)).argmax(axis=1))
-    return sim.starts(0).tolist(), chooser.followed(0)
+        sim.step(actor.probabilities(np.zeros(1, np.uint64)).argmax(axis=1))
+    return sim.starts(0).tolist(), actor.followed(0)
 
 
 @pytest.mark.parametrize("time_rule", ["smdp", "tick"])

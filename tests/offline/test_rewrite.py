@@ -12,7 +12,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.offline.check import check
 from rlsched.offline.manifest import Manifest, read_manifest
-from rlsched.offline.rewrite import Part, Source, check_alike, choose_mix, choose_split, rewrite
+from rlsched.offline.rewrite import Part, Source, check_compatible, choose_mix, choose_split, rewrite
 from rlsched.scenario import Scenario
 
 from .conftest import collected, recipe
@@ -104,6 +104,6 @@ def test_other_clusters_are_not_mixed(sources: list[Source], tmp_path: Path) -> 
     other = scenario.load("green-10", ["episode.max_ticks=100", "decision.window=7"])
     collected(other, recipe("sjf", 200), tmp_path / "wide")
     wide = Source(tmp_path / "wide", read_manifest(tmp_path / "wide"))
-    check_alike(sources)
+    check_compatible(sources)
     with pytest.raises(BadInputError, match="was recorded with another decision than"):
-        check_alike([*sources, wide])
+        check_compatible([*sources, wide])
