@@ -20,7 +20,7 @@ from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.policy import load_policy
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
-from rlsched.settings import as_yaml
+from rlsched.settings_files import as_yaml
 
 EPISODES = 24
 """Of an evaluation; drawn with the same seed for all, so that everybody has the same ones."""

@@ -58,7 +58,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
 
 
-LONGEST_KEPT = 200
+LONGEST_NAME = 200
 """Bytes of a name that its unfinished file has, too; file systems take 255."""
 
 
@@ -69,7 +69,7 @@ def unfinished_name(path: Path) -> Path:
 
 def hidden(path: Path, ending: str) -> Path:
     """A hidden name beside a file or folder, also where its own name is as long as names may be."""
-    name = os.fsdecode(os.fsencode(path.name)[:LONGEST_KEPT])
+    name = os.fsdecode(os.fsencode(path.name)[:LONGEST_NAME])
     return path.with_name(f".{name}.{ending}")
 
 
@@ -152,6 +152,6 @@ def is_private(path: Path, shared: int = 0o022) -> bool:
     Raises:
         OSError: it is not there.
     """
-    found = path.lstat()
-    proper = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)
-    return proper and found.st_uid == os.getuid() and not found.st_mode & shared
+    status = path.lstat()
+    proper = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
+    return proper and status.st_uid == os.getuid() and not status.st_mode & shared

@@ -8,7 +8,7 @@ from pathlib import Path
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.json_files import parse_json
-from rlsched.settings import as_json
+from rlsched.settings_files import as_json
 
 INPUTS = "inputs.json"
 

@@ -31,12 +31,12 @@ def parse_json(text: str | bytes) -> Any:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object. Python keeps the last value of a key that is repeated, and other readers the first."""
-    found: dict[str, Any] = {}
+    unique: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in unique:
             raise ValueError(f"key {key[:80]!r} stands twice in an object")
-        found[key] = value
-    return found
+        unique[key] = value
+    return unique
 
 
 def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:

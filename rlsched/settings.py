@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
 
@@ -15,20 +13,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from rlsched.errors import BadInputError
-from rlsched.files import write_whole
-from rlsched.reading import most_bytes, too_large
 from rlsched.yaml_text import MOST_DEPTH, parse_yaml, reason
 
 Model = TypeVar("Model", bound=BaseModel)
 
-EDITED = "was edited since it was written"
-
 
 class SettingError(ValueError):
-    """What a validator says of a value that cannot be: the parts of the one line that a user sees.
+    """A validator refuses a value; its parts make the one line that a user sees.
 
     Args:
-        key: path from the object that is checked; empty: the very value.
+        key: path from the object that is checked; empty: that object.
         problem: what is wrong, with the value.
         remedy: what to do instead.
     """
@@ -79,102 +73,12 @@ class Frozen(BaseModel):
 
     @classmethod
     def preset(cls, word: str) -> dict[str, Any] | None:
-        """The settings that a word stands for where the whole section is set to it; None: for none."""
+        """The settings of a preset, where a section is set to its name; None: no such preset."""
         return None
 
 
-def as_yaml(settings: BaseModel) -> bytes:
-    """Settings as they are read again."""
-    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, encoding="utf-8")
-
-
-SHOWN = 80
-"""Characters of what was given on the command line that a message repeats."""
-
-WRITTEN = "# to go on, leave as it is; SHA-256 of the lines above: "
-"""Begins the last line of settings that what goes on with them is held to."""
-
-
-def write_settings(path: Path, content: bytes) -> None:
-    """Write settings with a line that shows changes by hand.
-
-    Raises:
-        OSError: they cannot be written; what was there is untouched.
-    """
-    write_whole(path, content + f"{WRITTEN}{sha256(content).hexdigest()}\n".encode())
-
-
-def was_edited(path: Path) -> bool | None:
-    """Whether settings have changed since they were written; None where they do not say, as older ones."""
-    try:
-        content, line, rest = path.read_bytes().partition(WRITTEN.encode())
-    except FileNotFoundError:
-        return None
-    if not line:
-        return None
-    return sha256(content).hexdigest() != rest.decode(errors="replace").strip()
-
-
-def edited(path: Path, remedy: str) -> BadInputError:
-    """The refusal of settings that were edited by hand.
-
-    Args:
-        path: of the settings.
-        remedy: what to do where the edit is not undone.
-    """
-    return BadInputError(str(path), EDITED, f"undo that, or {remedy}")
-
-
-def as_json(values: Mapping[str, Any]) -> bytes:
-    """Values as people can read them, too."""
-    return (json.dumps(values, indent=2) + "\n").encode()
-
-
-SETTINGS_BYTES = 2**20
-"""Read of a settings file where `LIMIT_VARIABLE` does not say it."""
-
-
-def read_text(path: Path, remedy: str = "give a YAML file in UTF-8") -> str:
-    """The text of a settings file.
-
-    Args:
-        path: of the file.
-        remedy: what to give instead, for messages.
-
-    Raises:
-        BadInputError: the file is missing, no text, or too large.
-    """
-    most = most_bytes(SETTINGS_BYTES)
-    try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-        text = data.decode("utf-8")
-    except FileNotFoundError:
-        raise BadInputError(str(path), "no such file", remedy) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInputError(str(path), f"cannot be read ({reason})", remedy) from None
-    if len(data) > most:
-        raise too_large(str(path), most)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """A YAML document that must be a mapping.
-
-    Raises:
-        BadInputError: it is not YAML, or beyond the limits of `yaml_text`, or no mapping.
-    """
-    try:
-        values = parse_yaml(text)
-    except yaml.YAMLError as error:
-        raise BadInputError(where, f"is not YAML ({reason(error)})", "mend the syntax") from None
-    if values is None:
-        raise BadInputError(where, "is empty", "give a mapping of keys to values")
-    if not isinstance(values, dict):
-        kind = "a list" if isinstance(values, list) else f"one value, {str(values)[:60]!r}"
-        raise BadInputError(where, f"holds {kind}", "give a mapping of keys to values")
-    return values
+LONGEST_EXCERPT = 80
+"""Characters of a command-line value that a message repeats."""
 
 
 def apply_overrides(
@@ -188,11 +92,13 @@ def apply_overrides(
     for override in overrides:
         path, equals, text = override.partition("=")
         if not equals or not path:
-            raise BadInputError("--set", f"{_shown(override)} is no assignment", "write --set key.path=value")
+            raise BadInputError(
+                "--set", f"{_excerpt(override)} is no assignment", "write --set key.path=value"
+            )
         *parents, last = path.split(".")
         if len(parents) > MOST_DEPTH:
             raise BadInputError(
-                "--set", f"{_shown(override)} has more than {MOST_DEPTH} levels", "shorten the path"
+                "--set", f"{_excerpt(override)} has more than {MOST_DEPTH} levels", "shorten the path"
             )
         parents, last = _present_path(model, parents, last)
         node: Any = result
@@ -201,16 +107,18 @@ def apply_overrides(
         try:
             value = parse_yaml(text)
         except yaml.YAMLError as error:
-            problem = f"{_shown(override)} has no YAML value ({reason(error)})"
+            problem = f"{_excerpt(override)} has no YAML value ({reason(error)})"
             raise BadInputError("--set", problem, "quote the value") from None
         if isinstance(node, list):
             node[_position(node, last, override)] = value
         elif isinstance(node, dict):
             named = _preset(model, (*parents, last), value)
-            there = node.get(last)
-            node[last] = {**there, **named} if named is not None and isinstance(there, dict) else value
+            current = node.get(last)
+            node[last] = {**current, **named} if named is not None and isinstance(current, dict) else value
         else:
-            raise BadInputError("--set", f"{_shown(override)} goes through a plain value", "shorten the path")
+            raise BadInputError(
+                "--set", f"{_excerpt(override)} goes through a plain value", "shorten the path"
+            )
     return result
 
 
@@ -225,12 +133,12 @@ def _present_path(model: type[BaseModel], parents: list[str], last: str) -> tupl
 
 
 def _preset(model: type[BaseModel], path: tuple[str, ...], value: object) -> dict[str, Any] | None:
-    """What a value stands for at a path, if it is the preset of a section."""
+    """The settings of the preset that a value names at a path, if it names one."""
     if not isinstance(value, str):
         return None
     at = _models_at(model, tuple(0 if _is_position(part) else part for part in path))
-    found = [choice.preset(value) for choice in at if issubclass(choice, Frozen)]
-    return next((named for named in found if named is not None), None)
+    presets = [choice.preset(value) for choice in at if issubclass(choice, Frozen)]
+    return next((named for named in presets if named is not None), None)
 
 
 def _child(node: Any, key: str, override: str) -> Any:
@@ -240,23 +148,23 @@ def _child(node: Any, key: str, override: str) -> Any:
         if not isinstance(node.get(key), dict | list):
             node[key] = {}  # a key that does not belong there is refused when the whole is checked
         return node[key]
-    raise BadInputError("--set", f"{_shown(override)} goes through a plain value", "shorten the path")
+    raise BadInputError("--set", f"{_excerpt(override)} goes through a plain value", "shorten the path")
 
 
 def _position(items: list[Any], key: str, override: str) -> int:
     if not _is_position(key) or int(key) >= len(items):
         allowed = f"use 0..{len(items) - 1}" if items else "the list is empty: set it as a whole"
-        raise BadInputError("--set", f"{_shown(override)}: no element {_shown(key)}", allowed)
+        raise BadInputError("--set", f"{_excerpt(override)}: no element {_excerpt(key)}", allowed)
     return int(key)
 
 
-def _shown(text: str) -> str:
-    """Of what was given, as much as goes into a message."""
-    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+def _excerpt(text: str) -> str:
+    """A command-line value, shortened for a message."""
+    return repr(text if len(text) <= LONGEST_EXCERPT else f"{text[:LONGEST_EXCERPT]}...")
 
 
 def _is_position(key: str) -> bool:
-    """Whether a part of a path is a place in a list; longer numbers are no places."""
+    """Whether a part of a path is an index of a list; longer numbers are no indices."""
     return key.isascii() and key.isdigit() and len(key) <= 9
 
 
@@ -267,8 +175,8 @@ def validate(
 
     Args:
         model: of the settings.
-        values: plain ones, of a file or a run folder.
-        where: they are from.
+        values: plain values of a file or a run folder.
+        where: their origin, for messages.
         overrides: `--set` assignments; they apply to all settings, those that the values leave to their
             defaults, too.
 
@@ -283,8 +191,8 @@ def validate(
         return model.model_validate(values)
     except ValidationError as error:
         # A misspelt key is the cause where another one is missing for it.
-        found = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-        raise _one_line(model, found[0], where) from None
+        details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+        raise _one_line(model, details[0], where) from None
 
 
 _OF_PYDANTIC = {"lublin", "swf", "poisson", "mao", "[key]"}
@@ -292,9 +200,9 @@ _OF_PYDANTIC = {"lublin", "swf", "poisson", "mao", "[key]"}
 
 
 def _one_line(model: type[BaseModel], first: ErrorDetails, where: str) -> BadInputError:
-    """The first error of pydantic in our words."""
+    """The first error of pydantic as one line with place, value and remedy."""
     keys = [str(part) for part in first["loc"] if part not in _OF_PYDANTIC]
-    kind, given, context = first["type"], first["input"], first.get("ctx", {})
+    kind, value, context = first["type"], first["input"], first.get("ctx", {})
 
     def line(problem: str, remedy: str, *more: str) -> BadInputError:
         path = ".".join([*keys, *more])
@@ -309,7 +217,7 @@ def _one_line(model: type[BaseModel], first: ErrorDetails, where: str) -> BadInp
         return line("is missing", "give it a value")
     if kind == "union_tag_invalid":
         return line(f"value {context['tag']!r}", f"use one of {context['expected_tags']}", "kind")
-    if kind == "union_tag_not_found" and isinstance(given, dict):
+    if kind == "union_tag_not_found" and isinstance(value, dict):
         kinds = [
             repr(kind)
             for variant in _models_at(model, first["loc"])
@@ -319,13 +227,13 @@ def _one_line(model: type[BaseModel], first: ErrorDetails, where: str) -> BadInp
     refused = context.get("error")
     if isinstance(refused, SettingError):
         return line(refused.problem, refused.remedy, *([refused.key] if refused.key else []))
-    said = str(refused) if isinstance(refused, ValueError) else first["msg"]
-    if not (isinstance(given, dict) and given):
-        return line(f"value {shown(given)}", said)
-    return line(said, "change one of them") if refused else line("is a mapping", said)
+    message = str(refused) if isinstance(refused, ValueError) else first["msg"]
+    if not (isinstance(value, dict) and value):
+        return line(f"value {as_written(value)}", message)
+    return line(message, "change one of them") if refused else line("is a mapping", message)
 
 
-def shown(value: object) -> str:
+def as_written(value: object) -> str:
     """A value as a user would have written it."""
     if value is None:
         return "null"
@@ -357,15 +265,15 @@ def _models_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[type
 
 
 def _models_in(model: type[BaseModel], name: str) -> list[type[BaseModel]]:
-    found: list[type[BaseModel]] = []
+    models: list[type[BaseModel]] = []
 
     def walk(annotation: Any) -> None:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            found.append(annotation)
+            models.append(annotation)
         for part in getattr(annotation, "__args__", ()):
             if part is not Ellipsis:
                 walk(part)
 
     if name in model.model_fields:
         walk(model.model_fields[name].annotation)
-    return found
+    return models

@@ -11,7 +11,7 @@ import pytest
 
 from rlsched import reading
 from rlsched.errors import BadInputError
-from rlsched.settings import read_text
+from rlsched.settings_files import read_text
 
 
 def refused(path: Path, most: int = reading.DATA_BYTES) -> str:

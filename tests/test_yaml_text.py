@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.settings import read_yaml
+from rlsched.settings_files import read_yaml
 from rlsched.yaml_text import MOST_DEPTH, MOST_NODES, parse_yaml
 
 

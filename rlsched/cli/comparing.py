@@ -20,7 +20,7 @@ from rlsched.evaluate.session import Session
 from rlsched.files import write_whole
 from rlsched.report.words import gate_line, sizes, workload_name
 from rlsched.scenario import SwfWorkload
-from rlsched.settings import shown
+from rlsched.settings import as_written
 
 if TYPE_CHECKING:
     from rlsched.report.gantt import Gantt
@@ -141,8 +141,8 @@ def tell_of_own_pools(console: Console, session: Session, racing: Sequence[Polic
         own = policy.scenario.decision
         other = [name for name in POOLS if getattr(own, name) != getattr(here, name)]
         if other:
-            kept = ", ".join(f"decision.{name}={shown(getattr(own, name))}" for name in other)
-            orders = ", ".join(shown(getattr(here, name)) for name in other)
+            kept = ", ".join(f"decision.{name}={as_written(getattr(own, name))}" for name in other)
+            orders = ", ".join(as_written(getattr(here, name)) for name in other)
             console.print(
                 f"  {policy.name} keeps {kept}, as it was trained; the orders have {orders}",
                 style="yellow",

@@ -121,7 +121,7 @@ def serve(
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
     """What a file and the folders named say, as plain values."""
-    from rlsched.settings import read_text, read_yaml
+    from rlsched.settings_files import read_text, read_yaml
 
     values = read_yaml(read_text(file), str(file)) if file is not None else {}
     named: dict[str, str] = {}

@@ -13,7 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError
-from rlsched.settings import shown
+from rlsched.settings import as_written
 
 Part = Literal["scenario", "training", "service"]
 
@@ -121,7 +121,7 @@ def _default(value: Any) -> str:
         return ""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_default, value))}]"
-    return value if isinstance(value, str) else shown(value)
+    return value if isinstance(value, str) else as_written(value)
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

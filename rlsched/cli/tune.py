@@ -206,7 +206,7 @@ def to_report(
     import numpy as np
 
     from rlsched.report.sweeps import SweepResult, TrialRow
-    from rlsched.settings import as_yaml
+    from rlsched.settings_files import as_yaml
     from rlsched.tune.results import front, objectives_of
     from rlsched.tune.space import text
 

@@ -9,7 +9,7 @@ from rlsched.deploy import compose, dockerfile, kubernetes, ray_up, slurm
 from rlsched.deploy.documents import read_documents
 from rlsched.deploy.findings import Found, Place, Refusal, Served
 from rlsched.errors import BadInputError
-from rlsched.settings import read_text
+from rlsched.settings_files import read_text
 
 KINDS = "a file of ray up, Kubernetes, Slurm, Docker or compose"
 

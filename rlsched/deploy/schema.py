@@ -15,7 +15,7 @@ import yaml
 from jsonschema import Draft7Validator, Draft202012Validator, ValidationError
 
 from rlsched.deploy.findings import Place, Problems, one_of
-from rlsched.settings import shown
+from rlsched.settings import as_written
 
 FOLDER = Path(__file__).parent / "schemas"
 KUBERAY = "1.5"
@@ -168,4 +168,4 @@ def said(value: object) -> str:
     """A value, as far as a line can hold it."""
     if isinstance(value, dict | list):
         return "is a mapping" if isinstance(value, dict) else "is a list"
-    return f"value {shown(value)}"
+    return f"value {as_written(value)}"

@@ -33,7 +33,7 @@ from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
 from rlsched.learn.config.training import TrainConfig, make_config, parse_config
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.beside import yaml_with_scenario
-from rlsched.settings import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
+from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 from rlsched.versions import versions
 
 SCENARIO, TRAIN, PROCESS = "scenario.yaml", "train.yaml", "process.json"

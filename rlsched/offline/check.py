@@ -22,7 +22,7 @@ from rlsched.offline.record import EpisodeEntry, shape_of
 from rlsched.offline.rows import BrokenError, Rows
 from rlsched.offline.shards import ENDING, Shard, episodes_of, first_line, open_shard
 from rlsched.scenario import Scenario
-from rlsched.settings import EDITED, was_edited
+from rlsched.settings_files import EDITED, was_edited
 
 COMPARED = ("decision", "observation")
 """Parts of a scenario that decide what is seen and done."""

@@ -16,16 +16,8 @@ from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest, check_public
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.shards import ENDING, rows_of, shard_name
 from rlsched.scenario import Scenario, parse
-from rlsched.settings import (
-    as_json,
-    as_yaml,
-    edited,
-    read_text,
-    read_yaml,
-    validate,
-    was_edited,
-    write_settings,
-)
+from rlsched.settings import validate
+from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 
 PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
 SCENARIO = "scenario.yaml"

@@ -50,7 +50,8 @@ from rlsched.scenario.workload import (
     TsafrirEstimates,
     Workload,
 )
-from rlsched.settings import Frozen, SettingError, read_text, read_yaml, shown, validate
+from rlsched.settings import Frozen, SettingError, as_written, validate
+from rlsched.settings_files import read_text, read_yaml
 
 __all__ = [
     "ENERGY_TERMS",
@@ -204,7 +205,7 @@ class Decision(Frozen):
                 ("expiry", None),
             ):
                 if (given := getattr(self, name)) != value:
-                    problem = f"value {shown(given)} means nothing without a horizon"
+                    problem = f"value {as_written(given)} means nothing without a horizon"
                     raise SettingError(name, problem, "set decision.horizon=N, in ticks, or leave it out")
         elif self.action_rule != "fit":
             raise SettingError(

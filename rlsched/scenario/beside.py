@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from rlsched.errors import BadInputError
 from rlsched.scenario import Scenario, load, parse
-from rlsched.settings import read_text, read_yaml, validate
+from rlsched.settings import validate
+from rlsched.settings_files import read_text, read_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.scenario.bounds import MOST, MOST_TICKS
-from rlsched.settings import Frozen, SettingError, shown
+from rlsched.settings import Frozen, SettingError, as_written
 
 
 class PowerColumns(Frozen):
@@ -117,7 +117,7 @@ class Power(Frozen):
             given = getattr(self, name)
             if self.kind in kinds or given == Power.model_fields[name].default:
                 continue
-            value = "" if isinstance(given, PowerColumns) else f"value {shown(given)} "
+            value = "" if isinstance(given, PowerColumns) else f"value {as_written(given)} "
             raise SettingError(
                 name,
                 f"{value}means nothing where kind is {self.kind}",

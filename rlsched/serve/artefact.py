@@ -12,7 +12,7 @@ from rlsched.files import quoted
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.scenario import Scenario
 from rlsched.serve.api.schema import DecisionRequest, RunningJob, WaitingJob
-from rlsched.settings import as_json
+from rlsched.settings_files import as_json
 from rlsched.versions import versions
 
 CARD, EXAMPLE = "README.md", "example.json"

@@ -26,16 +26,8 @@ from rlsched.files import write_whole
 from rlsched.json_files import parse_json
 from rlsched.learn.folder import PACKAGES, RunFolder
 from rlsched.learn.policy import read_about
-from rlsched.settings import (
-    as_json,
-    as_yaml,
-    edited,
-    read_text,
-    read_yaml,
-    validate,
-    was_edited,
-    write_settings,
-)
+from rlsched.settings import validate
+from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 from rlsched.tune.space import Point, name_of
 from rlsched.tune.sweep import Sweep
 from rlsched.versions import versions

@@ -19,7 +19,8 @@ from rlsched.learn.algorithms.base import ALGORITHMS
 from rlsched.learn.config.training import TrainConfig, parse_config
 from rlsched.learn.plan import check_teachers, fit, in_place
 from rlsched.scenario import Scenario, rooted
-from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
+from rlsched.settings import Frozen, SettingError, validate
+from rlsched.settings_files import read_text, read_yaml
 from rlsched.tune.playing import open_comparison
 from rlsched.tune.space import Domain, Point, assignments
 

@@ -12,7 +12,7 @@ from rlsched.cli.main import main
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.scenario import Scenario, load
 from rlsched.serve.settings import ServeConfig
-from rlsched.settings import shown, validate
+from rlsched.settings import as_written, validate
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
@@ -58,7 +58,7 @@ def test_defaults_are_what_is_taken_where_nothing_is_said(capsys: pytest.Capture
     config = TrainConfig()
     for row in listed(capsys, "ppo"):
         name = str(row["key"]).removeprefix("ppo.")
-        assert row["default"] == shown(attrgetter(name)(config.ppo))
+        assert row["default"] == as_written(attrgetter(name)(config.ppo))
         assert row["part"] == "training"
     (row,) = listed(capsys, "network.kind")
     assert (row["default"], row["choices"]) == ("job_scorer", ["job_scorer", "mlp", "cnn", "priority"])

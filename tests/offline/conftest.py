@@ -18,7 +18,7 @@ from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import MANIFEST, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, parse_behaviors
 from rlsched.scenario import Scenario
-from rlsched.settings import as_json
+from rlsched.settings_files import as_json
 
 TICKS = 100
 

@@ -19,7 +19,8 @@ from rlsched.learn.config.sections import (
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Scenario
 from rlsched.scenario.beside import parse_beside
-from rlsched.settings import Frozen, SettingError, read_text, read_yaml, validate
+from rlsched.settings import Frozen, SettingError, validate
+from rlsched.settings_files import read_text, read_yaml
 
 REPLICAS = 8
 """Default number of environments that play the same episodes."""

@@ -19,7 +19,7 @@ from rlsched.serve.ledger.ledger import Noted
 from rlsched.serve.log.dataset import Logbook
 from rlsched.serve.log.journal import Journal
 from rlsched.serve.settings import ServeConfig
-from rlsched.settings import as_json, as_yaml
+from rlsched.settings_files import as_json, as_yaml
 from rlsched.versions import versions
 
 LOG = logging.getLogger("ray.serve")
