@@ -1,38 +1,54 @@
-"""`rlsched dataset`: describe, check, mix and split what was recorded, and judge policies by it."""
+"""`rlsched dataset`: describe, check, mix and split datasets, and judge policies by them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlsched.cli import options, output
+from rlsched.cli.dataset_tables import (
+    behaviors_table,
+    judgement_json,
+    judgement_table,
+    megabytes,
+    warnings,
+)
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from rlsched.evaluate.bootstrap import Interval
-    from rlsched.offline.estimate import Estimate, Judgement
     from rlsched.offline.manifest import Manifest
-
-UNLIKE_SHARE, FEW_EPISODES = 0.05, 10.0
-"""More of a policy's choices unlike anything recorded, or fewer episodes like its own, are to be said."""
+    from rlsched.scenario import Scenario
 
 app = typer.Typer(
     help="Describe, check, mix and split datasets, and judge policies by them.", no_args_is_help=True
 )
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a dataset.")]
+NewFolderOption = Annotated[Path, typer.Option(metavar="DIR", help="Folder of the new dataset.")]
+PoliciesArgument = Annotated[
+    list[str], typer.Argument(metavar="POLICY...", help="Run folders, checkpoints, exported policies.")
+]
+GammaOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="G",
+        parser=options.discount,
+        help="Discount per tick (default: that of the dataset's objective). A lower one gives narrower "
+        "intervals, but ignores late rewards.",
+    ),
+]
+SampleOption = Annotated[
+    bool, typer.Option("--sample", help="Sample actions instead of taking the most likely one.")
+]
 
 
 @app.command("info")
 def info(folder: FolderArgument, json: options.JsonOption = None) -> None:
-    """Say what is in a dataset: who decided, how much of it there is, and what it came to.
+    """Show the size of a dataset, its policies and their results.
 
     Example: rlsched dataset info runs/mixed
     """
@@ -48,36 +64,36 @@ def info(folder: FolderArgument, json: options.JsonOption = None) -> None:
     console.print(f"{dataset.origin}; scenario {dataset.scenario.name}")
     console.print(
         f"{dataset.rows:,} decisions in {dataset.episodes:,} episodes, {len(dataset.shards)} shards of "
-        f"{megabytes(dataset):,.1f} MB; {shape.size} numbers seen, {shape.actions} actions"
+        f"{megabytes(dataset):,.1f} MB; observations of {shape.size} numbers, {shape.actions} actions"
     )
     console.print(behaviors_table(dataset))
 
 
 @app.command("check")
 def check(folder: FolderArgument, json: options.JsonOption = None) -> None:
-    """Look at every row: checksums, columns, numbers, masks, and that episodes go on from row to row.
+    """Check every row of a dataset: checksums, columns, numbers, masks, and the order of episodes.
 
-    Exit code 2 where something is wrong, with the shard and the row.
+    The exit code is 2 if something is wrong; the error names the shard and the row.
 
     Example: rlsched dataset check runs/mixed
     """
-    from rlsched.offline.check import check as look
+    from rlsched.offline.check import check as find_problems
     from rlsched.offline.manifest import read_manifest
 
     output.Targets(json=json).check()
     dataset = read_manifest(folder)
-    with output.progress("checking", dataset.rows) as shown:
-        problems = look(folder, dataset, shown)
+    with output.progress("checking", dataset.rows) as step:
+        problems = find_problems(folder, dataset, step)
     if json is not None:
-        found = [{"shard": one.shard, "row": one.row, "problem": one.problem} for one in problems]
-        output.write_json(json, {"schema": 1, "folder": str(folder), "rows": dataset.rows, "problems": found})
+        rows = [{"shard": p.shard, "row": p.row, "problem": p.problem} for p in problems]
+        output.write_json(json, {"schema": 1, "folder": str(folder), "rows": dataset.rows, "problems": rows})
     console = output.people(json)
     for problem in problems[1:]:
         console.print(str(problem), style="red")
     if problems:
         broken = f"{len(problems)} of {len(dataset.shards)} shards broken: " if len(problems) > 1 else ""
         raise BadInputError(
-            str(folder), f"{broken}{problems[0]}", "fetch the shard again, or collect the dataset again"
+            str(folder), f"{broken}{problems[0]}", "copy the shard again, or collect the dataset again"
         )
     console.print(
         f"whole: {dataset.rows:,} decisions in {dataset.episodes:,} episodes and {len(dataset.shards)} shards"
@@ -87,29 +103,17 @@ def check(folder: FolderArgument, json: options.JsonOption = None) -> None:
 @app.command("judge")
 def judge(
     folder: FolderArgument,
-    policy: Annotated[
-        list[str], typer.Argument(metavar="POLICY...", help="Run folders, checkpoints, exported policies.")
-    ],
-    gamma: Annotated[
-        float | None,
-        typer.Option(
-            metavar="G",
-            parser=options.discount,
-            help="Discount per tick; left out: that of the dataset's objective. With less, estimates are "
-            "surer and say less of what comes late.",
-        ),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Policies draw actions instead of taking the most likely one.")
-    ] = False,
+    policy: PoliciesArgument,
+    gamma: GammaOption = None,
+    sample: SampleOption = False,
     seed: options.SeedOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Estimate what policies would earn, from a dataset alone: before they ever decide anything.
+    """Estimate the return of policies from a dataset alone (off-policy evaluation).
 
-    fqe: fitted Q evaluation; wis: weighted importance sampling; both with 95 % intervals, of what is earned
-    from the beginning of an episode, discounted. Beside them how often a policy decides as those who were
-    recorded, and how far its choices are unlike anything recorded.
+    fqe: fitted Q evaluation; wis: weighted importance sampling. Both are discounted returns of episodes, with
+    95 % intervals. Also shown: how often a policy agrees with the recorded ones, and the share of its actions
+    that are unlike the data.
 
     Example: rlsched dataset judge runs/mixed runs/clone runs/first
     """
@@ -120,138 +124,75 @@ def judge(
     from rlsched.offline.estimate import judge as estimate
     from rlsched.offline.manifest import read_manifest
 
-    of_orders = "sees whole queues, which no dataset holds: judge a clone of it (--algo bc)"
     for path in policy:
-        check_exists(path, of_orders)
+        check_exists(path, "needs whole queues, which datasets do not have: judge a clone of it (--algo bc)")
     dataset = read_manifest(folder)
     load = loader()
     policies = {path.rstrip("/") or path: load(path) for path in policy}
     scenario = dataset.scenario
-    own = scenario.objective.gamma
-    if gamma not in (None, own) and "started_value" in scenario.objective.reward:
-        raise BadInputError(
-            "--gamma",
-            f"value {gamma:g} is not the {own:g} by which started_value was recorded",
-            "leave it out, or record with --set objective.gamma=G",
-        )
-    for name, one in policies.items():
-        check_trained("POLICY", name, one, scenario, len(scenario.cluster.resources))
-    fits = len(policies) * FITS
-    with output.stages({"reading": dataset.rows, "fitting": fits}) as (shown, fitted):
-        found = estimate(
+    for name, trained in policies.items():
+        check_trained("POLICY", name, trained, scenario, len(scenario.cluster.resources))
+    totals = {"reading": dataset.rows, "fitting": len(policies) * FITS}
+    with output.stages(totals) as (step, fitted):
+        judgement = estimate(
             folder,
             dataset,
             policies,
-            gamma=own if gamma is None else gamma,
+            gamma=_discount(gamma, scenario),
             sample=sample,
             seed=seed or 0,
-            progress=shown,
+            progress=step,
             fitted=fitted,
         )
     if json is not None:
-        told = {"schema": 1, "folder": str(folder), "episodes": dataset.episodes, **judgement(found)}
-        output.write_json(json, told)
+        values = {"schema": 1, "folder": str(folder), "episodes": dataset.episodes}
+        output.write_json(json, values | judgement_json(judgement))
     console = output.people(json)
-    console.print(judgement_table(found))
-    for name, estimated in found.policies.items():
-        for warning in warnings(estimated, chances=found.chances):
+    console.print(judgement_table(judgement))
+    for name, of_policy in judgement.policies.items():
+        for warning in warnings(of_policy, chances=judgement.chances):
             console.print(f"{name}: {warning}", style="yellow")
 
 
-def judgement(found: Judgement) -> dict[str, Any]:
-    """As plain values; what cannot be said is null."""
+def _discount(gamma: float | None, scenario: Scenario) -> float:
+    """The discount of estimates.
 
-    def told(value: Interval) -> dict[str, float | None]:
-        return {name: part if isfinite(part) else None for name, part in value._asdict().items()}
-
-    return {
-        "gamma": found.gamma,
-        "recorded": told(found.recorded),
-        "policies": {
-            name: {
-                "fqe": told(one.fqe),
-                "over": told(one.over),
-                "wis": told(one.wis),
-                "effective_episodes": one.effective,
-                "agreement": one.agreement,
-                "unlike": one.unlike,
-                "warnings": warnings(one, chances=found.chances),
-            }
-            for name, one in found.policies.items()
-        },
-    }
-
-
-def warnings(found: Estimate, *, chances: bool) -> list[str]:
-    """Where a dataset, which knows the chances of what was done or not, says too little of a policy."""
-    said = []
-    if found.unlike > UNLIKE_SHARE:
-        said.append(
-            f"{found.unlike:.0%} of its choices are unlike anything recorded: fqe guesses what they are worth"
+    Raises:
+        BadInputError: rewards were recorded with another discount.
+    """
+    recorded = scenario.objective.gamma
+    if gamma not in (None, recorded) and "started_value" in scenario.objective.reward:
+        raise BadInputError(
+            "--gamma",
+            f"value {gamma:g} is not the {recorded:g} with which started_value was recorded",
+            "remove it, or record with --set objective.gamma=G",
         )
-    if not chances:
-        said.append("nobody wrote down how likely the recorded choices were: wis cannot say anything")
-    elif not isfinite(found.wis.mean):
-        said.append("no recorded episode goes on as it would: wis cannot say anything")
-    elif found.effective < FEW_EPISODES:
-        said.append(f"wis rests upon {found.effective:.1f} episodes: hardly any goes on as it would")
-    return said
-
-
-def judgement_table(found: Judgement) -> Table:
-    """Policies, the best first by fqe, and who was recorded."""
-    from rlsched.cli.tables import plain_table
-
-    columns = ["policy", "fqe", "over recorded", "wis", "episodes", "does the same as", "unlike"]
-    table = plain_table(
-        f"earned from the beginning of an episode, discounted by {found.gamma:g} a tick",
-        columns,
-        right=("episodes", "unlike"),
-    )
-
-    def written(value: Interval) -> str:
-        if not isfinite(value.mean):
-            return "-"
-        return f"{value.mean:,.4g} [{value.low:,.4g}, {value.high:,.4g}]"
-
-    for name, one in sorted(found.policies.items(), key=lambda item: -item[1].fqe.mean):
-        same = ", ".join(f"{behavior} {share:.1%}" for behavior, share in one.agreement.items())
-        table.add_row(
-            name,
-            written(one.fqe),
-            written(one.over),
-            written(one.wis),
-            f"{one.effective:,.1f}",
-            same,
-            f"{one.unlike:.1%}",
-        )
-    table.add_row("(recorded)", written(found.recorded), "", "", "", "", "")
-    return table
+    return recorded if gamma is None else gamma
 
 
 @app.command("mix")
 def mix(
     parts: Annotated[
         list[str],
-        typer.Argument(metavar="DIR[:SHARE]...", help="Datasets, each with its share of the rows (1)."),
+        typer.Argument(metavar="DIR[:SHARE]...", help="Datasets, each with its share of rows (default 1)."),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the new dataset.")],
+    out: NewFolderOption,
     steps: Annotated[
         int | None,
         typer.Option(
             metavar="N",
             parser=options.whole_number(1),
-            help="Decisions at least; left out: as many as the shares allow.",
+            help="Least number of decisions (default: as many as the shares allow).",
         ),
     ] = None,
     seed: options.SeedOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Make one dataset of several, by whole episodes drawn at random.
+    """Make one dataset from several, by sampling whole episodes.
 
-    They must agree in cluster, decision, observation and objective. Workload, power and episodes of the
-    scenario that it names, and that policies are validated in, are those of the first; `rlsched train
-    --scenario` names another one.
+    The datasets must agree in cluster, decision, observation and objective. The new dataset takes workload,
+    power and episodes of its scenario from the first dataset. Policies are validated in that scenario, or in
+    the one of `rlsched train --scenario`.
 
     Example: rlsched dataset mix runs/qos:0.7 runs/random:0.3 --out runs/mixed
     """
@@ -270,13 +211,13 @@ def mix(
     ]
     check_compatible(sources)
     chosen = choose_mix(sources, list(named.values()), steps, seed or 0)
-    said = ", ".join(f"{name} ({share:g})" for name, share in named.items())
-    origin, first = f"mixed of {said} with seed {seed or 0}", scenario_note(sources)
-    with output.progress("mixing", sum(source.manifest.rows for source in sources)) as shown:
-        (dataset,) = rewrite(sources, [Part(out, chosen, ", ".join(filter(None, [origin, first])))], shown)
+    mixed = ", ".join(f"{name} ({share:g})" for name, share in named.items())
+    origin, first = f"mixed of {mixed} with seed {seed or 0}", scenario_note(sources)
+    with output.progress("mixing", sum(source.manifest.rows for source in sources)) as step:
+        (dataset,) = rewrite(sources, [Part(out, chosen, ", ".join(filter(None, [origin, first])))], step)
     if first:
-        output.people(json).print(f"note         {first}; rlsched train --scenario names another one")
-    _tell({str(out): dataset}, json)
+        output.people(json).print(f"note         {first}; rlsched train --scenario sets another one")
+    _print_datasets({str(out): dataset}, json)
 
 
 @app.command("split")
@@ -286,11 +227,11 @@ def split(
         list[str],
         typer.Argument(metavar="NAME[:SHARE]...", help="Parts, each with its share of the episodes."),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder in which each part gets its own.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the parts, which are folders in it.")],
     seed: options.SeedOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Deal the episodes of a dataset out to several, at random.
+    """Split a dataset at random, by whole episodes.
 
     Example: rlsched dataset split runs/mixed train:0.9 test:0.1 --out runs/split
     """
@@ -302,7 +243,7 @@ def split(
     named = shares("NAME[:SHARE]", parts)
     for name in named:
         if not name or "/" in name or name.startswith("."):
-            raise BadInputError("NAME[:SHARE]", f"{name!r} is no name of a folder", "write NAME[:SHARE]")
+            raise BadInputError("NAME[:SHARE]", f"{name!r} is not a folder name", "write NAME[:SHARE]")
         DatasetFolder(out / name).check_free()
     output.check_folder("--out", out)
     source = Source(folder, read_manifest(folder))
@@ -311,49 +252,31 @@ def split(
         Part(out / name, [episodes], f"{name} of {folder} ({named[name]:g}) with seed {seed or 0}")
         for name, episodes in chosen.items()
     ]
-    with output.progress("splitting", source.manifest.rows) as shown:
-        made = rewrite([source], wanted, shown)
-    _tell({str(part.folder): dataset for part, dataset in zip(wanted, made, strict=True)}, json)
+    with output.progress("splitting", source.manifest.rows) as step:
+        made = rewrite([source], wanted, step)
+    _print_datasets({str(part.folder): dataset for part, dataset in zip(wanted, made, strict=True)}, json)
 
 
 def shares(option: str, texts: Sequence[str]) -> dict[str, float]:
     """Names and their shares from `NAME[:SHARE]`.
 
     Raises:
-        BadInputError: a share is no number above 0, or a name is given twice.
+        BadInputError: a share is not a number above 0, or a name is given twice.
     """
     from rlsched.offline.recipe import parse_share
 
-    found: dict[str, float] = {}
+    named: dict[str, float] = {}
     for text in texts:
         name, share = parse_share(option, text)
-        if name in found:
-            raise BadInputError(option, f"{name!r} is given twice", "name each once")
-        found[name] = share
-    return found
+        if name in named:
+            raise BadInputError(option, f"{name!r} is given twice", "name it once")
+        named[name] = share
+    return named
 
 
-def behaviors_table(dataset: Manifest) -> Table:
-    """What each behaviour did."""
-    from rlsched.cli.tables import plain_table
-    from rlsched.offline.card import metric_names
-
-    names = metric_names(dataset)
-    table = plain_table(None, ["behavior", "episodes", "decisions", "return", *names])
-    for one in dataset.behaviors:
-        means = [f"{one.metrics[name].mean:.4g}" if name in one.metrics else "" for name in names]
-        table.add_row(one.behavior, f"{one.episodes:,}", f"{one.rows:,}", f"{one.reward.mean:.5g}", *means)
-    return table
-
-
-def megabytes(dataset: Manifest) -> float:
-    """Of all shards."""
-    return sum(shard.bytes for shard in dataset.shards) / 1e6
-
-
-def _tell(made: dict[str, Manifest], json: str | None) -> None:
+def _print_datasets(made: dict[str, Manifest], json: str | None) -> None:
     if json is not None:
-        datasets = [{"folder": name, **one.model_dump(mode="json")} for name, one in made.items()]
+        datasets = [{"folder": name, **dataset.model_dump(mode="json")} for name, dataset in made.items()]
         output.write_json(json, {"schema": 1, "datasets": datasets})
     console = output.people(json)
     for name, dataset in made.items():

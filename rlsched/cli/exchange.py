@@ -1,4 +1,4 @@
-"""`rlsched dataset import` and `export`: datasets of others, and for others."""
+"""`rlsched dataset import` and `export`: exchange of datasets with other libraries."""
 
 from __future__ import annotations
 
@@ -9,26 +9,44 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlsched.cli import options, output
-from rlsched.cli.dataset import FolderArgument, behaviors_table, megabytes
+from rlsched.cli.dataset import FolderArgument, NewFolderOption
+from rlsched.cli.dataset_tables import behaviors_table, megabytes
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rlsched.offline.importing import Imported
     from rlsched.offline.minari_store import MinariEpisodes
     from rlsched.offline.parquet_log import ParquetEpisodes
     from rlsched.scenario import Scenario
 
+MinariOption = Annotated[
+    str, typer.Option(metavar="ID", help="Name of the Minari dataset, as in rlsched/green-10/mixed-v0.")
+]
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE", help="A Parquet file, a folder of them, or the name of a Minari dataset."
+    ),
+]
+BehaviorOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the recorded policy (default: as in SOURCE).")
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="OURS=THEIRS",
+        help="Name of a column in a Parquet source, as in obs=observation. Repeatable.",
+    ),
+]
 
-def export(
-    folder: FolderArgument,
-    minari: Annotated[
-        str, typer.Option(metavar="ID", help="Name of the Minari dataset, as in rlsched/green-10/mixed-v0.")
-    ],
-    json: options.JsonOption = None,
-) -> None:
-    """Write a dataset for Minari, from which d3rlpy, TorchRL and others read; observations as with flat=True.
 
-    It lies where Minari looks for it: ~/.minari/datasets, or MINARI_DATASETS_PATH.
+def export(folder: FolderArgument, minari: MinariOption, json: options.JsonOption = None) -> None:
+    """Write a dataset as a Minari dataset, for d3rlpy, TorchRL and others; observations as with flat=True.
+
+    It is written where Minari looks for it: ~/.minari/datasets, or MINARI_DATASETS_PATH.
 
     Example: rlsched dataset export runs/mixed --minari rlsched/mixed-v0
     """
@@ -37,43 +55,31 @@ def export(
 
     output.Targets(json=json).check()
     dataset = read_manifest(folder)
-    with output.progress("exporting", dataset.rows) as shown:
-        place = export_minari(folder, dataset, minari, shown)
+    with output.progress("exporting", dataset.rows) as step:
+        place = export_minari(folder, dataset, minari, step)
     if json is not None:
-        told = {"schema": 1, "minari": minari, "folder": str(place)}
-        output.write_json(json, {**told, "rows": dataset.rows, "episodes": dataset.episodes})
+        values = {"schema": 1, "minari": minari, "folder": str(place)}
+        output.write_json(json, {**values, "rows": dataset.rows, "episodes": dataset.episodes})
     console = output.people(json)
     console.print(f"exported     {dataset.rows:,} decisions in {dataset.episodes:,} episodes to {place}")
     console.print(f"load it      minari.load_dataset({minari!r})")
 
 
 def import_dataset(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="A Parquet file, a folder of them, or the name of a Minari dataset."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the new dataset.")],
+    source: SourceArgument,
+    out: NewFolderOption,
     scenario: options.ScenarioOption = None,
     trace: options.TraceOption = None,
-    behavior: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who decided; left out: as the source says.")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OURS=THEIRS",
-            help="What a column of a Parquet source is called, as in obs=observation. Repeatable.",
-        ),
-    ] = None,
+    behavior: BehaviorOption = None,
+    column: ColumnOption = None,
     settings: options.SetOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Make a dataset of what others recorded in our environments; every row is looked at.
+    """Make a dataset from decisions in rlsched's environments that another program recorded.
 
-    Needed are obs, actions, rewards, where episodes end, what was legal (action_mask; part of observations
-    with flat=True), and the --scenario, unless a Minari dataset or a dataset.json beside the files says it.
+    Every row is checked. SOURCE needs obs, actions, rewards, the ends of episodes, and legal actions
+    (action_mask; with flat=True it is part of the observations). It also needs a --scenario, unless it is a
+    Minari dataset that names one, or has a dataset.json next to its files.
 
     Example: rlsched dataset import log.parquet --scenario green-10 --column actions=action --out runs/mine
     """
@@ -84,69 +90,80 @@ def import_dataset(
     DatasetFolder(out).check_free()
     output.check_folder("--out", out)
     if behavior is not None and not behavior.strip():
-        raise BadInputError("--behavior", "is empty", "name who decided, or leave it out")
-    episodes = opened(source, column or [])
-    if scenario is None and trace is None:
-        own = episodes.scenario
-        if own is None:
-            raise BadInputError(
-                source, "does not say which scenario it was recorded with", "name it: --scenario NAME|FILE"
-            )
-        if settings:
-            raise BadInputError(
-                "--set", "changes a --scenario, and none is named", "name it, or leave --set out"
-            )
-        chosen = own
-    else:
-        own = recorded_with(episodes)
-        chosen = options.given_scenario(scenario, trace, settings or [])
-    origin = f"imported from {source}"
-    with output.progress("importing", episodes.rows) as shown:
-        made = write(
+        raise BadInputError("--behavior", "is empty", "give the name of the recorded policy, or remove it")
+    episodes = open_source(source, column or [])
+    chosen, recorded = _scenarios(episodes, source, scenario, trace, settings or [])
+    with output.progress("importing", episodes.rows) as step:
+        imported = write(
             episodes,
             chosen,
             out,
-            origin,
-            recorded=own,
+            f"imported from {source}",
+            recorded=recorded,
             vectors=episodes.vectors,
             behavior=behavior,
-            progress=shown,
+            progress=step,
         )
-    dataset = made.manifest
     if json is not None:
-        told = {
+        values = {
             "schema": 1,
             "folder": str(out),
-            "left_out": made.left_out,
-            "removed_blocks": list(made.removed_blocks),
+            "left_out": imported.left_out,
+            "removed_blocks": list(imported.removed_blocks),
         }
-        output.write_json(json, {**told, **dataset.model_dump(mode="json")})
-    console = output.people(json)
+        output.write_json(json, {**values, **imported.manifest.model_dump(mode="json")})
+    _print_imported(output.people(json), imported, out)
+
+
+def _print_imported(console: Console, imported: Imported, out: Path) -> None:
+    dataset = imported.manifest
     console.print(behaviors_table(dataset))
-    if made.removed_blocks:
-        console.print(f"removed      {', '.join(made.removed_blocks)} (privileged blocks)")
-    if made.left_out:
-        console.print(f"left out     {made.left_out:,} decisions after which nobody says what was seen")
-    console.print("not known    what episodes came to beside rewards: metrics are not imported")
+    if imported.removed_blocks:
+        console.print(f"removed      {', '.join(imported.removed_blocks)} (privileged blocks)")
+    if imported.left_out:
+        console.print(f"left out     {imported.left_out:,} decisions without a next observation")
+    console.print("not known    metrics of episodes: only rewards are imported")
     if not dataset.chances:
-        console.print("not known    how likely choices were (action_logp): judge says nothing by wis")
+        console.print("not known    probabilities of actions (action_logp): judge has no estimate by wis")
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
     console.print(f"check it     rlsched dataset check {quoted(out)}", markup=False)
 
 
-def recorded_with(episodes: ParquetEpisodes | MinariEpisodes) -> Scenario | None:
-    """The scenario that a source names; None: none, or by a file that is not here."""
+def _scenarios(
+    episodes: ParquetEpisodes | MinariEpisodes,
+    source: str,
+    scenario: str | None,
+    trace: Path | None,
+    settings: Sequence[str],
+) -> tuple[Scenario, Scenario | None]:
+    """The scenario of the options, or else of the source; and that of the source, if it names one.
+
+    Raises:
+        BadInputError: neither names a scenario, or `--set` is given without `--scenario`.
+    """
+    if scenario is not None or trace is not None:
+        return options.given_scenario(scenario, trace, settings), _recorded_scenario(episodes)
+    recorded = episodes.scenario
+    if recorded is None:
+        raise BadInputError(source, "does not name its scenario", "give it: --scenario NAME|FILE")
+    if settings:
+        raise BadInputError("--set", "needs --scenario", "give a --scenario, or remove --set")
+    return recorded, recorded
+
+
+def _recorded_scenario(episodes: ParquetEpisodes | MinariEpisodes) -> Scenario | None:
+    """The scenario of a source; None if it names none, or needs a file that is missing."""
     try:
         return episodes.scenario
     except BadInputError:
         return None
 
 
-def opened(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpisodes:
-    """Episodes of a source.
+def open_source(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpisodes:
+    """Open the episodes of a source.
 
     Raises:
-        BadInputError: there is none, or columns are renamed where there are none.
+        BadInputError: there is no such source, or `--column` is given for a Minari dataset.
     """
     from rlsched.offline.foreign import KNOWN
     from rlsched.offline.minari_store import MinariEpisodes
@@ -162,7 +179,7 @@ def opened(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpiso
                 f"write OURS=THEIRS; ours are {', '.join(KNOWN)}",
             )
         if ours in named:
-            raise BadInputError("--column", f"{ours!r} is given twice", "name each once")
+            raise BadInputError("--column", f"{ours!r} is given twice", "give it once")
         named[ours] = theirs
     if Path(source).exists():
         return ParquetEpisodes(Path(source), named)

@@ -1,7 +1,8 @@
-"""`rlsched workload`: what the jobs of a scenario or a trace are like."""
+"""`rlsched workload`: statistics of the jobs of scenarios and traces."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,13 @@ from rlsched.cli import options, output
 from rlsched.report.words import sizes
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rlsched.scenario import Scenario
     from rlsched.workloads.statistics import Sample, Statistics
 
 JOBS = 20_000
-"""That are drawn of a model."""
+"""Jobs that are drawn from a model by default."""
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -25,36 +28,37 @@ def workload() -> None:
     """Describe the jobs of scenarios and traces."""
 
 
+AgainstOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME|FILE", help="Traces or scenarios to compare with. Repeatable."),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        parser=options.whole_number(1),
+        help="Jobs to draw from a model (default 20,000).",
+    ),
+]
+DrawOption = Annotated[
+    Path | None, typer.Option(metavar="OUT.png", help="Draw sizes, runtimes, arrivals, requests.")
+]
+
+
 @app.command("describe")
 def describe(
     scenario: options.ScenarioOption = None,
     trace: options.TraceOption = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--against", metavar="NAME|FILE", help="Traces or scenarios to show beside it. Repeatable."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            parser=options.whole_number(1),
-            help="Jobs to draw where a model does (20,000).",
-        ),
-    ] = None,
+    against: AgainstOption = None,
+    jobs: JobsOption = None,
     seed: options.SeedOption = None,
-    draw: Annotated[
-        Path | None,
-        typer.Option("--draw", metavar="OUT.png", help="Draw sizes, runtimes, arrivals, requests."),
-    ] = None,
+    draw: DrawOption = None,
     json: options.JsonOption = None,
     set_: options.SetOption = None,
 ) -> None:
-    """Say what the jobs of a scenario or a trace are like, beside those of others.
+    """Show statistics of the jobs of a scenario or a trace, and of others for comparison.
 
-    Of a trace all jobs count, of a model those that it draws.
+    They include all jobs of a trace, and a sample of the jobs of a model.
 
     Example: rlsched workload describe --scenario lublin-256 --against datasets/sample.swf.gz --draw jobs.png
     """
@@ -65,32 +69,41 @@ def describe(
     options.check_trace(chosen)
     from dataclasses import asdict
 
-    from rlsched.cli.tables import plain_table
     from rlsched.workloads.statistics import QUANTILES, statistics
 
     samples = [_sample(str(trace.name) if trace is not None else chosen.name, chosen, jobs, seed)]
     samples += [_named(name, jobs, seed) for name in options.items(against)]
-    found = [statistics(one) for one in samples]
-    if draw is not None:
-        from rlsched.files import write_whole
-        from rlsched.report.style import to_png
-        from rlsched.report.workload import draw_workloads
-
-        write_whole(draw, to_png(draw_workloads(samples)))
+    columns = [statistics(sample) for sample in samples]
     if json is not None:
-        rows = [asdict(one) for one in found]
-        output.write_json(json, {"schema": 1, "quantiles": QUANTILES, "workloads": rows})
-    table = plain_table(None, ["jobs of", *(one.name for one in found)], right=[one.name for one in found])
-    for label, texts in _rows(found):
-        table.add_row(label, *texts)
+        values = {"schema": 1, "quantiles": QUANTILES, "workloads": [asdict(column) for column in columns]}
+        output.write_json(json, values)
     console = output.people(json)
-    console.print(table)
+    console.print(_table(columns))
     if draw is not None:
+        _draw(samples, draw)
         console.print(f"drawn        {draw}")
 
 
+def _draw(samples: Sequence[Sample], path: Path) -> None:
+    from rlsched.files import write_whole
+    from rlsched.report.style import to_png
+    from rlsched.report.workload import draw_workloads
+
+    write_whole(path, to_png(draw_workloads(samples)))
+
+
+def _table(columns: Sequence[Statistics]) -> Table:
+    from rlsched.cli.tables import plain_table
+
+    names = [column.name for column in columns]
+    table = plain_table(None, ["jobs of", *names], right=names)
+    for label, texts in _rows(columns):
+        table.add_row(label, *texts)
+    return table
+
+
 def _named(name: str, jobs: int | None, seed: int | None) -> Sample:
-    """Of a scenario or a trace, told by its name."""
+    """A sample of a scenario or a trace."""
     if options.is_scenario(name):
         return _sample(name, options.named_scenario("--against", name), jobs, seed)
     return _sample(Path(name).name, options.trace_scenario(Path(name), []), jobs, seed)
@@ -102,8 +115,8 @@ def _sample(name: str, scenario: Scenario, jobs: int | None, seed: int | None) -
     return sample(name, scenario, jobs or JOBS, seed or 0)
 
 
-def _rows(found: list[Statistics]) -> list[tuple[str, list[str]]]:
-    """(row,) what it is, and a text for each workload."""
+def _rows(columns: Sequence[Statistics]) -> list[tuple[str, list[str]]]:
+    """Labels of rows, and their text for each workload."""
 
     def spread(values: list[float], form: str = ",.0f") -> str:
         return " ".join(format(value, form) for value in values)
@@ -115,24 +128,25 @@ def _rows(found: list[Statistics]) -> list[tuple[str, list[str]]]:
         return "-" if value is None else format(value, form)
 
     return [
-        ("jobs", [f"{one.jobs:,}" for one in found]),
-        ("units", [sizes(one.units) for one in found]),
-        ("load", [plain(one.load, ".3f") for one in found]),
-        ("on one unit", [share(one.serial) for one in found]),
-        ("on 2, 4, 8, ... units", [share(one.power_of_two) for one in found]),
-        ("units, 5 25 50 75 95 100 %", [spread(one.sizes) for one in found]),
-        ("runtime, s", [spread(one.runtimes_s) for one in found]),
-        ("mean gap, s", [plain(one.gap_s, ",.0f") for one in found]),
-        ("variation of gaps", [plain(one.gap_variation, ".2f") for one in found]),
-        ("busiest hour", [_hour(one.hourly, max(one.hourly)) for one in found]),
-        ("quietest hour", [_hour(one.hourly, min(one.hourly)) for one in found]),
-        ("runtime / requested", [spread(one.accuracy, ".2f") for one in found]),
-        ("longer than requested", [share(one.overdue) for one in found]),
-        ("request one of 20 values", [share(one.popular) for one in found]),
-        ("users", [f"{one.users:,}" if one.users else "-" for one in found]),
-        ("queues", [f"{one.queues:,}" if one.queues else "-" for one in found]),
+        ("jobs", [f"{w.jobs:,}" for w in columns]),
+        ("units", [sizes(w.units) for w in columns]),
+        ("load", [plain(w.load, ".3f") for w in columns]),
+        ("on one unit", [share(w.serial) for w in columns]),
+        ("on 2, 4, 8, ... units", [share(w.power_of_two) for w in columns]),
+        ("units, 5 25 50 75 95 100 %", [spread(w.sizes) for w in columns]),
+        ("runtime, s", [spread(w.runtimes_s) for w in columns]),
+        ("mean gap, s", [plain(w.gap_s, ",.0f") for w in columns]),
+        ("variation of gaps", [plain(w.gap_variation, ".2f") for w in columns]),
+        ("busiest hour", [_hour(w.hourly, max(w.hourly)) for w in columns]),
+        ("quietest hour", [_hour(w.hourly, min(w.hourly)) for w in columns]),
+        ("runtime / requested", [spread(w.accuracy, ".2f") for w in columns]),
+        ("longer than requested", [share(w.overdue) for w in columns]),
+        ("request one of 20 values", [share(w.popular) for w in columns]),
+        ("users", [f"{w.users:,}" if w.users else "-" for w in columns]),
+        ("queues", [f"{w.queues:,}" if w.queues else "-" for w in columns]),
     ]
 
 
-def _hour(hourly: list[float], which: float) -> str:
-    return f"{hourly.index(which):02d}:00, {100 * which:.1f} %"
+def _hour(hourly: list[float], share: float) -> str:
+    """The hour of the day with this share of all jobs."""
+    return f"{hourly.index(share):02d}:00, {100 * share:.1f} %"

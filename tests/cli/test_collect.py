@@ -94,7 +94,7 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
     found = rlsched("dataset", "mix", mixed, f"{tmp_path}/busy:0.2", "--out", tmp_path / "m")
     said = f"workload and episode of its scenario as in {mixed}"
     assert found.code == 0, found.err
-    assert f"note         {said}; rlsched train --scenario names another one\n" in found.out
+    assert f"note         {said}; rlsched train --scenario sets another one\n" in found.out
     values = rlsched("dataset", "info", tmp_path / "m", "--json", "-").json
     assert values["origin"].endswith(f", {said}")
     assert values["scenario"]["episode"]["max_ticks"] == 100
@@ -128,14 +128,14 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
         ),
         (["collect", "--scenario", "green-10", "--set", "stepz=1"], "error: --set: stepz: unknown key"),
         (["collect", "--resume", "--out", "none"], "error: none: holds no dataset to go on with"),
-        (["collect", "--resume", "--policy", "sjf"], "error: --resume: goes on with what it was told"),
+        (["collect", "--resume", "--policy", "sjf"], "error: --resume: uses the settings of the"),
         (["collect", "--scenario", "green-10", "--set", "scenrio=1"], "error: --set: scenrio: unknown key"),
         (["train", "--dataset", __file__], f"error: {__file__}: is a file; name its folder: "),
         (["collect", "none.yaml"], "error: none.yaml: no such file"),
         (["dataset", "info", "none"], "error: none: no such folder"),
         (["dataset", "mix", "none:1", "--out", "x"], "error: none: no such folder"),
         (["dataset", "split", "none", "a:1", "a:2", "--out", "x"], "error: NAME[:SHARE]: 'a' is given twice"),
-        (["dataset", "split", "none", "a/b:1", "--out", "x"], "error: NAME[:SHARE]: 'a/b' is no name"),
+        (["dataset", "split", "none", "a/b:1", "--out", "x"], "error: NAME[:SHARE]: 'a/b' is not a folder"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -178,4 +178,4 @@ def test_who_is_interrupted_knows_what_is_safe(
     found = rlsched("collect", "--resume", "--out", copy)
     assert found.code == 130
     assert f"{read_manifest(mixed).rows:,} decisions are safe" in found.out
-    assert "go on        rlsched collect --resume" in found.out
+    assert "resume       rlsched collect --resume" in found.out

@@ -82,7 +82,7 @@ def test_a_recording_ends_in_order(number: signal.Signals, tmp_path: Path) -> No
     finally:
         recording.kill()
     assert "decisions are safe" in recording.out
-    assert f"go on        rlsched collect --resume --out {tmp_path / 'out'}" in recording.out.splitlines()
+    assert f"resume       rlsched collect --resume --out {tmp_path / 'out'}" in recording.out.splitlines()
     assert recording.err == "interrupted\n"
     assert not list((tmp_path / "out").glob(".*.part"))
 

@@ -70,7 +70,7 @@ def test_a_log_is_imported_and_judged_by(rlsched: Run, log: Path, recorded: Path
     assert found.json["rows"] == there["rows"] - there["episodes"]
     assert [one["behavior"] for one in found.json["behaviors"]] == ["night shift"]
     assert "left out" in found.err
-    assert "how likely choices were" in found.err
+    assert "probabilities of actions" in found.err
     assert rlsched("dataset", "check", out).code == 0
     chosen = EpisodeFeed(scenario.load("green-10", [SHORT[1]])).scenario
     weights = {"duration": -1.0, "fits": 3.0}
@@ -80,7 +80,7 @@ def test_a_log_is_imported_and_judged_by(rlsched: Run, log: Path, recorded: Path
     assert one["agreement"]["night shift"] > 0.8
     assert one["fqe"]["low"] <= one["fqe"]["mean"] <= one["fqe"]["high"]
     assert one["wis"]["mean"] is None
-    assert "nobody wrote down how likely" in judged.err
+    assert "has no probabilities of its actions" in judged.err
     assert not rlsched("dataset", "info", out, "--json", "-").json["chances"]
 
 
@@ -107,7 +107,7 @@ def test_minari_says_the_scenario_itself(rlsched: Run, recorded: Path, tmp_path:
         ),
         (
             ("LOG", *NAMED),
-            "log.parquet: does not say which scenario it was recorded with; name it: --scenario",
+            "log.parquet: does not name its scenario; give it: --scenario",
         ),
         (
             ("LOG", *GREEN),
@@ -121,7 +121,7 @@ def test_minari_says_the_scenario_itself(rlsched: Run, recorded: Path, tmp_path:
             ("LOG", *GREEN, "--column", "obs"),
             "--column: value 'obs' renames nothing; write",
         ),
-        (("LOG", *GREEN, "--behavior", ""), "--behavior: is empty; name who decided"),
+        (("LOG", *GREEN, "--behavior", ""), "--behavior: is empty; give the name of the recorded policy"),
         (("FOLDER", *GREEN), "holds no .parquet file; name a file, or a folder of files"),
     ],
 )
@@ -151,4 +151,4 @@ def test_set_without_a_scenario_changes_nothing(
     assert rlsched("dataset", "export", recorded, "--minari", "sjf-v0").code == 0
     found = rlsched("dataset", "import", "sjf-v0", "--out", tmp_path / "out", *SHORT)
     assert found.code == 2
-    assert "changes a --scenario, and none is named" in found.err
+    assert "--set: needs --scenario; give a --scenario" in found.err

@@ -153,7 +153,7 @@ def test_a_trace_is_replayed_by_the_command(
     assert dataset.behaviors[0].metrics["started_as_recorded"].mean == 100
     assert main(["dataset", "check", str(out)]) == 0
     assert main(["collect", "--resume", "--steps", "500", "--out", str(out)]) == 2
-    assert "a whole trace is played once" in capsys.readouterr().err
+    assert "a whole trace is replayed only once" in capsys.readouterr().err
 
 
 def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--policy", "sjf"], "--from-trace: says what is played, by whom and how long; so does --policy"),
+        (["--policy", "sjf"], "--from-trace: sets episodes, policy and length; so does --policy"),
         (["--steps", "5"], "so does --steps"),
         (["--set", "steps=5"], "so does --set steps=5"),
         (["--set", "episode.jobs=5"], "so does --set episode.jobs=5"),
