@@ -1,4 +1,4 @@
-"""The documentation builds as a site, without a warning: no dead link, no page outside the navigation."""
+"""The documentation builds as a site, without a warning, and its links lead to headings that exist."""
 
 from __future__ import annotations
 
@@ -11,6 +11,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_headings_that_exist(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)\s:#]*)#([^)\s]+)\)", page.read_text("utf-8")):
+        linked = page.parent / target if target else page
+        assert anchor in anchors(linked), f"{target}#{anchor}"
 
 
 @pytest.mark.slow
