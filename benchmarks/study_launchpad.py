@@ -76,7 +76,7 @@ RARE = "rare"
 OFFLINE = {
     "bc": ["--algo", "bc"],
     "cql": ["--algo", "cql"],
-    ABLATION: ["--algo", "cql", "--set", "cql.conservative=0"],
+    ABLATION: ["--algo", "cql", "--set", "cql.alpha=0"],
     "crr": ["--algo", "rare", "--set", "rare.weights=binary"],
 }
 """Methods that only read."""

@@ -37,11 +37,11 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit | 
     from rlsched.evaluate.policy_names import check_name
     from rlsched.scenario import CostTerm
 
-    found: dict[str, Limit | Share] = {}
+    limits: dict[str, Limit | Share] = {}
     costs = list(scenario.objective.costs)
     for text in sorted(texts, key=lambda text: "=" not in text):  # what names no cost is for all others
         name, equals, amount = text.partition("=")
-        named = [name] if equals else [cost for cost in costs if cost not in found]
+        named = [name] if equals else [cost for cost in costs if cost not in limits]
         if equals:
             check_name("--limit", "cost", name, get_args(CostTerm))
         elif name in get_args(CostTerm):
@@ -56,10 +56,10 @@ def parse_limits(texts: Sequence[str], scenario: Scenario) -> dict[str, Limit | 
                 f"{text!r} names no cost" + ("" if costs else ", and the scenario has none"),
                 "write NAME=AMOUNT or NAME=auto:SHARE, as in delayed_jobs=7000",
             )
-        if not named or found.keys() & set(named):
+        if not named or limits.keys() & set(named):
             raise BadInputError("--limit", f"{text!r} is for what has a limit already", "give each once")
-        found |= dict.fromkeys(named, _limit(text, amount if equals else text))
-    return found
+        limits |= dict.fromkeys(named, _limit(text, amount if equals else text))
+    return limits
 
 
 def _limit(text: str, amount: str) -> Limit | Share:
@@ -134,17 +134,17 @@ def settle(
     planned = plan(with_limits(scenario, dict.fromkeys(shares, 0.0)), config, folder, resume=False)
     reference = folder.path / UNCONSTRAINED if unconstrained is None else unconstrained
     if unconstrained is None:
-        beside = RunFolder(reference)
+        reference_run = RunFolder(reference)
         say(f"first a policy that keeps no limits, in {reference}; then the one that does")
-        if not train_unconstrained(scenario, config, beside, display, address=address):
+        if not train_unconstrained(scenario, config, reference_run, display, address=address):
             return None
     policy = load_policy(reference)
     check_fits(planned, policy, str(reference))
-    paid = costs_of(planned, policy, shares)
-    found = {name: share.of_unconstrained * paid[name] for name, share in shares.items()}
+    costs = costs_of(planned, policy, shares)
+    amounts_by_share = {name: share.of_unconstrained * costs[name] for name, share in shares.items()}
     for name, share in shares.items():
         say(
-            f"{name}: the limit is {number(found[name])}, {share.of_unconstrained:g} of the "
-            f"{number(paid[name])} that {reference} pays in validation"
+            f"{name}: the limit is {number(amounts_by_share[name])}, {share.of_unconstrained:g} of the "
+            f"{number(costs[name])} that {reference} pays in validation"
         )
-    return with_limits(scenario, found)
+    return with_limits(scenario, amounts_by_share)

@@ -135,20 +135,20 @@ def train(
 
     training = training.settled(simulated)
     console = people(json_file)
-    asked = Limits(limit or (), unconstrained) if limit or unconstrained is not None else None
+    limits = Limits(limit or (), unconstrained) if limit or unconstrained is not None else None
     summaries = _trained(
-        simulated, training, folder, seeds, asked, resume=resume, address=address, trust=trust
+        simulated, training, folder, seeds, limits, resume=resume, address=address, trust=trust
     )
     if not summaries:
         console.print("go on        the same command again")
         raise typer.Exit(130)
     last = next(reversed(summaries.values()))
-    values = {each: summary_values(summary) for each, summary in summaries.items()}
+    values = {number: summary_values(summary) for number, summary in summaries.items()}
     from rlsched.cli.seeds import seeds_values, tell_seeds
 
     if json_file is not None:
-        one = values[training.seed]
-        write_json(json_file, one if seeds is None else seeds_values(summaries, out, values))
+        values_of_run = values[training.seed]
+        write_json(json_file, values_of_run if seeds is None else seeds_values(summaries, out, values))
     if seeds is None:
         tell(console, last, out)
     else:
@@ -223,7 +223,7 @@ def _trained(
             raise
         except (Exception, KeyboardInterrupt) as error:
             runs = [folder, *map(RunFolder, seed_folders(folder.path).values())]
-            if any(each.latest() is not None for each in runs):
+            if any(run_folder.latest() is not None for run_folder in runs):
                 again = resume_command(folder.path, seeds)
                 if isinstance(error, KeyboardInterrupt):  # nobody shows the notes of this one
                     display.console.print(f"go on        {again}", markup=False)
@@ -253,10 +253,11 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     if not summary.trained:
         console.print("at its end already: nothing was trained; give more with --steps N or --minutes M")
     console.print(f"stopped: {summary.reason}; {standing.steps:,} decisions in {standing.seconds:.0f} s")
-    kept = "best policy" if summary.plays else "newest policy, which is kept"
+    description = "best policy" if summary.plays else "newest policy, which is kept"
     before = "" if summary.before is None else f", before training {summary.before:.4g}"
     console.print(
-        f"{kept}: {summary.metric} {standing.best_metric:.4g} on {summary.episodes} validation episodes "
+        f"{description}: {summary.metric} {standing.best_metric:.4g} "
+        f"on {summary.episodes} validation episodes "
         f"(best heuristic {heuristic} {reference:.4g}{before})"
     )
     for name, limit in summary.limits.items():
@@ -304,11 +305,11 @@ def settings_given(
     from rlsched.scenario.beside import split_overrides
 
     chosen = dict(chosen or {})
-    others = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
-    if (config is not None and others) or not (config or others or "dataset" in chosen):
+    sources = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
+    if (config is not None and sources) or not (config or sources or "dataset" in chosen):
         raise BadInputError(
             "rlsched train",
-            f"{' and '.join(['CONFIG', *others])} are both given" if others else "nothing to train on",
+            f"{' and '.join(['CONFIG', *sources])} are both given" if sources else "nothing to train on",
             "give CONFIG, or --scenario, --trace or both of them, or --dataset",
         )
     if config is not None:
@@ -348,8 +349,8 @@ def settings_of_run(
             "--resume", f"cannot change {', '.join(sorted(changed))}", "only steps and minutes may change"
         )
     had = files(simulated) | ({} if training.dataset is None else {"dataset": training.dataset})
-    found = {name: path for name, path in moved.items() if path is not None}
-    for name in found:
+    files_moved = {name: path for name, path in moved.items() if path is not None}
+    for name in files_moved:
         if name not in had:
             raise BadInputError(f"--{name}", f"the run has no {name}", "leave it out")
         if not folder.knows_inputs():
@@ -358,12 +359,12 @@ def settings_of_run(
                 "the run is of a version that did not write down what it was begun with",
                 f"leave it out, and bring {had[name]} back",
             )
-    if "trace" in found:
+    if "trace" in files_moved:
         where = str(folder.path / "train.yaml")
-        simulated = parse(simulated.model_dump(mode="json"), where, [trace_setting(found["trace"])])
+        simulated = parse(simulated.model_dump(mode="json"), where, [trace_setting(files_moved["trace"])])
     values = training.model_dump(mode="json")
-    if "dataset" in found:
-        values["dataset"] = str(found["dataset"])
+    if "dataset" in files_moved:
+        values["dataset"] = str(files_moved["dataset"])
     return simulated, make_config(values, "--resume", overrides)
 
 

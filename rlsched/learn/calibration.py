@@ -42,8 +42,8 @@ def calibrate(
     Returns:
         All amounts that were tried, with their metrics; 0 is the first.
     """
-    kept: float | None = None
-    broken: float | None = None
+    highest_within: float | None = None
+    lowest_beyond: float | None = None
     amount, step, direction, pays = 0.0, FIRST_STEP, 1.0, True
     tried = [(amount, play(amount))]
     while len(tried) <= PLAYS:
@@ -52,11 +52,11 @@ def calibrate(
         if -TOLERANCE <= excess <= 0.0 or (excess > 0.0 and not pays):
             break
         if excess > 0.0:
-            broken, direction = amount, -1.0
+            lowest_beyond, direction = amount, -1.0
         else:
-            kept = amount
-        if kept is not None and broken is not None:
-            amount = (kept + broken) / 2
+            highest_within = amount
+        if highest_within is not None and lowest_beyond is not None:
+            amount = (highest_within + lowest_beyond) / 2
         elif amount == FIRST_STEP and not score(metrics) < score(tried[0][1]):
             amount, step, direction, pays = -FIRST_STEP, FIRST_STEP * GROWTH, -1.0, False
         elif step > LARGEST_STEP:

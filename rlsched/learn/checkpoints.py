@@ -31,7 +31,7 @@ from rlsched.learn.pid import LimitCheck
 from rlsched.settings import Frozen
 from rlsched.signatures import is_signed, sign
 
-KEPT_CHECKPOINTS = 2
+MAX_CHECKPOINTS = 2
 STANDING, MANIFEST = "standing.json", "manifest.json"
 PICKLED = "rllib"
 """Folder of a checkpoint in which files are pickles; no other engine writes any."""
@@ -107,7 +107,7 @@ class Checkpoints:
         _write_manifest(new)
         shutil.rmtree(final, ignore_errors=True)
         os.replace(new, final)
-        for old in self._numbered()[:-KEPT_CHECKPOINTS]:
+        for old in self._numbered()[:-MAX_CHECKPOINTS]:
             shutil.rmtree(old, ignore_errors=True)
         return final
 
@@ -136,7 +136,7 @@ class Checkpoints:
             if problem := damage(path):
                 problems.append(f"checkpoint {path} is damaged: {problem}")
                 continue
-            if not trust and (path / PICKLED).exists() and not _is_own(path):
+            if not trust and (path / PICKLED).exists() and not _is_signed_here(path):
                 raise BadInputError(
                     str(path),
                     "has no manifest that this user signed here, and reading it may run code",
@@ -173,13 +173,13 @@ def damage(path: Path) -> str | None:
         Standing.model_validate_json((path / STANDING).read_bytes())
         if not (path / MANIFEST).exists():
             return None
-        expected, found = _manifest(path)["files"], _files(path)
-        for name in sorted(expected.keys() | found.keys()):
-            if name not in found:
+        expected, present = _manifest(path)["files"], _files(path)
+        for name in sorted(expected.keys() | present.keys()):
+            if name not in present:
                 return f"{name} is missing"
             if name not in expected:
                 return f"{name} is not in its manifest"
-            if checksum(found[name]) != expected[name]:
+            if checksum(present[name]) != expected[name]:
                 return f"{name} has changed"
     except FileNotFoundError as error:
         return f"{Path(str(error.filename)).name} is missing"
@@ -202,7 +202,7 @@ def private_copy(path: Path) -> Iterator[Path]:
             problem = damage(copy)
         except (OSError, shutil.Error) as error:
             problem = str(error)
-        if problem is None and (copy / PICKLED).exists() and not _is_own(copy):
+        if problem is None and (copy / PICKLED).exists() and not _is_signed_here(copy):
             problem = "its signature is another one"
         if problem is not None:
             raise BadInputError(
@@ -213,8 +213,8 @@ def private_copy(path: Path) -> Iterator[Path]:
 
 def _files(path: Path) -> dict[str, Path]:
     """Name in the folder -> file or link, all but the manifest."""
-    found = (file for file in path.rglob("*") if not file.is_dir() or file.is_symlink())
-    names = {file.relative_to(path).as_posix(): file for file in found}
+    files = (file for file in path.rglob("*") if not file.is_dir() or file.is_symlink())
+    names = {file.relative_to(path).as_posix(): file for file in files}
     return {name: file for name, file in names.items() if name != MANIFEST}
 
 
@@ -244,7 +244,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _is_own(path: Path) -> bool:
+def _is_signed_here(path: Path) -> bool:
     """Whether the folder is this user's, and its manifest signed with this user's key."""
     if not (path / MANIFEST).exists() or path.stat().st_uid != os.getuid():
         return False

@@ -30,10 +30,10 @@ class Engine(Protocol):
     """An algorithm at work.
 
     Attributes:
-        alike: whether the last iterations of a run are shortened alike; else only the last one is.
+        shortens_all: all remaining iterations of a run are shortened by one share; else only the last is.
     """
 
-    alike: bool
+    shortens_all: bool
 
     @property
     def usual_decisions(self) -> float:
@@ -77,5 +77,5 @@ class CalibratedEngine(Engine, Protocol):
 
 def number(value: object) -> float | None:
     """A plain number, or None where there is none yet (RLlib says NaN until an episode has ended)."""
-    found = float("nan") if value is None else float(np.asarray(value))
-    return found if np.isfinite(found) else None
+    plain = float("nan") if value is None else float(np.asarray(value))
+    return plain if np.isfinite(plain) else None

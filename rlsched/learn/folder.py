@@ -193,8 +193,8 @@ class RunFolder:
 
     def first(self, column: str) -> float | None:
         """The first figure of a column of metrics.csv; None where there is none."""
-        found = (row.get(column, "") for row in self.rows())
-        return next((float(text) for text in found if _is_number(text)), None)
+        cells = (row.get(column, "") for row in self.rows())
+        return next((float(text) for text in cells if _is_number(text)), None)
 
     def keep_metrics_up_to(self, iteration: int) -> None:
         """Drop rows after an iteration: a run that goes on from there writes them again.
@@ -258,11 +258,11 @@ class RunFolder:
 
     def _write_metrics(self, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
         """Write metrics.csv anew, whole."""
-        kept = StringIO(newline="")
-        writer = csv.DictWriter(kept, columns, restval="")
+        content = StringIO(newline="")
+        writer = csv.DictWriter(content, columns, restval="")
         writer.writeheader()
         writer.writerows(rows)
-        write_whole(self.metrics, kept.getvalue().encode())
+        write_whole(self.metrics, content.getvalue().encode())
 
 
 def _is_count(text: str) -> bool:

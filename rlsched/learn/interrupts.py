@@ -19,11 +19,11 @@ class Interrupted:
     """Whether somebody asked the run to stop."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
     def __call__(self) -> bool:
         """Whether to stop."""
-        return self.asked
+        return self.requested
 
 
 @contextmanager
@@ -41,8 +41,8 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
     def ask(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             leave_terminal()
-        if not state.asked:
-            state.asked = True
+        if not state.requested:
+            state.requested = True
             answer()
         elif number == signal.SIGINT:
             raise KeyboardInterrupt

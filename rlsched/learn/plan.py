@@ -35,7 +35,7 @@ class Plan:
     Attributes:
         scenario: with the units of every resource known.
         config: settled; other runs and datasets are named from the root.
-        begun: the same for what learns, of a run that has no checkpoint perhaps from its own beginning.
+        initial_config: the same for a run without a checkpoint, perhaps from its own initial policy.
         feed: of episodes.
         validation: on which its policies are compared.
         inputs: checksums of what is learned from.
@@ -46,7 +46,7 @@ class Plan:
 
     scenario: Scenario
     config: TrainConfig
-    begun: TrainConfig
+    initial_config: TrainConfig
     feed: EpisodeFeed
     validation: Validation
     inputs: dict[str, str]
@@ -83,16 +83,16 @@ def plan(
     feed, config = fit(scenario, config)
     scenario = feed.scenario
     latest, damaged = folder.checkpoints.intact(trust=trust) if resume else (None, [])
-    begun = config
+    initial = config
     if latest is None:
-        begun = beginning(config, folder)
-        check_teachers(begun, feed)
+        initial = initial_config(config, folder)
+        check_teachers(initial, feed)
     inputs = inputs_of(scenario, config)
     if resume:
         folder.check_inputs(inputs)
     check_devices(config)
     validation = validation_of(scenario, config, feed)
-    return Plan(scenario, config, begun, feed, validation, inputs, latest, tuple(damaged), trust)
+    return Plan(scenario, config, initial, feed, validation, inputs, latest, tuple(damaged), trust)
 
 
 def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
@@ -151,11 +151,11 @@ def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
     Raises:
         BadInputError: something cannot be read.
     """
-    found = files(scenario)
+    paths = files(scenario)
     if config.dataset is not None:
-        found |= {"dataset": config.dataset / MANIFEST}
+        paths |= {"dataset": config.dataset / MANIFEST}
     try:
-        return {name: checksum(path) for name, path in found.items()}
+        return {name: checksum(path) for name, path in paths.items()}
     except OSError as error:
         raise BadInputError(str(error.filename), f"cannot be read ({error})", "bring it back") from None
 
@@ -171,7 +171,7 @@ def in_place(config: TrainConfig) -> TrainConfig:
     return config if start is None else algorithm.with_initial_policy(config, Path(start).resolve())
 
 
-def beginning(config: TrainConfig, folder: RunFolder) -> TrainConfig:
+def initial_config(config: TrainConfig, folder: RunFolder) -> TrainConfig:
     """How a run begins that has no checkpoint, perhaps again.
 
     What another search found may have gone, or gone on, since this one began with it: then it is the policy

@@ -204,8 +204,8 @@ class TrainedPolicy:
         if self.recurrent:
             raise TypeError("what a policy with a memory does depends on what it has seen: use an actor")
         with one_thread():
-            found: Tensor = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
-        return found
+            logits: Tensor = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float())
+        return logits
 
     def check_width(self, obs: NDArray[np.float32]) -> None:
         """Refuse observations of another layout, whose blocks it would take for others.
@@ -223,17 +223,17 @@ class TrainedPolicy:
     def actions(self, logits: Tensor) -> IntArray:
         """(batch,) that it takes by masked logits (batch, actions)."""
         if self.sample:
-            taken = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
+            chosen = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
         else:
-            taken = logits.argmax(dim=1)
-        return np.asarray(taken.numpy(), dtype=np.int64)
+            chosen = logits.argmax(dim=1)
+        return np.asarray(chosen.numpy(), dtype=np.int64)
 
-    def save(self, folder: Path, beside: Mapping[str, bytes] | None = None) -> None:
+    def save(self, folder: Path, more_files: Mapping[str, bytes] | None = None) -> None:
         """Write the artefact; a folder of that name is replaced only once the new one is whole.
 
         Args:
             folder: where to.
-            beside: name -> content of further files in it.
+            more_files: name -> content of further files in it.
 
         Raises:
             OSError: it cannot be written; what was there is untouched.
@@ -243,7 +243,7 @@ class TrainedPolicy:
         try:
             new.mkdir(parents=True)
             self._write(new)
-            for name, content in (beside or {}).items():
+            for name, content in (more_files or {}).items():
                 (new / name).write_bytes(content)
             replace_folder(new, folder)
         except OSError as error:
@@ -315,19 +315,19 @@ class Player:
         before = Remembered(*(part[rows] for part in self.memory))
         with one_thread():
             vector, legal = torch.from_numpy(obs), torch.from_numpy(mask).float()
-            found, then = self.recurrent.step(vector, legal, before)
+            logits, then = self.recurrent.step(vector, legal, before)
         for part, now in zip(self.memory, then, strict=True):
             part[rows] = now
-        return found
+        return logits
 
 
 def chances(logits: Tensor, *, sample: bool) -> NDArray[np.float64]:
     """(batch, actions) chances by masked logits: those that are sampled from, or all for the best."""
     if sample:
-        found = torch.softmax(logits.double(), dim=1)
+        probabilities = torch.softmax(logits.double(), dim=1)
     else:
-        found = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
-    return np.asarray(found.numpy())
+        probabilities = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
+    return np.asarray(probabilities.numpy())
 
 
 @contextmanager
@@ -381,12 +381,12 @@ def read_about(path: Path) -> dict[str, Any]:
     """
     folder = find_policy(path)
     try:
-        found: dict[str, Any] = _read_settings(folder)["about"]
+        about: dict[str, Any] = _read_settings(folder)["about"]
     except DAMAGED as error:
         raise BadInputError(
             str(folder), f"is damaged or of another version ({error})", "train or export it again"
         ) from None
-    return found
+    return about
 
 
 def _read_settings(folder: Path) -> dict[str, Any]:
@@ -442,8 +442,8 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
         network = validate(Network, known, str(folder / SETTINGS))
         resources = len(scenario.cluster.resources)
         if settings["num_resources"] != resources:
-            told = settings["num_resources"]
-            raise ValueError(f"num_resources is {told!r:.20}, and its scenario has {resources}")
+            number = settings["num_resources"]
+            raise ValueError(f"num_resources is {number!r:.20}, and its scenario has {resources}")
         layout = Layout.of(scenario.observation, scenario.decision, resources)
         check_shapes(folder / WEIGHTS, shapes_by(layout, network))
         if checksum(folder / WEIGHTS) != settings["weights"]:

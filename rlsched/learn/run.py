@@ -34,7 +34,7 @@ VALIDATED = (
     "utilization",
     "schedule_span",
 )  # what an operator cares about beside
-JUDGED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
+SCORED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
 
 BEYOND_END = 0.1
@@ -116,23 +116,23 @@ def train(
     return Summary.of(folder, reason)
 
 
-def share_of_iteration(left: float, usual: float, end: float, *, alike: bool) -> float:
+def share_of_iteration(remaining: float, usual: float, end: float, *, shorten_all: bool) -> float:
     """Share of its usual length that an iteration should have.
 
     Args:
-        left: decisions or seconds until the end of a run.
+        remaining: decisions or seconds until the end of a run.
         usual: those of an iteration.
         end: those of the run; only if iterations of usual length went further beyond that than a tenth of it,
             they are shorter.
-        alike: whether all that are left are shorter; else the last one is, and aims at half of what it may go
-            beyond the end. Then a run to a later end begins like this one.
+        shorten_all: all remaining iterations are shorter; else the last one is, and aims at half of the
+            overrun that is allowed. Then a run to a later end begins like this one.
     """
-    count = ceil(left / usual)
-    if count * usual - left <= BEYOND_END * end:
+    count = ceil(remaining / usual)
+    if count * usual - remaining <= BEYOND_END * end:
         return 1.0
-    if alike:
-        return left / (count * usual)
-    return 1.0 if count > 1 else min(1.0, (left + BEYOND_END / 2 * end) / usual)
+    if shorten_all:
+        return remaining / (count * usual)
+    return 1.0 if count > 1 else min(1.0, (remaining + BEYOND_END / 2 * end) / usual)
 
 
 class Run:
@@ -145,9 +145,9 @@ class Run:
         self.best_iteration = -1  # of the best policy, where a run goes on
         self.standing = Standing() if self.latest is None else self.latest[1]
         standing = self.standing
-        begun = planned.begun
-        self.engine: Engine = begun.algorithm.open_engine(
-            begun, planned.feed, standing.iteration, standing.steps
+        config = planned.initial_config
+        self.engine: Engine = config.algorithm.open_engine(
+            config, planned.feed, standing.iteration, standing.steps
         )
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
         self.began = self.standing.seconds  # of the part of the run that this process trains
@@ -170,13 +170,13 @@ class Run:
         if self.latest is None:
             self.folder.keep_metrics_up_to(-1)
             self.engine.policy().save(self.folder.start)
-            found = self.validate()
+            update = self.validate()
             self.standing = self.standing.model_copy(update={"seconds": 0.0})  # training begins here
-            self.record(Progress(0, dict.fromkeys(self.engine.columns)), found, 0, 0.0)
+            self.record(Progress(0, dict.fromkeys(self.engine.columns)), update, 0, 0.0)
             return
         # Learners in other processes, perhaps on other machines, read it where it is.
-        here = self.trust or bool(self.config.learners) or self.config.engine != PICKLED
-        with nullcontext(self.latest[0]) if here else private_copy(self.latest[0]) as path:
+        read_in_place = self.trust or bool(self.config.learners) or self.config.engine != PICKLED
+        with nullcontext(self.latest[0]) if read_in_place else private_copy(self.latest[0]) as path:
             self.engine.restore(path / self.config.engine, load_policy(path))
         self.folder.checkpoints.set_aside(self.standing.iteration)
         self.folder.keep_metrics_up_to(self.standing.iteration)
@@ -184,8 +184,8 @@ class Run:
             # Judged again as what comes now is: its figures may be of a version with other episodes or rules.
             best = load_policy(self.folder.best)
             self.best_iteration = int(best.about.get("iteration", -1))
-            found = self._best(self.validation.run(best))
-            self.standing = self.standing.model_copy(update=found)
+            update = self._best(self.validation.run(best))
+            self.standing = self.standing.model_copy(update=update)
 
     def loop(self, display: Display, interrupted: Interrupted) -> Reason:
         """Iterate until there is a reason to stop; the last state is always in a checkpoint."""
@@ -195,12 +195,12 @@ class Run:
                 self.checkpoint()
                 return reason
             began, before = time.monotonic(), self.standing.steps
-            what = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
-            with watchdog(self.config.stalled_minutes, what):
+            title = f"iteration {self.standing.iteration + 1} (see stalled_minutes)"
+            with watchdog(self.config.stalled_minutes, title):
                 share = self.next_share()
                 progress = self.engine.iterate(self.run_fraction, self.standing.checks, share)
             played = progress.steps - before
-            self.iterated += share if self.engine.alike else played / self.engine.usual_decisions
+            self.iterated += share if self.engine.shortens_all else played / self.engine.usual_decisions
             seconds = time.monotonic() - began
             self.standing = self.standing.model_copy(
                 update={
@@ -215,10 +215,10 @@ class Run:
             pretraining = self.config.algorithm.pretraining_steps(self.config)
             read = before < pretraining <= self.standing.steps
             due = last or read or self.standing.iteration % self.config.validation.every == 0
-            found = self.validate() if due else {}
+            metrics = self.validate() if due else {}
             if read:
-                self.named(found).save(self.folder.read_first)
-            row = self.record(progress, found, progress.steps - before, seconds)
+                self.named(metrics).save(self.folder.read_first)
+            row = self.record(progress, metrics, progress.steps - before, seconds)
             if due:
                 self.checkpoint()
             display.update(row, self.standing)
@@ -227,25 +227,25 @@ class Run:
         """Share of an iteration's usual decisions that the next one has, not to go far beyond the end."""
         config, standing = self.config, self.standing
         steps = config.steps or 1
-        alike, whole = self.engine.alike, self.engine.usual_decisions
-        found = share_of_iteration(steps - standing.steps, whole, steps, alike=alike)
+        shorten_all, whole = self.engine.shortens_all, self.engine.usual_decisions
+        share = share_of_iteration(steps - standing.steps, whole, steps, shorten_all=shorten_all)
         if config.minutes is not None:
             end = 60 * config.minutes
-            left = end - standing.seconds
+            remaining = end - standing.seconds
             if self.iterated:
                 usual = (standing.seconds - self.began) / self.iterated
-                return min(found, share_of_iteration(left, usual, end, alike=alike))
-            if alike:  # the others are fast
-                found = min(found, left * SLOW / whole)
-        return found
+                return min(share, share_of_iteration(remaining, usual, end, shorten_all=shorten_all))
+            if shorten_all:  # the others are fast
+                share = min(share, remaining * SLOW / whole)
+        return share
 
     @property
     def run_fraction(self) -> float:
         """Share of the run that is over, by decisions or by time."""
-        found = self.standing.steps / (self.config.steps or 1)
+        fraction = self.standing.steps / (self.config.steps or 1)
         if self.config.minutes is not None:
-            found = max(found, self.standing.seconds / (60 * self.config.minutes))
-        return min(found, 1.0)
+            fraction = max(fraction, self.standing.seconds / (60 * self.config.minutes))
+        return min(fraction, 1.0)
 
     def reason_to_stop(self, interrupted: Interrupted) -> Reason | None:
         """Why the run should end now, if it should."""
@@ -338,13 +338,13 @@ class Run:
             self.saved = self.standing
 
     def record(
-        self, progress: Progress, found: dict[str, float], steps: int, seconds: float
+        self, progress: Progress, metrics: dict[str, float], steps: int, seconds: float
     ) -> dict[str, float | int | None]:
         """Put an iteration, or what was there before the first, into metrics.csv and TensorBoard.
 
         Args:
             progress: what it came to.
-            found: metrics of the validation, where there was one.
+            metrics: metrics of the validation, where there was one.
             steps: decisions of it.
             seconds: that they took.
         """
@@ -357,9 +357,9 @@ class Run:
         }
         costs = self.validation.scenario.objective.limits
         limited = (of(cost) for cost in costs for of in (limited_name, margin_name))
-        checked = dict.fromkeys((*VALIDATED, self.validation.metric, *JUDGED, *limited))
-        row |= {f"validation_{name}": number(found.get(name)) for name in checked}
-        row["kept"] = int(self.standing.since_best == 0) if found else None
+        checked = dict.fromkeys((*VALIDATED, self.validation.metric, *SCORED, *limited))
+        row |= {f"validation_{name}": number(metrics.get(name)) for name in checked}
+        row["kept"] = int(self.standing.since_best == 0) if metrics else None
         self.folder.append_metrics(row)
         for name, value in row.items():
             if value is not None and name not in ("iteration", "steps"):

@@ -126,7 +126,7 @@ class Validation:
     @property
     def limits(self) -> dict[str, float]:
         """Cost with a limit -> mean over the episodes of that limit, as an amount."""
-        return {name: float(each.mean()) for name, each in self.allowed.items()}
+        return {name: float(amounts.mean()) for name, amounts in self.allowed.items()}
 
     @property
     def best_heuristic(self) -> tuple[PolicyLabel, float]:
@@ -194,15 +194,15 @@ class Validation:
 
     def checks(self, metrics: Mapping[str, float]) -> dict[str, LimitCheck]:
         """Cost with a limit -> what the result of `run` says of it."""
-        found = {}
+        checks = {}
         for name, limit in self.limits.items():
             column = limited_name(name)
             unit = limit_unit(limit, partial(self._cheapest, column))
             mean = metrics[column]
-            found[name] = LimitCheck(
+            checks[name] = LimitCheck(
                 limit=limit, mean=mean, highest=mean + metrics[margin_name(name)], unit=unit
             )
-        return found
+        return checks
 
     def _cheapest(self, column: str) -> float:
         return min(values[column] for values in self.heuristics.values())
@@ -216,15 +216,17 @@ class Validation:
         return max((check.excess for check in self.checks(metrics).values()), default=-inf)
 
 
-def beyond(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
+def beyond(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
     """By how much waits, spans or unfinished jobs are more than they may be, as a share of that; at least 0.
 
     Arguments as of `hoarding_excess`.
     """
-    return max(hoarding_excess(own, sjf, parts), 0.0)
+    return max(hoarding_excess(policy, sjf, parts), 0.0)
 
 
-def hoarding_excess(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
+def hoarding_excess(
+    policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray
+) -> float:
     """The same, negative where waits and spans are less than they may be.
 
     It is the largest of the whole and of the parts of a mixture: on some parts a policy can push jobs out of
@@ -232,54 +234,54 @@ def hoarding_excess(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]
     by chance, so a part is judged by the lower end of its interval.
 
     Args:
-        own: metric -> (episode,).
+        policy: metric -> (episode,).
         sjf: likewise, of greedy sjf.
         parts: (episode,) which part an episode is of.
     """
-    worst = _largest_share(_means(own), _means(sjf))
+    worst = _largest_share(_means(policy), _means(sjf))
     part_ids = np.unique(parts)
     for part in part_ids if len(part_ids) > 1 else ():
-        policy, reference = (
-            {name: one[name][parts == part] for name in HOARDING_METRICS} for one in (own, sjf)
+        policy_in_part, reference = (
+            {name: metrics[name][parts == part] for name in HOARDING_METRICS} for metrics in (policy, sjf)
         )
-        worst = max(worst, _largest_share(_least_hoarding(policy, reference), _means(reference)))
+        worst = max(worst, _largest_share(_least_hoarding(policy_in_part, reference), _means(reference)))
     return worst - 1.0
 
 
-def _largest_share(own: Mapping[str, float], sjf: Mapping[str, float]) -> float:
+def _largest_share(policy: Mapping[str, float], sjf: Mapping[str, float]) -> float:
     """The largest of `limit_shares`.
 
     Where all jobs are finished there is nothing to come close to. An episode in which no job starts has no
     wait and no span, so that their means are NaN: unfinished jobs tell enough.
     """
-    shares = limit_shares(own, sjf)
+    shares = limit_shares(policy, sjf)
     if shares["unfinished"] <= 1.0:
         del shares["unfinished"]
     return max((share for share in shares.values() if not isnan(share)), default=0.0)
 
 
-def _least_hoarding(own: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:
+def _least_hoarding(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:
     """What waits and spans are at least and completion at most, by the interval of their share of sjf's."""
-    names, means = list(own), _means(own)
+    names, means = list(policy), _means(policy)
     shares = {name: means[name] / max(float(sjf[name].mean()), LEAST_REFERENCE[name]) for name in names}
-    residuals = [own[name] - shares[name] * sjf[name] for name in names]
+    residuals = [policy[name] - shares[name] * sjf[name] for name in names]
     return {
         name: means[name] + (ends.high if name == "completion_ratio" else ends.low) - ends.mean
         for name, ends in zip(names, bootstrap_columns(residuals), strict=True)
     }
 
 
-def limit_shares(own: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
+def limit_shares(policy: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
     """What waits, spans and unfinished jobs are as shares of what validation allows.
 
     Args:
-        own: metric -> mean.
+        policy: metric -> mean.
         sjf: likewise, of greedy sjf on the same episodes.
     """
     return {
-        "schedule_span": own["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
-        "wait": own["wait"] / (max(sjf["wait"], LEAST_REFERENCE["wait"]) * WAIT_LIMIT * MARGIN),
-        "unfinished": sjf["completion_ratio"] / max(own["completion_ratio"], LEAST),
+        "schedule_span": policy["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
+        "wait": policy["wait"] / (max(sjf["wait"], LEAST_REFERENCE["wait"]) * WAIT_LIMIT * MARGIN),
+        "unfinished": sjf["completion_ratio"] / max(policy["completion_ratio"], LEAST),
     }
 
 
@@ -303,10 +305,10 @@ def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable
 def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
     """Metric -> (episode,) values."""
     tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
-    results = [job_metrics(one, units, tick_s, prices) for one in played]
-    found = {name: np.array([result[name] for result in results]) for name in results[0]}
+    results = [job_metrics(run, units, tick_s, prices) for run in played]
+    metrics = {name: np.array([result[name] for result in results]) for name in results[0]}
     limits = scenario.objective.limits
-    return found | {limited_name(name): limited_costs(scenario, units, name, played) for name in limits}
+    return metrics | {limited_name(name): limited_costs(scenario, units, name, played) for name in limits}
 
 
 def best_by_mean(heuristics: Mapping[PolicyLabel, Mapping[str, float]], metric: str) -> PolicyLabel:
@@ -316,4 +318,4 @@ def best_by_mean(heuristics: Mapping[PolicyLabel, Mapping[str, float]], metric: 
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:
-    return {name: float(each.mean()) for name, each in values.items()}
+    return {name: float(array.mean()) for name, array in values.items()}

@@ -51,15 +51,15 @@ def train_seeds(
     summaries: dict[int, Summary] = {}
     for number in range(count):
         seed = config.seed + number
-        own, folder = config.model_copy(update={"seed": seed}), RunFolder(seed_folder(out, seed))
+        seed_config, folder = config.model_copy(update={"seed": seed}), RunFolder(seed_folder(out, seed))
         latest, _ = folder.checkpoints.intact()
-        reason = None if latest is None else reason_to_end(own, latest[1])
+        reason = None if latest is None else reason_to_end(seed_config, latest[1])
         if reason is not None:
             summaries[seed] = replace(Summary.of(folder, reason), trained=False)
             continue
         say(f"seed {seed}, {number + 1} of {count}, in {folder.path}")
         summaries[seed] = train(
-            scenario, own, folder, display, resume=folder.holds_run, address=address, trust=trust
+            scenario, seed_config, folder, display, resume=folder.holds_run, address=address, trust=trust
         )
         if summaries[seed].reason == "interrupted":
             break

@@ -116,7 +116,7 @@ def _teacher(
     )
 
 
-def imitate(net: nn.Module, shown: Demonstration, warm: WarmStart, seed: int) -> float:
+def imitate(net: nn.Module, demonstration: Demonstration, warm: WarmStart, seed: int) -> float:
     """Fit a policy network, (vector, mask) -> masked logits, to what was shown.
 
     Returns:
@@ -124,8 +124,8 @@ def imitate(net: nn.Module, shown: Demonstration, warm: WarmStart, seed: int) ->
     """
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(net.parameters(), warm.learning_rate)
-    obs, mask = torch.from_numpy(shown.obs), torch.from_numpy(shown.mask)
-    action = torch.from_numpy(shown.action)
+    obs, mask = torch.from_numpy(demonstration.obs), torch.from_numpy(demonstration.mask)
+    action = torch.from_numpy(demonstration.action)
     agreed = 0
     for _ in range(warm.epochs):
         agreed = 0

@@ -17,7 +17,7 @@ class StalledError(RuntimeError):
 
 
 @contextmanager
-def watchdog(minutes: float | None, what: str) -> Iterator[None]:
+def watchdog(minutes: float | None, title: str) -> Iterator[None]:
     """Raise where what is inside takes too long, whatever it waits for: a process that hangs, a lost message.
 
     Works by a signal, so only in the main thread. It raises there what Ctrl-C does: no other exception ends a
@@ -25,7 +25,7 @@ def watchdog(minutes: float | None, what: str) -> Iterator[None]:
 
     Args:
         minutes: that it may take; None: for ever.
-        what: it is, for the message.
+        title: it is, for the message.
 
     Raises:
         StalledError: it took longer.
@@ -53,4 +53,4 @@ def watchdog(minutes: float | None, what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, *around)
     if barked:
-        raise StalledError(f"{what} took more than {minutes:g} minutes")
+        raise StalledError(f"{title} took more than {minutes:g} minutes")

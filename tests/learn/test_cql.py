@@ -79,7 +79,7 @@ def test_targets_follow_every_minibatch(
     short: Scenario, shown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By hand: half of the way after each of four, which RLlib would go once."""
-    setting = Setting(short, shown, "cql.target_share=0.5")
+    setting = Setting(short, shown, "cql.tau=0.5")
     pairs = setting.module.get_target_network_pairs()
     expected = [weights(target) for _, target in pairs]
     apply = setting.learner.apply_gradients
@@ -127,7 +127,7 @@ def test_conservatism_keeps_to_what_was_shown(short: Scenario, shown: Path) -> N
     """And where it weighs nothing, nothing does."""
     agreed = {}
     for weight in (0.0, 1.0):
-        setting = Setting(short, shown, f"cql.conservative={weight}", "cql.learning_rate=1e-3")
+        setting = Setting(short, shown, f"cql.alpha={weight}", "cql.learning_rate=1e-3")
         try:
             for _ in range(20):
                 setting.update(2048)

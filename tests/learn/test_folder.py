@@ -11,7 +11,7 @@ import yaml
 from rlsched.cli.main import main
 from rlsched.cli.train import settings_given
 from rlsched.errors import BadInputError
-from rlsched.learn.checkpoints import KEPT_CHECKPOINTS, Standing
+from rlsched.learn.checkpoints import MAX_CHECKPOINTS, Standing
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.scenario import Scenario
@@ -99,7 +99,7 @@ def test_the_latest_whole_checkpoint_counts_and_old_ones_go(folder: RunFolder) -
         assert latest is not None
         assert latest == (path, Standing(iteration=iteration))
     assert names(folder) == ["000010", "000100"]
-    assert len(names(folder)) == KEPT_CHECKPOINTS
+    assert len(names(folder)) == MAX_CHECKPOINTS
     again = save(folder, 100, "again")
     assert (again / "state").read_text() == "again"
 

@@ -7,7 +7,7 @@ import pytest
 
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.jobs import FloatArray
-from rlsched.learn.algorithms.learners.hoarding import FAR, GOAL, charged
+from rlsched.learn.algorithms.learners.hoarding import FAR, GOAL, hoarding_penalties
 from rlsched.learn.algorithms.priority_search import Search
 from rlsched.learn.config.sections import Pid
 from rlsched.learn.pid import Control, control
@@ -31,7 +31,7 @@ CANDIDATES = [own(100, 300, 50), own(200, 600, 50, span=2), own(600, 1800, 50)]
 
 def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
     """By the middle candidate, means of all episodes of a part: twice the wait of sjf on the first."""
-    paid, prices = charged({}, CANDIDATES, SJF, PARTS, PID)
+    paid, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
     assert paid.tolist() == [0.0, 0.0, 0.0]
     costs = {name: price.cost for name, price in prices.items()}
     spans = dict.fromkeys(("0 schedule_span", "1 schedule_span"), 1 / (SPAN_LIMIT * MARGIN))
@@ -44,8 +44,8 @@ def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
 
 
 def test_a_part_pays_by_its_share_of_the_episodes() -> None:
-    _, prices = charged({}, CANDIDATES, SJF, PARTS, PID)
-    paid, moved = charged(prices, CANDIDATES, SJF, PARTS, PID)
+    _, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
+    paid, moved = hoarding_penalties(prices, CANDIDATES, SJF, PARTS, PID)
     price = prices["0 wait"].multiplier
     shares = np.array([1.0, 2.0, 6.0]) / (WAIT_LIMIT * MARGIN)
     assert paid == pytest.approx(2 / 3 * price * shares)
@@ -55,34 +55,34 @@ def test_a_part_pays_by_its_share_of_the_episodes() -> None:
 def test_giving_jobs_up_is_no_way_to_a_short_wait() -> None:
     """Half of the jobs are rejected, and nobody waits: that is paid for, once most do it."""
     lost = [own(1, 1, 1, finished=0.5)] * 2 + [own(200, 600, 100)]
-    _, prices = charged({}, lost, SJF, PARTS, PID)
-    paid, _ = charged(prices, lost, SJF, PARTS, PID)
+    _, prices = hoarding_penalties({}, lost, SJF, PARTS, PID)
+    paid, _ = hoarding_penalties(prices, lost, SJF, PARTS, PID)
     assert paid[0] == paid[1] > paid[2] > 0
 
 
 def test_who_starts_nothing_pays_for_the_worst_and_stops_nobody() -> None:
     idle = own(np.nan, np.nan, np.nan, span=np.nan, finished=0.0)
-    _, prices = charged({}, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
-    paid, moved = charged(prices, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
+    _, prices = hoarding_penalties({}, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
+    paid, moved = hoarding_penalties(prices, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
     assert np.isfinite(paid).all()
     assert paid.argmax() in {2, 3}
     assert all(np.isfinite(price.multiplier) for price in moved.values())
-    nobody, still = charged(prices, [idle, idle], SJF, PARTS, PID)
+    nobody, still = hoarding_penalties(prices, [idle, idle], SJF, PARTS, PID)
     assert still["0 wait"] == prices["0 wait"]
     assert np.isfinite(nobody).all()
 
 
 def test_one_generation_far_beyond_does_not_set_the_price_for_long() -> None:
     wild = [own(1e5, 3e5, 5e4)] * 3
-    _, prices = charged({}, wild, SJF, PARTS, Search().pid)
+    _, prices = hoarding_penalties({}, wild, SJF, PARTS, Search().pid)
     assert prices["0 wait"].cost == FAR
     assert prices["0 wait"].multiplier < 1.5
 
 
 def test_what_no_episode_is_of_keeps_its_price() -> None:
-    _, prices = charged({}, CANDIDATES, SJF, PARTS, PID)
+    _, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
     other = [{name: each[2:] for name, each in one.items()} for one in (*CANDIDATES, SJF)]
-    paid, moved = charged(prices, other[:-1], other[-1], PARTS[2:], PID)
+    paid, moved = hoarding_penalties(prices, other[:-1], other[-1], PARTS[2:], PID)
     assert moved["0 wait"] == prices["0 wait"]
     assert paid.tolist() == [0.0, 0.0, 0.0]
 
@@ -97,6 +97,6 @@ def test_prices_bring_noisy_waits_to_the_limit(slope: float) -> None:
         price = prices["0 wait"].multiplier if prices else 0.0
         wait = allowed * (1.6 - slope * price) * rng.lognormal(-0.08, 0.4)
         found = [own(*(wait * part * SJF["wait"])) for part in (0.8, 1.0, 1.3)]
-        _, prices = charged(prices, found, SJF, np.zeros(3, np.int64), Search().pid)
+        _, prices = hoarding_penalties(prices, found, SJF, np.zeros(3, np.int64), Search().pid)
         seen.append(wait / allowed)
     assert np.mean(seen[200:]) == pytest.approx(GOAL, abs=0.05)

@@ -49,10 +49,10 @@ TARGETS = st.lists(st.floats(-20, 20), min_size=1, max_size=8)
     st.floats(-3, 3),
 )
 def test_the_scale_changes_and_what_values_mean_does_not(
-    batches: list[list[float]], mean: float, rate: float, spreads: float, value: float
+    batches: list[list[float]], mean: float, rate: float, scale: float, value: float
 ) -> None:
     """Nor by how much it is off: that is in the new scale."""
-    popart, normalised = PopArt(mean, rate, spreads), torch.tensor(value)
+    popart, normalised = PopArt(mean, rate, scale), torch.tensor(value)
     before = popart.undo(normalised)
     for k, targets in enumerate(batches, 1):
         share = max(rate, 1 / k)
@@ -142,19 +142,19 @@ class Setting:
 @pytest.fixture(scope="module")
 def setting(short: Scenario, shown: Path) -> Setting:
     """Whose critics need not trust what was shown: its actor does nothing else."""
-    return Setting(short, shown, "rare.weights=binary", f"rare.conservative={TRUST}")
+    return Setting(short, shown, "rare.weights=binary", f"rare.cql_alpha={TRUST}")
 
 
 @pytest.fixture(scope="module")
 def trusting(short: Scenario, shown: Path) -> Setting:
     """Whose actor does, while it reads, what its critics think is best; their trust is seen in the loss."""
-    return Setting(short, shown, f"rare.conservative={TRUST}")
+    return Setting(short, shown, f"rare.cql_alpha={TRUST}")
 
 
 @pytest.fixture(scope="module")
 def soft(short: Scenario, shown: Path) -> Setting:
     """Whose actor goes by its critics while it plays; what was shown is nothing to trust then."""
-    return Setting(short, shown, "rare.actor=critics", f"rare.conservative={TRUST}")
+    return Setting(short, shown, "rare.actor=critics", f"rare.cql_alpha={TRUST}")
 
 
 HEAT = 3.0  # of play
@@ -175,7 +175,7 @@ def assert_moves_critics(setting: Setting, loss: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
 
 
-def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
+def pieces(setting: Setting, temperature: float = 1.0) -> dict[str, torch.Tensor]:
     """What the losses are made of, row by row, from the networks alone; critics' with gradients."""
     module, batch = setting.module, setting.batch
     (vector, mask), (vector2, mask2) = (
@@ -185,8 +185,8 @@ def pieces(setting: Setting, heat: float = 1.0) -> dict[str, torch.Tensor]:
     said = torch.stack([critic(critic.value.look(vector), mask, means) for critic in module.critics])
     with torch.no_grad():
         twins, legal, legal2 = said.detach(), mask > 0.5, mask2 > 0.5
-        pi = torch.softmax(module.policy(vector, mask) / heat, 1)
-        pi2 = torch.softmax(module.target_policy(vector2, mask2) / heat, 1)
+        pi = torch.softmax(module.policy(vector, mask) / temperature, 1)
+        pi2 = torch.softmax(module.target_policy(vector2, mask2) / temperature, 1)
         means2 = module.target_policy.encode(vector2, mask2)
         older = torch.stack(
             [critic(critic.value.look(vector2), mask2, means2) for critic in module.target_critics]
@@ -374,7 +374,7 @@ def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind: str) -> None:
     """Losses are those of the formulas, and the actor's moves the encoder only while it imitates."""
-    told = [f"network.kind={kind}", "network.units=[10,10]", f"rare.conservative={TRUST}"]
+    told = [f"network.kind={kind}", "network.units=[10,10]", f"rare.cql_alpha={TRUST}"]
     setting = Setting(short, shown, *told)
     loss, output = setting.loss(900)
     made = pieces(setting)
@@ -399,10 +399,10 @@ def test_play_is_hotter_than_what_was_read(setting: Setting) -> None:
     batch = {Columns.OBS: setting.batch[Columns.OBS]}
     with torch.no_grad():
         cold = module.forward_inference(batch)[Columns.ACTION_DIST_INPUTS]
-        for decisions, heat in ((900, 1.0), (2000, HEAT)):
+        for decisions, temperature in ((900, 1.0), (2000, HEAT)):
             setting.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
             learned = module.forward_train(batch)[Columns.ACTION_DIST_INPUTS]
-            torch.testing.assert_close(learned, cold / heat)
+            torch.testing.assert_close(learned, cold / temperature)
         torch.testing.assert_close(module.forward_exploration(batch)[Columns.ACTION_DIST_INPUTS], cold / HEAT)
 
 

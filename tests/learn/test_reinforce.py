@@ -17,7 +17,12 @@ from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.algorithms.learners import reinforce
-from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine, Trajectories, advantages, earned
+from rlsched.learn.algorithms.learners.reinforce import (
+    ReinforceEngine,
+    Trajectories,
+    advantages,
+    returns_to_go,
+)
 from rlsched.learn.config.training import make_config
 from rlsched.learn.policy import load_policy
 
@@ -48,9 +53,9 @@ def engine(*more: str, iteration: int = 0) -> ReinforceEngine:
 def test_what_is_earned_by_hand() -> None:
     rewards = np.array([[-1.0, -2.0], [-3.0, 0.0], [-4.0, 0.0]])
     elapsed = np.array([[1, 2], [2, 0], [1, 0]])
-    assert earned(rewards, elapsed, 1.0).tolist() == [[-8.0, -2.0], [-7.0, 0.0], [-4.0, 0.0]]
+    assert returns_to_go(rewards, elapsed, 1.0).tolist() == [[-8.0, -2.0], [-7.0, 0.0], [-4.0, 0.0]]
     # -1 + 0.5 (-3 + 0.25 (-4)) = -3; one tick later the first reward of what follows counts half.
-    assert earned(rewards, elapsed, 0.5).tolist() == [[-3.0, -2.0], [-4.0, 0.0], [-4.0, 0.0]]
+    assert returns_to_go(rewards, elapsed, 0.5).tolist() == [[-3.0, -2.0], [-4.0, 0.0], [-4.0, 0.0]]
 
 
 def test_the_baseline_is_the_mean_of_those_that_still_play() -> None:
@@ -81,7 +86,7 @@ def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
     one = engine(f"reinforce.minibatch={minibatch}", "reinforce.entropy=0.3")
     rng = np.random.default_rng(0)
     played = one.play(one.feed.training(rng), rng)
-    better = advantages(earned(played.rewards, played.elapsed, 1.0), played.playing)
+    better = advantages(returns_to_go(played.rewards, played.elapsed, 1.0), played.playing)
     one.optimizer.zero_grad()
     entropy = one.learn_from(played, better, one.config.reinforce.episodes)
     found = [weights.grad for weights in one.net.parameters()]

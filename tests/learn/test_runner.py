@@ -71,7 +71,7 @@ def test_who_takes_the_place_of_another_plays_other_episodes_otherwise(
     brief: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, same = runner_of(brief).sample(), runner_of(brief).sample()
-    monkeypatch.setattr(runner_of_learners, "is_another", lambda: True)
+    monkeypatch.setattr(runner_of_learners, "is_restarted", lambda: True)
     other = runner_of(brief)
     another = other.sample()
 

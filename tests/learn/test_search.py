@@ -172,7 +172,7 @@ def test_candidates_pay_for_waits_and_spans_as_validation_sees_them() -> None:
     episodes, parts = search.feed.stratified(np.random.default_rng([0, 0]), 24)
     first, _ = search.play(values, episodes)
     assert told[0] == pytest.approx(-first)
-    prices = {name: price.multiplier for name, price in search.prices.items()}
+    prices = {name: price.multiplier for name, price in search.multipliers.items()}
     assert prices.keys() == {
         f"{k} {name}" for k in range(12) for name in ("wait", "schedule_span", "unfinished")
     }
@@ -202,7 +202,7 @@ def test_who_is_cut_off_pays_nothing() -> None:
         episodes = drawn(search.feed, 2)
         search.play(values_around(search), episodes)
         assert search.charge(episodes, np.zeros(2, np.int64)).tolist() == [0.0] * 6
-        assert not search.prices
+        assert not search.multipliers
 
 
 def test_other_seeds_and_generations_play_other_episodes_and_candidates() -> None:
@@ -256,7 +256,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(
     for _ in range(2):
         unbroken.iterate()
     unbroken.save(tmp_path / "state")
-    priced = [price.multiplier for price in unbroken.prices.values()]
+    priced = [price.multiplier for price in unbroken.multipliers.values()]
     assert (max(priced, default=0.0) > 0) == (name == "lublin-sizes")
     expected = record(unbroken)
     rows = [unbroken.iterate() for _ in range(3)]
@@ -269,7 +269,7 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(
         assert (one[0] == other[0]).all()
         assert one[1] == other[1]
     assert (unbroken.net.flat() == resumed.net.flat()).all()
-    assert unbroken.prices == resumed.prices
+    assert unbroken.multipliers == resumed.multipliers
     assert unbroken.policy().about == {"algo": "priority_search", "seed": 0}
 
 
@@ -302,11 +302,11 @@ def test_a_search_of_other_settings_is_refused(tmp_path: Path) -> None:
     other = engine("network.priority_units=2", simulated=priced)
     other.iterate()
     other.save(tmp_path / "state")
-    assert other.prices
+    assert other.multipliers
     search = engine(simulated=priced)
     with pytest.raises(BadInputError, match="parameters, not"):
         search.restore(tmp_path / "state", search.policy())
-    assert not search.prices
+    assert not search.multipliers
 
 
 def test_a_search_begins_with_what_another_found(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from .conftest import TINY
     [
         (420_000, 32_768, 420_000, 1.0),  # 13 iterations end 1.4 % beyond
         (5_000, 32_768, 5_000, 5_000 / 32_768),
-        (33_000, 32_768, 33_000, 33_000 / 65_536),  # two alike, not a whole one and a tiny one
+        (33_000, 32_768, 33_000, 33_000 / 65_536),  # two shorten_all, not a whole one and a tiny one
         (1_000, 950, 1_000, 1_000 / 1_900),
         (900, 1_000, 1_000, 1.0),  # a tenth beyond at most
         (899, 1_000, 1_000, 0.899),
@@ -37,7 +37,7 @@ from .conftest import TINY
 def test_iterations_are_shorter_where_whole_ones_end_too_late(
     left: float, usual: float, end: float, share: float
 ) -> None:
-    assert share_of_iteration(left, usual, end, alike=True) == share
+    assert share_of_iteration(left, usual, end, shorten_all=True) == share
 
 
 def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
@@ -45,14 +45,14 @@ def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
     run = object.__new__(Run)
     run.began, run.iterated, run.standing = 4.0, 0.0, Standing(seconds=4.0)
 
-    def share(minutes: float, *, alike: bool = True) -> float:
+    def share(minutes: float, *, shorten_all: bool = True) -> float:
         run.config = make_config({}, "test", [f"minutes={minutes}", "steps=1000000"])
-        run.engine = SimpleNamespace(alike=alike, usual_decisions=whole)  # type: ignore[assignment]
+        run.engine = SimpleNamespace(shortens_all=shorten_all, usual_decisions=whole)  # type: ignore[assignment]
         return run.next_share()
 
     whole = 32_768
     assert share(1.25) == 1.0
-    assert share(0.1, alike=False) == 1.0
+    assert share(0.1, shorten_all=False) == 1.0
     assert share(0.1) == pytest.approx(2 * SLOW / whole)
     run.iterated, run.standing = 0.05, Standing(seconds=5.0)  # so that a whole one takes 20 seconds
     assert share(0.1) == pytest.approx(1 / 20)
@@ -70,7 +70,7 @@ def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
     ],
 )
 def test_only_the_last_iteration_is_shorter(left: float, usual: float, end: float, share: float) -> None:
-    assert share_of_iteration(left, usual, end, alike=False) == share
+    assert share_of_iteration(left, usual, end, shorten_all=False) == share
 
 
 @pytest.mark.slow

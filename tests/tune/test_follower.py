@@ -158,7 +158,7 @@ def test_an_interrupted_sweep_waits_for_its_trials(folder: SweepFolder, said: Sa
     follower.stop_trials(sleep)
     assert clock() == 5.0
     assert said.lines == ["stopping trials, to go on later; Ctrl-C again ends them now"]
-    interrupted.asked = True
+    interrupted.requested = True
     assert stopping.stop_all()
     assert stopping.stop_all()
     assert len(said.lines) == 2, "trials are asked once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -21,7 +22,9 @@ GAP = "conservative_gap"
 class Cql(CriticSettings):
     """Q-learning that trusts what the dataset shows, for choices among actions [Kumar et al. 2020]."""
 
-    conservative: float = Field(
+    renamed: ClassVar[Mapping[str, str]] = {**CriticSettings.renamed, "conservative": "alpha"}
+
+    alpha: float = Field(
         0.001,
         ge=0,
         description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
@@ -60,7 +63,7 @@ class CqlAlgorithm(RllibAlgorithm):
     def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's DQN."""
         return offline_training(config) | {
-            "tau": config.section(Cql).target_share,
+            "tau": config.section(Cql).tau,
             # Targets follow every step of a gradient; RLlib knows of none but those after decisions.
             "target_network_update_freq": float("inf"),
             "num_steps_sampled_before_learning_starts": 0,

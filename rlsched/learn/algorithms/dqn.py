@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 class Dqn(LearningRates):
     """Deep Q-learning: double and dueling [van Hasselt et al. 2016; Wang et al. 2016]."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"target_share": "tau", "logit_value": "logit_scale"}
+
     every: int = Field(8, ge=1, description="decisions per environment between updates")
     batch: int = Field(1024, ge=1, description="decisions per update")
     buffer: int = Field(
@@ -25,11 +28,11 @@ class Dqn(LearningRates):
     learning_starts: int = Field(
         10_000, ge=0, description="decisions before the first update, and again after --resume"
     )
-    target_share: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
+    tau: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
     final_epsilon: float = Field(0.02, ge=0, le=1)
     epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
-    logit_value: float = Field(
+    logit_scale: float = Field(
         0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
     )
     learning_rate: float = Field(5e-5, gt=0)
@@ -85,7 +88,7 @@ class DqnAlgorithm(RllibAlgorithm):
             # Of all decisions of a run; one that resumes does so with an empty buffer.
             "num_steps_sampled_before_learning_starts": steps + dqn.learning_starts,
             "target_network_update_freq": 1,
-            "tau": dqn.target_share,
+            "tau": dqn.tau,
             # RLlib makes no buffer of its own; see ReplayingDQN.
             "replay_buffer_config": {"no_local_replay_buffer": True, "capacity": dqn.buffer},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 class Launchpad(Frozen):
     """RARE, from a dataset first and then from play [Venkataswamy 2023, 7.4]."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"heat": "temperature"}
+
     rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
     share: float = Field(
         0.25, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
     )
-    heat: float = Field(
+    temperature: float = Field(
         3.0,
         ge=1,
         description="that the policy's logits are divided by while playing: what was read makes it too sure, "
@@ -64,7 +67,7 @@ class LaunchpadAlgorithm(RareAlgorithm):
 
     def module_settings(self, config: TrainConfig) -> dict[str, Any]:
         """The temperature of rollouts."""
-        return {"heat": config.section(Launchpad).heat}
+        return {"rollout_temperature": config.section(Launchpad).temperature}
 
     def phases(self, config: TrainConfig) -> Phases:
         """First the dataset, then play."""

@@ -77,13 +77,13 @@ class PrioritySearchAlgorithm(Algorithm):
 
     def check_initial_policy(self, config: TrainConfig, feed: EpisodeFeed) -> None:
         """See whether the search can begin with that priority function."""
-        from rlsched.learn.algorithms.learners.search import found_before
+        from rlsched.learn.algorithms.learners.search import initial_parameters
         from rlsched.sim.layout import Layout
 
         if (start := self.initial_policy(config)) is not None:
             scenario = feed.scenario
             layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
-            found_before(layout, config.network, start)
+            initial_parameters(layout, config.network, start)
 
     def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
         """Its own engine."""

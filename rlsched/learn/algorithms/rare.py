@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -21,13 +22,20 @@ if TYPE_CHECKING:
 class Rare(CriticSettings):
     """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
 
-    logit_value: float = Field(
+    renamed: ClassVar[Mapping[str, str]] = {
+        **CriticSettings.renamed,
+        "conservative": "cql_alpha",
+        "conservative_temperature": "cql_temperature",
+        "spreads": "value_scale",
+    }
+
+    logit_scale: float = Field(
         0.05, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
     )
     norm_rate: float = Field(
         2e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
     )
-    spreads: float = Field(
+    value_scale: float = Field(
         20.0,
         ge=1,
         le=100,
@@ -47,10 +55,8 @@ class Rare(CriticSettings):
         ge=1e-6,
         description="of best: what actions have to differ by to be told apart, of returns of about 1",
     )
-    conservative: float = Field(0.001, ge=0, description="of best, while reading: as cql.conservative")
-    conservative_temperature: float = Field(
-        0.01, ge=1e-6, description="of best, while reading: as cql.temperature"
-    )
+    cql_alpha: float = Field(0.001, ge=0, description="of best, while reading: as cql.alpha")
+    cql_temperature: float = Field(0.01, ge=1e-6, description="of best, while reading: as cql.temperature")
     beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
     actor: Literal["critics", "played"] = Field(
         "played",
@@ -149,7 +155,7 @@ class RareAlgorithm(RllibAlgorithm):
 
     def module_settings(self, config: TrainConfig) -> dict[str, Any]:
         """The temperature of rollouts."""
-        return {"heat": 1.0}
+        return {"rollout_temperature": 1.0}
 
     def phases(self, config: TrainConfig) -> Phases:
         """All decisions from the dataset, where there is one."""
@@ -169,7 +175,7 @@ class RareAlgorithm(RllibAlgorithm):
             "grad_clip": rare.gradient_clip,
             "minibatch_size": rare.minibatch,
             "train_batch_size_per_learner": decisions // max(1, config.learners),
-            "told": {
+            "run_settings": {
                 "phases": self.phases(config),
                 "dataset": None if config.dataset is None else str(config.dataset),
                 "read_before": steps,
@@ -186,4 +192,4 @@ class RareAlgorithm(RllibAlgorithm):
 
     def shorten(self, config: TrainConfig, rllib: Any, share: float) -> None:
         """Fewer rows."""
-        rllib.told = rllib.told | {"rows": ceil(share * config.decisions_per_iteration)}
+        rllib.run_settings = rllib.run_settings | {"rows": ceil(share * config.decisions_per_iteration)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -83,16 +84,18 @@ class OfflineSettings(LearningRates):
 class CriticSettings(OfflineSettings):
     """Settings of every algorithm with critics that can learn from a dataset."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"target_share": "tau", "logit_value": "logit_scale"}
+
     minibatch: int = Field(512, ge=1, description="decisions")
     learning_rate: float = Field(4e-4, gt=0)
-    target_share: float = Field(0.04, gt=0, le=1, description="of the way that targets follow per minibatch")
+    tau: float = Field(0.04, gt=0, le=1, description="of the way that targets follow per minibatch")
     n_step: int = Field(
         64,
         ge=1,
         description="decisions that are looked at as they were before critics say what follows; fewer where "
         "no more of an episode stand together in a row group of a dataset",
     )
-    logit_value: float = Field(
+    logit_scale: float = Field(
         0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
     )
 

@@ -65,9 +65,9 @@ class Training(Frozen):
         # Costs differ much more from episode to episode than values do.
         episodes = algorithm.clock_episodes if by_clock else 128
         metric = "job_value_ratio" if by_clock else "bounded_slowdown"
-        given, sampling = self.validation, self.sampling
-        validation = given.model_copy(
-            update={"metric": given.metric or metric, "episodes": given.episodes or episodes}
+        written, sampling = self.validation, self.sampling
+        validation = written.model_copy(
+            update={"metric": written.metric or metric, "episodes": written.episodes or episodes}
         )
         if sampling.runners is None:
             sampling = sampling.model_copy(update={"runners": algorithm.default_runners})
@@ -98,9 +98,9 @@ class Training(Frozen):
             TypeError: it has none.
         """
         for name in self.algorithm.sections:
-            found = getattr(self, name)
-            if isinstance(found, kind):
-                return found
+            settings = getattr(self, name)
+            if isinstance(settings, kind):
+                return settings
         raise TypeError(f"{self.algo} has no settings {kind.__name__}")
 
     def imitation(self, scenario: Scenario) -> WarmStart | None:
@@ -158,10 +158,10 @@ class Training(Frozen):
             elif algorithm.dataset != "none":
                 remedy += ", or give a dataset of the teacher"
             raise SettingError("warm_start.teacher", f"not supported by algo={self.algo}", remedy)
-        for other in ALGORITHMS.values():
-            if other is not algorithm and other.initial_policy(whole) is not None:
+        for unused in ALGORITHMS.values():
+            if unused is not algorithm and unused.initial_policy(whole) is not None:
                 raise SettingError(
-                    f"{other.section}.start",
+                    f"{unused.section}.start",
                     f"means nothing to {self.algo}",
                     "leave it out, or set warm_start.teacher",
                 )
@@ -172,7 +172,7 @@ class Training(Frozen):
                 raise SettingError("network.lstm_steps", "means nothing without network.lstm", "leave it out")
             return
         if not self.algorithm.recurrent:
-            able = " or ".join(name for name, each in ALGORITHMS.items() if each.recurrent)
+            able = " or ".join(name for name, entry in ALGORITHMS.items() if entry.recurrent)
             raise SettingError(
                 "network.lstm", f"is not learned by {self.algo}", f"leave it out, or set algo to {able}"
             )
@@ -186,9 +186,11 @@ class Training(Frozen):
         if (sampling.replicas or 1) == 1:
             return
         if not self.algorithm.replicated or not sampling.batched:
-            which = f"algo={self.algo}" if sampling.batched else "sampling.batched=false"
+            unsupported = f"algo={self.algo}" if sampling.batched else "sampling.batched=false"
             raise SettingError(
-                "sampling.replicas", f"value {sampling.replicas}: not supported by {which}", "leave it out"
+                "sampling.replicas",
+                f"value {sampling.replicas}: not supported by {unsupported}",
+                "leave it out",
             )
         if sampling.envs_per_runner % (sampling.replicas or 1):
             raise SettingError(
@@ -202,7 +204,7 @@ class Training(Frozen):
         if use == "required" and self.dataset is None:
             raise SettingError("dataset", f"is missing, which {self.algo} learns from", "add --dataset DIR")
         if use == "none" and self.dataset is not None:
-            able = next(name for name, each in ALGORITHMS.items() if each.dataset == "required")
+            able = next(name for name, entry in ALGORITHMS.items() if entry.dataset == "required")
             raise SettingError(
                 "dataset", f"means nothing to {self.algo}", f"leave it out, or set algo={able}"
             )
@@ -249,7 +251,7 @@ else:
 
 
 def read_config(
-    path: Path, overrides: Iterable[str] = (), beside: Mapping[str, str] | None = None
+    path: Path, overrides: Iterable[str] = (), options: Mapping[str, str] | None = None
 ) -> tuple[Scenario, TrainConfig]:
     """Read a training file: TrainConfig's keys, and `scenario`: a name, a file or a mapping.
 
@@ -258,12 +260,12 @@ def read_config(
     Args:
         path: of the file.
         overrides: `--set` assignments.
-        beside: other settings, that come before those of the file.
+        options: other settings, that come before those of the file.
 
     Raises:
         BadInputError: the file, a key or a value is wrong.
     """
-    values = read_yaml(read_text(path), str(path)) | dict(beside or {})
+    values = read_yaml(read_text(path), str(path)) | dict(options or {})
     return parse_config(values, str(path), overrides)
 
 

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.blocks import EncodedPolicy
-from rlsched.learn.networks.critic import Critic, Seen
-from rlsched.learn.networks.module import MaskedModule, Worth
+from rlsched.learn.networks.critic import Critic, CriticView
+from rlsched.learn.networks.module import LogitScale, MaskedModule
 from rlsched.learn.networks.policies import SCORE_SCALE
 from rlsched.learn.networks.popart import PopArt
 from rlsched.sim.layout import Layout
@@ -31,26 +31,26 @@ WORTHS, NEXT_WORTHS = "worths", "next_worths"
 ACTOR, CRITICS = "actor", "critics"
 
 
-class Judge(nn.Module):
+class TwinCritic(nn.Module):
     """One critic: V(s), and what actions are worth beside each other, by what the policy encodes.
 
     In units of the normalised returns.
     """
 
     def __init__(
-        self, layout: Layout, network: Network, advantage: nn.Module, logit_value: float, coming: Any
+        self, layout: Layout, network: Network, advantage: nn.Module, logit_scale: float, coming: Any
     ) -> None:
         super().__init__()
         self.value = Critic(layout, network.critic_hidden, coming)
         self.advantage = advantage
-        self.worth = Worth(logit_value * SCORE_SCALE)
+        self.worth = LogitScale(logit_scale * SCORE_SCALE)
 
-    def forward(self, seen: Seen, mask: Tensor, encoded: Any) -> Tensor:
+    def forward(self, view: CriticView, mask: Tensor, encoded: Any) -> Tensor:
         """(batch, actions) Q; of illegal actions as of the state."""
         legal = mask > 0.5
         scores = self.advantage(encoded).where(legal, 0.0)
         mean = scores.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-        return self.value.judge(seen).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
+        return self.value.judge(view).unsqueeze(1) + self.worth((scores - mean).where(legal, 0.0))
 
     @torch.no_grad()
     def rescale(self, factor: float, offset: float) -> None:
@@ -62,11 +62,11 @@ class Judge(nn.Module):
 class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
     """The policy, its twin critics, and all of them as they were some updates ago.
 
-    `model_config` also holds `own`, the algorithm's settings, and the `heat` of play.
+    `model_config` also holds the `settings` of the algorithm and the `rollout_temperature`.
 
     Attributes:
         encoders: whose loss moves the encoder, of `ACTOR` and `CRITICS`.
-        heat: the policy's logits are divided by it; 1 while a dataset is read.
+        rollout_temperature: divides the logits of the policy; 1 while a dataset is read.
     """
 
     encoders = frozenset({CRITICS})
@@ -75,17 +75,22 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         """Build the networks and the schedule of exploration."""
         super().setup()
         del self.critic
-        own, network = self.model_config["own"], Network.model_validate(self.model_config["network"])
+        settings, network = (
+            self.model_config["settings"],
+            Network.model_validate(self.model_config["network"]),
+        )
         policy = encoded(self.policy)
         self.critics = nn.ModuleList(
-            Judge(self.layout, network, policy.judge(), own["logit_value"], self.model_config["coming"])
+            TwinCritic(
+                self.layout, network, policy.judge(), settings["logit_scale"], self.model_config["coming"]
+            )
             for _ in range(2)
         )
-        self.popart = PopArt(self.model_config["mean_return"], own["norm_rate"], own["spreads"])
-        self.log_temperature = nn.Parameter(torch.tensor(log(own["temperature"])))
-        ends = [[0, own["epsilon"]], [own["epsilon_steps"], own["final_epsilon"]]]
+        self.popart = PopArt(self.model_config["mean_return"], settings["norm_rate"], settings["value_scale"])
+        self.log_temperature = nn.Parameter(torch.tensor(log(settings["temperature"])))
+        ends = [[0, settings["epsilon"]], [settings["epsilon_steps"], settings["final_epsilon"]]]
         self.epsilon_schedule = Scheduler(ends, framework=self.framework)
-        self.heat = float(self.model_config["heat"])
+        self.rollout_temperature = float(self.model_config["rollout_temperature"])
 
     def get_non_inference_attributes(self) -> list[str]:
         """Names of what choosing actions can do without."""
@@ -96,10 +101,10 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         self.target_policy = make_target_network(self.policy)
         self.target_critics = make_target_network(self.critics)
 
-    def every_critic(self) -> list[Judge]:
+    def every_critic(self) -> list[TwinCritic]:
         """Those that learn and those that follow them."""
-        found = [*self.critics, *self.target_critics]
-        return [critic for critic in found if isinstance(critic, Judge)]
+        critics = [*self.critics, *self.target_critics]
+        return [critic for critic in critics if isinstance(critic, TwinCritic)]
 
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
         """What follows what."""
@@ -110,9 +115,9 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         vector, mask = self._split(batch)
         policy = encoded(self.target_policy)
         means = policy.encode(vector, mask)
-        worths = judged(self.target_critics, vector, mask, means)
+        worths = critic_values(self.target_critics, vector, mask, means)
         return {
-            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask) / self.heat,
+            TARGET_NETWORK_ACTION_DIST_INPUTS: policy.choose(means, mask) / self.rollout_temperature,
             NEXT_WORTHS: self.popart.undo(worths.min(0).values),
         }
 
@@ -121,8 +126,8 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
-        worths = judged(self.critics, vector, mask, means).mean(0)
-        chances = (policy.choose(means, mask) / self.heat).softmax(dim=1)
+        worths = critic_values(self.critics, vector, mask, means).mean(0)
+        chances = (policy.choose(means, mask) / self.rollout_temperature).softmax(dim=1)
         return self.popart.undo((chances * worths).sum(1))
 
     def _forward_exploration(
@@ -130,7 +135,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
     ) -> dict[str, Any]:
         """The policy's logits, softened and mixed with any legal action by the chance of the schedule."""
         _, mask = self._split(batch)
-        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS] / self.heat
+        logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS] / self.rollout_temperature
         chance = float(self.epsilon_schedule.update(t or 0))
         if chance > 0.0:
             anything = mask / mask.sum(1, keepdim=True).clamp(min=1)
@@ -143,15 +148,15 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
-        chosen, weighed = (means if whose in self.encoders else means.detach() for whose in (ACTOR, CRITICS))
-        found = {
-            Columns.ACTION_DIST_INPUTS: policy.choose(chosen, mask) / self.heat,
-            WORTHS: judged(self.critics, vector, mask, weighed),
+        chosen, weighed = (means if loss in self.encoders else means.detach() for loss in (ACTOR, CRITICS))
+        outputs = {
+            Columns.ACTION_DIST_INPUTS: policy.choose(chosen, mask) / self.rollout_temperature,
+            WORTHS: critic_values(self.critics, vector, mask, weighed),
         }
         if Columns.NEXT_OBS in batch:
             with torch.no_grad():
-                found |= self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
-        return found
+                outputs |= self.forward_target({Columns.OBS: batch[Columns.NEXT_OBS]})
+        return outputs
 
 
 def encoded(policy: nn.Module) -> EncodedPolicy:
@@ -161,8 +166,8 @@ def encoded(policy: nn.Module) -> EncodedPolicy:
     return policy
 
 
-def judged(critics: nn.Module, vector: Tensor, mask: Tensor, means: Any) -> Tensor:
+def critic_values(critics: nn.Module, vector: Tensor, mask: Tensor, means: Any) -> Tensor:
     """(critic, batch, actions) what critics of a kind, that see the same, think of states."""
-    judges = [critic for critic in critics.children() if isinstance(critic, Judge)]
-    seen = judges[0].value.look(vector)
-    return torch.stack([judge(seen, mask, means) for judge in judges])
+    judges = [critic for critic in critics.children() if isinstance(critic, TwinCritic)]
+    view = judges[0].value.look(vector)
+    return torch.stack([judge(view, mask, means) for judge in judges])

@@ -29,11 +29,11 @@ class QueueAttention(nn.Module):
 
     def forward(self, jobs: Tensor) -> Tensor:
         """(batch, heads x width) of queues (batch, slots, feature); zeros of those without a job."""
-        there = jobs[..., :1] > 0.5
-        filled = there.any(dim=0).nonzero()  # of thousands of slots most are empty, and those are the last
+        present = jobs[..., :1] > 0.5
+        filled = present.any(dim=0).nonzero()  # of thousands of slots most are empty, and those are the last
         slots = int(filled[-1, 0]) + 1 if len(filled) else 1
-        jobs, there = jobs[:, :slots], there[:, :slots]
-        each = self.of_job(jobs).relu_()
-        weights = self.score(each).masked_fill(~there, ILLEGAL).softmax(dim=1)
-        means = torch.bmm(weights.transpose(1, 2), each)
-        return (means * there.any(dim=1, keepdim=True)).flatten(1)
+        jobs, present = jobs[:, :slots], present[:, :slots]
+        hidden = self.of_job(jobs).relu_()
+        weights = self.score(hidden).masked_fill(~present, ILLEGAL).softmax(dim=1)
+        means = torch.bmm(weights.transpose(1, 2), hidden)
+        return (means * present.any(dim=1, keepdim=True)).flatten(1)

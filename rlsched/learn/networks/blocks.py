@@ -20,7 +20,7 @@ Recall = Callable[[Tensor], Tensor]
 """(batch, width) what stands for states -> the same, changed by what was seen before them."""
 
 
-def as_seen(state: Tensor) -> Tensor:
+def unchanged(state: Tensor) -> Tensor:
     """Nothing else is known of a state than what is seen."""
     return state
 
@@ -40,7 +40,7 @@ class EncodedPolicy(nn.Module, ABC):
     width: int
 
     @abstractmethod
-    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Any:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Any:
         """What states and actions mean: a tensor, or a tuple of them that can be detached."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Blocks:
 
     def __init__(self, layout: Layout) -> None:
         self.blocks = {block.name: block for block in layout.blocks}
-        self.beside = {
+        self.context_slices = {
             privileged: neighbours(context_blocks(layout, privileged=privileged))
             for privileged in (False, True)
         }
@@ -81,7 +81,7 @@ class Blocks:
 
     def context(self, vector: Tensor, *, privileged: bool) -> list[Tensor]:
         """Everything but the jobs, each (batch, n); with `privileged` also what only a critic may see."""
-        return [vector.narrow(1, offset, size) for offset, size in self.beside[privileged]]
+        return [vector.narrow(1, offset, size) for offset, size in self.context_slices[privileged]]
 
 
 def context_blocks(layout: Layout, *, privileged: bool) -> list[Block]:

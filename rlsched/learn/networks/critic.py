@@ -60,9 +60,9 @@ def two_hot(values: Tensor, at: Tensor) -> Tensor:
     upper = torch.searchsorted(at, values, right=True).clamp(1, len(at) - 1)
     low, high = at[upper - 1], at[upper]
     share = (values - low) / (high - low)
-    found = values.new_zeros((*values.shape, len(at)))
-    found.scatter_(-1, (upper - 1).unsqueeze(-1), (1.0 - share).unsqueeze(-1))
-    return found.scatter_(-1, upper.unsqueeze(-1), share.unsqueeze(-1))
+    weights = values.new_zeros((*values.shape, len(at)))
+    weights.scatter_(-1, (upper - 1).unsqueeze(-1), (1.0 - share).unsqueeze(-1))
+    return weights.scatter_(-1, upper.unsqueeze(-1), share.unsqueeze(-1))
 
 
 def initial_logits(values: Tensor, at: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def initial_logits(values: Tensor, at: Tensor) -> Tensor:
     return (-0.5 * (distance / INITIAL_SPREAD).square()).clamp(min=LOWEST_LOGIT)
 
 
-class Seen(NamedTuple):
+class CriticView(NamedTuple):
     """What a critic sees of states, whatever it has learned.
 
     Attributes:
@@ -115,8 +115,8 @@ class Critic(nn.Module):
         # What is coming differs little and says much: in units of what it differs by, it is learned at once.
         block = layout.block("coming") if coming[0] else None
         self.coming = None if block is None else (self._place(layout, block), block.size)
-        for name, told in zip(("mean", "spread"), coming, strict=True):
-            self.register_buffer(name, torch.tensor(told), persistent=False)
+        for name, values in zip(("mean", "spread"), coming, strict=True):
+            self.register_buffer(name, torch.tensor(values), persistent=False)
         jobs = layout.block("jobs")
         features = jobs.shape[1] if jobs is not None else 0
         self.net = mlp([context_size(layout, privileged=True) + features, *hidden, outputs], last_gain=0.1)
@@ -129,8 +129,10 @@ class Critic(nn.Module):
     @staticmethod
     def _place(layout: Layout, block: Block) -> int:
         """Where a block begins in the context."""
-        before = [each for each in context_blocks(layout, privileged=True) if each.offset < block.offset]
-        return sum(each.size for each in before)
+        before = [
+            context for context in context_blocks(layout, privileged=True) if context.offset < block.offset
+        ]
+        return sum(context.size for context in before)
 
     @torch.no_grad()
     def begin_with(self, *values: float) -> None:
@@ -154,28 +156,28 @@ class Critic(nn.Module):
         assert isinstance(layer, nn.Linear)
         return layer
 
-    def look(self, vector: Tensor) -> Seen:
+    def look(self, vector: Tensor) -> CriticView:
         """What this critic and all of its kind see, so that twins need only look once."""
         around, env, jobs = self.blocks.context(vector, privileged=True), vector[:0, 0].long(), vector[:0]
         if self.encoder is not None:
             slots = self.blocks(vector, "jobs")
             env, slot = torch.nonzero(slots[..., 0] > 0.5, as_tuple=True)
             around, jobs = [*around, mean_job(slots)], slots[env, slot]
-        seen = torch.cat([vector[:, :0], *around], dim=1)
+        features = torch.cat([vector[:, :0], *around], dim=1)
         if self.coming is not None:
-            seen.narrow(1, *self.coming).sub_(self.mean).div_(self.spread).clamp_(-FAR, FAR)
-        return Seen(seen, env, jobs)
+            features.narrow(1, *self.coming).sub_(self.mean).div_(self.spread).clamp_(-FAR, FAR)
+        return CriticView(features, env, jobs)
 
-    def judge(self, seen: Seen) -> Tensor:
+    def judge(self, view: CriticView) -> Tensor:
         """(batch,) values of what was seen; of several outputs (batch, output)."""
-        value: Tensor = self.net(seen.around)
+        value: Tensor = self.net(view.around)
         if self.encoder is not None and self.of_job is not None:
-            around = self.encoder.of_state(seen.around).index_select(0, seen.env)
-            each = self.of_job[:-1](self.encoder(seen.jobs, around))
+            around = self.encoder.of_state(view.around).index_select(0, view.env)
+            hidden = self.of_job[:-1](self.encoder(view.jobs, around))
             # The last layer is linear: what it makes of a sum is the sum of what it makes of each.
-            last, pool = self.last(self.of_job), each.new_zeros((len(value), each.shape[1]))
-            jobs = torch.bincount(seen.env, minlength=len(value)).unsqueeze(1)
-            summed = pool.index_add(0, seen.env, each) @ last.weight.T + jobs * last.bias
+            last, pool = self.last(self.of_job), hidden.new_zeros((len(value), hidden.shape[1]))
+            jobs = torch.bincount(view.env, minlength=len(value)).unsqueeze(1)
+            summed = pool.index_add(0, view.env, hidden) @ last.weight.T + jobs * last.bias
             value = value + SMALL * summed
         return value.squeeze(-1) if self.outputs == 1 else value
 

@@ -15,7 +15,7 @@ Float32Array = NDArray[np.float32]
 
 @allocating
 def draw(
-    logits: Float32Array, chances: FloatArray, others: FloatArray | None = None
+    logits: Float32Array, chances: FloatArray, second_chances: FloatArray | None = None
 ) -> tuple[IntArray, Float32Array]:
     """An action per row, with the probabilities that the logits give.
 
@@ -24,8 +24,8 @@ def draw(
     Args:
         logits: (row, action); the least float, or less, for what is illegal.
         chances: (row,) uniform in [0, 1).
-        others: (row,) likewise: `chances` decide only whether the last action is taken, these which of the
-            others is.
+        second_chances: (row,) likewise; with them, `chances` decide on the last action only, and these choose
+            among the others.
 
     Returns:
         (row,) actions and their log probabilities. Where logits are not numbers, action -1.
@@ -38,17 +38,17 @@ def draw(
         total = 0.0
         for k in range(number):
             total += exp(np.float64(logits[i, k]) - top)
-        left = chances[i] * total
-        if others is not None:
+        remaining = chances[i] * total
+        if second_chances is not None:
             rest = total - exp(np.float64(logits[i, number - 1]) - top)
-            if left < rest:
-                left = others[i] * rest
+            if remaining < rest:
+                remaining = second_chances[i] * rest
         for k in range(number):
             weight = exp(np.float64(logits[i, k]) - top)
             if weight > 0.0:
                 actions[i] = k  # the last one with any weight, where rounding leaves something over
-                left -= weight
-                if left < 0.0:
+                remaining -= weight
+                if remaining < 0.0:
                     break
         if actions[i] >= 0:
             logp[i] = logits[i, actions[i]] - top - log(total)

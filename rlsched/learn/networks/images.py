@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.errors import BadInputError
-from rlsched.learn.networks.blocks import Blocks, EncodedPolicy, Recall, as_seen, masked
+from rlsched.learn.networks.blocks import Blocks, EncodedPolicy, Recall, masked, unchanged
 from rlsched.scenario import PRIVILEGED
 from rlsched.sim.layout import Layout
 
@@ -60,7 +60,7 @@ class ImagePolicy(EncodedPolicy):
         super().__init__()
         self.units = tuple(units)
         self.blocks = Blocks(layout)
-        self.others = [b.name for b in layout.blocks if b.name not in {"profile", *PRIVILEGED}]
+        self.rest_blocks = [b.name for b in layout.blocks if b.name not in {"profile", *PRIVILEGED}]
         rows, columns = layout.horizon, sum(units)
         channels = [1, *[FILTERS] * (1 + EXTRA_LAYERS[size])]
         layers: list[nn.Module] = []
@@ -79,7 +79,7 @@ class ImagePolicy(EncodedPolicy):
             *layers, nn.Flatten(), nn.Linear(FILTERS * rows * columns, IMAGE_UNITS), nn.ReLU()
         )
         self.norm_image = nn.LayerNorm(IMAGE_UNITS)
-        rest = sum(layout.size_of(name) for name in self.others)
+        rest = sum(layout.size_of(name) for name in self.rest_blocks)
         self.of_rest = nn.Sequential(nn.Linear(rest, JOB_UNITS[size]), nn.ReLU())
         self.norm_rest = nn.LayerNorm(JOB_UNITS[size])
         self.joint = nn.Sequential(nn.Linear(IMAGE_UNITS + JOB_UNITS[size], JOINT_UNITS), nn.ReLU())
@@ -88,10 +88,10 @@ class ImagePolicy(EncodedPolicy):
         nn.init.orthogonal_(self.head.weight, 0.01)
         nn.init.zeros_(self.head.bias)
 
-    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Tensor:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Tensor:
         """(batch, width) image and rest, condensed."""
         image = draw_images(self.blocks(vector, "profile"), self.units).unsqueeze(1)
-        rest = torch.cat([self.blocks(vector, name).flatten(1) for name in self.others], dim=1)
+        rest = torch.cat([self.blocks(vector, name).flatten(1) for name in self.rest_blocks], dim=1)
         parts = [self.norm_image(self.of_image(image)), self.norm_rest(self.of_rest(rest))]
         return recall(self.joint(torch.cat(parts, dim=1)))
 

@@ -142,10 +142,10 @@ class ConstrainedModule(MaskedModule):
         self.register_buffer("temperature", torch.ones(()))
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        found = super()._forward(batch, **kwargs)
-        logits = found[Columns.ACTION_DIST_INPUTS] / self.temperature
+        outputs = super()._forward(batch, **kwargs)
+        logits = outputs[Columns.ACTION_DIST_INPUTS] / self.temperature
         # Illegal ones stay finite: their product with a probability of 0 is to be 0.
-        return found | {Columns.ACTION_DIST_INPUTS: logits.clamp(min=ILLEGAL)}
+        return outputs | {Columns.ACTION_DIST_INPUTS: logits.clamp(min=ILLEGAL)}
 
     @property
     def persistence(self) -> float:
@@ -159,8 +159,8 @@ class ConstrainedModule(MaskedModule):
 
     def distributions(self, batch: dict[str, Any]) -> Tensor:
         """(batch, 1 + cost, bin) logits of the distributions of returns, of rewards and of each cost."""
-        found: Tensor = self.critic(self._split(batch)[0])
-        return found.view(len(found), -1, BINS)
+        logits: Tensor = self.critic(self._split(batch)[0])
+        return logits.view(len(logits), -1, BINS)
 
     def expected(self, batch: dict[str, Any]) -> Tensor:
         """(batch, 1 + cost) the means of these."""
@@ -196,7 +196,7 @@ class TargetedModule(MaskedModule, TargetNetworkAPI):
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.target_policy(*self._split(batch))}
 
 
-class Worth(nn.Module):
+class LogitScale(nn.Module):
     """What logits are worth in units of reward: one number above 0, learned."""
 
     def __init__(self, first: float) -> None:
@@ -216,13 +216,13 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     of reward, is learned, too.
 
     `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and in the
-    algorithm's `own` settings `logit_value`, c at the start.
+    algorithm's `own` settings `logit_scale`, c at the start.
     """
 
     def setup(self) -> None:
         """Build the networks and the schedule."""
         super().setup()
-        self.worth = Worth(self.model_config["own"]["logit_value"])
+        self.worth = LogitScale(self.model_config["settings"]["logit_scale"])
         self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework=self.framework)
 
     def get_non_inference_attributes(self) -> list[str]:

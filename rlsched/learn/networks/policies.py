@@ -21,9 +21,9 @@ from rlsched.learn.networks.blocks import (
     Blocks,
     EncodedPolicy,
     Recall,
-    as_seen,
     context_size,
     masked,
+    unchanged,
 )
 from rlsched.learn.networks.images import ImagePolicy
 from rlsched.learn.networks.priority import STATE_BLOCKS, PriorityNet
@@ -70,7 +70,7 @@ class FlatPolicy(EncodedPolicy):
         self.net = mlp([inputs, *hidden, layout.num_actions], last_gain=0.01)
         self.width = hidden[-1]
 
-    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Tensor:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Tensor:
         """(batch, width) what the last layer is given."""
         inputs = self.blocks.context(vector, privileged=False)
         if self.jobs is not None:
@@ -171,7 +171,7 @@ class JobHeads(nn.Module):
         return torch.cat([jobs, *(scale * head(encoded.around) for head in self.others)], dim=1)
 
 
-class JobJudge(JobHeads):
+class JobAdvantage(JobHeads):
     """Judges all actions by what is encoded, those that are no job beside the best job."""
 
     def forward(self, encoded: Encoded) -> Tensor:
@@ -215,7 +215,7 @@ class JobScorer(JobHeads, EncodedPolicy):
             self.order = nn.Linear(len(history_features()), features, bias=False)
             nn.init.zeros_(self.order.weight)
 
-    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = as_seen) -> Encoded:
+    def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Encoded:
         """The jobs that may be chosen, and the states around them."""
         jobs = self.blocks(vector, "jobs")
         around = [*self.blocks.context(vector, privileged=False), mean_job(jobs)]
@@ -250,7 +250,7 @@ class JobScorer(JobHeads, EncodedPolicy):
 
     def judge(self) -> nn.Module:
         """What judges all actions by what is encoded: -> (batch, actions)."""
-        return JobJudge(self.hidden, len(self.others))
+        return JobAdvantage(self.hidden, len(self.others))
 
 
 def build_policy(layout: Layout, network: Network) -> nn.Module:
@@ -271,17 +271,17 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
 
 def _of_state(layout: Layout, network: Network) -> nn.Module:
     """The policy network that knows nothing but the state."""
-    seen = [block.name for block in layout.blocks]
+    observed = [block.name for block in layout.blocks]
     if network.attention and network.kind != "job_scorer":
         raise BadInputError("network.attention", f"not supported by network.kind={network.kind}", "remove it")
     if network.kind == "mlp":
         return FlatPolicy(layout, network.hidden)
     needed = NEEDED[network.kind]
     for name in needed:
-        if name not in seen:
+        if name not in observed:
             raise BadInputError(
                 "observation.blocks",
-                f"value {seen}: network.kind {network.kind} reads {name}",
+                f"value {observed}: network.kind {network.kind} reads {name}",
                 f"add {name}, or set network.kind=mlp",
             )
     if network.kind == "cnn":

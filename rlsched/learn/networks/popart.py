@@ -21,18 +21,18 @@ class PopArt(nn.Module):
     Args:
         mean: expected at first.
         rate: share of the way that both go per minibatch, once there were many.
-        spreads: that a unit is; at first it is 1 of reward.
+        scale: standard deviations in a unit; at first a unit is 1 of reward.
     """
 
     mean: Tensor
     square: Tensor
     seen: Tensor
 
-    def __init__(self, mean: float, rate: float, spreads: float) -> None:
+    def __init__(self, mean: float, rate: float, scale: float) -> None:
         super().__init__()
-        self.rate, self.spreads = rate, spreads
+        self.rate, self.scale = rate, scale
         self.register_buffer("mean", torch.tensor(float(mean)))
-        self.register_buffer("square", torch.tensor(float(mean) ** 2 + 1.0 / spreads**2))
+        self.register_buffer("square", torch.tensor(float(mean) ** 2 + 1.0 / scale**2))
         self.register_buffer("seen", torch.tensor(0))  # minibatches
 
     @property
@@ -43,7 +43,7 @@ class PopArt(nn.Module):
     @property
     def unit(self) -> Tensor:
         """Of what is normalised, in units of reward."""
-        return self.spreads * self.spread
+        return self.scale * self.spread
 
     def forward(self, targets: Tensor) -> Tensor:
         """Normalised, the same shape."""

@@ -73,7 +73,7 @@ class PriorityNet(nn.Module):
         super().__init__()
         self.blocks = Blocks(layout)
         names = layout.job_features
-        self.seen = [block.name for block in state_blocks(layout)]
+        self.state_names = [block.name for block in state_blocks(layout)]
         state = len(state_features(layout))
         first = PACKING if layout.horizon else {}
         self.weights = nn.Parameter(torch.tensor([first.get(name, 0.0) for name in names]))
@@ -94,7 +94,7 @@ class PriorityNet(nn.Module):
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked scores (batch, actions)."""
         jobs = self.blocks(vector, "jobs")
-        state = torch.cat([self.blocks(vector, name) for name in self.seen], dim=1)
+        state = torch.cat([self.blocks(vector, name) for name in self.state_names], dim=1)
         hidden = torch.relu(jobs @ self.of_job.T + (state @ self.of_state.T + self.bias).unsqueeze(1))
         scores = jobs @ self.weights + hidden @ self.out
         if self.order is not None:
@@ -102,10 +102,10 @@ class PriorityNet(nn.Module):
         level, reasons = scores.new_zeros(len(scores), 1), state
         if self.competes:
             best, slot = masked(scores, mask[:, : self.window]).max(dim=1, keepdim=True)
-            there = best > ILLEGAL
-            level = best.where(there, 0.0)
+            has_job = best > ILLEGAL
+            level = best.where(has_job, 0.0)
             chosen = jobs.take_along_dim(slot.unsqueeze(2), dim=1).squeeze(1)
-            reasons = torch.cat([chosen.where(there, 0.0), state], dim=1)
+            reasons = torch.cat([chosen.where(has_job, 0.0), state], dim=1)
         others = level + reasons @ self.others.T + self.constants
         return masked(torch.cat([scores, others], dim=1), mask)
 
@@ -192,8 +192,8 @@ def _decide(
         state_weights = job_weights + hidden * features
         biases = state_weights + hidden * state
         out = biases + hidden
-        others = out + hidden
-        constants = others + (mask.shape[1] - window) * reasons
+        other_weights = out + hidden
+        constants = other_weights + (mask.shape[1] - window) * reasons
         for h in range(hidden):
             context[h] = p[biases + h]
         for f in range(state):
@@ -226,7 +226,7 @@ def _decide(
                     score += p[out + h] * max(unit[h], np.float32(0))
             else:
                 k = action - window
-                at = others + k * reasons
+                at = other_weights + k * reasons
                 score = level + p[constants + k]
                 if slot >= 0:
                     for f in range(of_best):

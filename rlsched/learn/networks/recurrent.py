@@ -57,9 +57,9 @@ class RecurrentPolicy(nn.Module):
 
         def recall(state: Tensor) -> Tensor:
             nonlocal then
-            found, (hidden, cell) = self.lstm(state.unsqueeze(1), (before.hidden[None], before.cell[None]))
+            output, (hidden, cell) = self.lstm(state.unsqueeze(1), (before.hidden[None], before.cell[None]))
             then = Remembered(hidden[0], cell[0])
-            return state + self.recalled(found.squeeze(1))
+            return state + self.recalled(output.squeeze(1))
 
         return self.policy.choose(self.policy.encode(vector, mask, recall), mask), then
 
@@ -73,16 +73,16 @@ class RecurrentPolicy(nn.Module):
             lengths: (sequence,) decisions of each.
         """
         steps = torch.arange(int(lengths.max()), device=lengths.device)
-        there = steps < lengths.unsqueeze(1)
+        present = steps < lengths.unsqueeze(1)
 
         def recall(state: Tensor) -> Tensor:
-            padded = state.new_zeros((*there.shape, state.shape[1]))
-            padded = padded.masked_scatter(there.unsqueeze(2), state)
+            padded = state.new_zeros((*present.shape, state.shape[1]))
+            padded = padded.masked_scatter(present.unsqueeze(2), state)
             # Packed, since episodes of few decisions would be mostly padding.
             packed = pack_padded_sequence(padded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            found, _ = self.lstm(packed, (before.hidden[None], before.cell[None]))
-            said, _ = pad_packed_sequence(found, batch_first=True)
-            return state + self.recalled(said[there])
+            output, _ = self.lstm(packed, (before.hidden[None], before.cell[None]))
+            unpacked, _ = pad_packed_sequence(output, batch_first=True)
+            return state + self.recalled(unpacked[present])
 
         return self.policy.choose(self.policy.encode(vector, mask, recall), mask)
 

@@ -51,8 +51,10 @@ def replica_baseline(
         return np.zeros_like(advantages)
     mean = total / np.maximum(count, 1)
     limit = OUTLIER * float(advantages.std())
-    own, others = (np.clip(values[paired], -limit, limit) for values in (advantages, mean))
-    correlation = float(np.clip((own * others).mean() / ((own * own).mean() + 1e-12), 0.0, 0.99))
+    clipped, clipped_means = (np.clip(values[paired], -limit, limit) for values in (advantages, mean))
+    correlation = float(
+        np.clip((clipped * clipped_means).mean() / ((clipped * clipped).mean() + 1e-12), 0.0, 0.99)
+    )
     shrunk = count * correlation / (1.0 + np.maximum(count - 1, 0) * correlation) * mean
     return np.asarray(shrunk, np.float32)
 
@@ -78,8 +80,8 @@ def standardised_by_episode(advantages: FloatArray, shared: IntArray) -> FloatAr
 
 def standardised(values: FloatArray) -> FloatArray:
     """The same with a mean of 0 and a spread of 1."""
-    found: FloatArray = (values - values.mean()) / (values.std() + 1e-8)
-    return found
+    scaled: FloatArray = (values - values.mean()) / (values.std() + 1e-8)
+    return scaled
 
 
 @allocating

@@ -76,7 +76,7 @@ def build_config(
     algorithm, settings = rllib_algorithm(config), config.section(Frozen).model_dump()
     parts = algorithm.parts()
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
-    module |= {"mean_return": returns.mean, "coming": returns.coming, "own": settings}
+    module |= {"mean_return": returns.mean, "coming": returns.coming, "settings": settings}
     module["mean_costs"] = [constraint.mean for constraint in returns.constraints]
     module |= algorithm.module_settings(config)
     if algorithm.fragment(config) is not None:
@@ -90,7 +90,7 @@ def build_config(
             learner_class=parts.learner,
             learner_config_dict={
                 "gamma": scenario.objective.gamma,
-                "own": settings,
+                "settings": settings,
                 "constraints": returns.constraints,
             },
         )
@@ -137,8 +137,12 @@ def _from_runners(
                 "reward_scale": returns.scale,
                 "replicas": sampling.replicas or 1,
                 "candidates": sampling.candidates,
-                "limits": {each.name: each.limit for each in returns.constraints if limited},
-                "cost_scales": {each.name: each.scale for each in returns.constraints if limited},
+                "limits": {
+                    constraint.name: constraint.limit for constraint in returns.constraints if limited
+                },
+                "cost_scales": {
+                    constraint.name: constraint.scale for constraint in returns.constraints if limited
+                },
             },
         )
         .env_runners(

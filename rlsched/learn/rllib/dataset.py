@@ -41,17 +41,17 @@ class Dataset(OfflineData):
     """
 
     def __init__(self, config: Any) -> None:
-        told = config.input_read_method_kwargs
+        settings = config.input_read_method_kwargs
         folder = Path(config.input_[0])
-        self.reward_scale = told["reward_scale"]
+        self.reward_scale = settings["reward_scale"]
         self.reader = Reader(
             folder,
             read_manifest(folder),
-            told["columns"],
-            seed=told["seed"],
-            gamma=told["gamma"],
-            read_before=told["read_before"],
-            n_step=told["n_step"],
+            settings["columns"],
+            seed=settings["seed"],
+            gamma=settings["gamma"],
+            read_before=settings["read_before"],
+            n_step=settings["n_step"],
         )
 
     def sample(self, num_samples: int, **_: Any) -> MultiAgentBatch:
@@ -84,11 +84,11 @@ def flat(
 ) -> NDArray[np.float32]:
     """(row, size + actions + 1) observations as learners see them; the clock is that of the transition."""
     rows, size = obs.shape
-    found = np.empty((rows, size + mask.shape[1] + 1), np.float32)
-    found[:, :size] = obs
-    found[:, size:-1] = mask
-    found[:, -1] = clock
-    return found
+    flattened = np.empty((rows, size + mask.shape[1] + 1), np.float32)
+    flattened[:, :size] = obs
+    flattened[:, size:-1] = mask
+    flattened[:, -1] = clock
+    return flattened
 
 
 def minibatches(training_data: TrainingData, size: int | None, total: int, device: Any) -> Minibatches:

@@ -46,7 +46,7 @@ class RllibEngine:
         before: decisions that were taken or read until then.
     """
 
-    alike = True
+    shortens_all = True
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int = 0) -> None:
         scenario = feed.scenario
@@ -70,9 +70,9 @@ class RllibEngine:
     def warm_up(self, feed: EpisodeFeed, warm: WarmStart) -> None:
         """Let the policy learn from a teacher before anything else."""
         rng = np.random.default_rng([self.config.seed, WARM_STREAM])
-        shown = demonstrate(feed, warm, rng)
+        demonstration = demonstrate(feed, warm, rng)
         # What is shown are decisions by themselves; a memory adds nothing to them at first.
-        imitate(by_itself(self.net.train()), shown, warm, self.config.seed)
+        imitate(by_itself(self.net.train()), demonstration, warm, self.config.seed)
         self.net.eval()
         part = f"learner/rl_module/{MODULE}"
         state = self.algorithm.learner_group.get_state(components=part)
@@ -160,7 +160,7 @@ class RllibEngine:
         """Write RLlib's state; the average is in the policy beside it."""
         self.algorithm.save_to_path(str(folder.resolve()))
 
-    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
         """Go on from what was saved.
 
         Raises:
@@ -176,7 +176,7 @@ class RllibEngine:
                 "is of an older version with another critic network",
                 "begin another run; with --set warm_start.teacher=RUN it begins with this one's policy",
             ) from None
-        self.net.load_state_dict(kept.net.state_dict())
+        self.net.load_state_dict(policy.net.state_dict())
 
     def stop(self) -> None:
         """Let go of RLlib's processes."""

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
-def _own() -> int:
+def _keeper_references() -> int:
     """References to an array that nobody looks at: of its keeper, and, by version of Python, of who asks."""
     keeper = [np.empty(0)]
     return sys.getrefcount(keeper[0])
 
 
-OWN = _own()
+KEEPER_REFERENCES = _keeper_references()
 
 HEADROOM = 8
 """A new array has room for one part in so many more: what is lent next is seldom of just the same size."""
@@ -46,8 +46,10 @@ def keep_freed() -> bool:
     if mallopt is None:
         return False
     settings = ((M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES), (M_ARENA_MAX, 1))
-    taken = [bool(mallopt(which, value)) for which, value in settings]  # each, whatever the other came to
-    return all(taken)
+    accepted = [
+        bool(mallopt(parameter, value)) for parameter, value in settings
+    ]  # each, whatever the other came to
+    return all(accepted)
 
 
 class Memory:
@@ -68,12 +70,12 @@ class Memory:
             shape: of it.
             dtype: of it.
         """
-        kept = self._kept.setdefault(name, [])
+        arrays = self._kept.setdefault(name, [])
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        free = [k for k in range(len(kept)) if sys.getrefcount(kept[k]) <= OWN]
-        fitting = [k for k in free if len(kept[k]) >= size]
+        free = [k for k in range(len(arrays)) if sys.getrefcount(arrays[k]) <= KEEPER_REFERENCES]
+        fitting = [k for k in free if len(arrays[k]) >= size]
         if not fitting:
             if free:
-                del kept[free[0]]  # before another is taken
-            kept.append(np.empty(size + size // HEADROOM, np.uint8))
-        return kept[fitting[0] if fitting else -1][:size].view(dtype).reshape(shape)
+                del arrays[free[0]]  # before another is taken
+            arrays.append(np.empty(size + size // HEADROOM, np.uint8))
+        return arrays[fitting[0] if fitting else -1][:size].view(dtype).reshape(shape)

@@ -25,10 +25,10 @@ class Sequences:
     lengths: Tensor
     states: dict[str, Tensor]
 
-    def rows(self, which: Tensor) -> Tensor:
+    def rows(self, chosen: Tensor) -> Tensor:
         """(row,) of some of them, one after the other."""
-        lengths = self.lengths[which]
-        before = self.lengths.cumsum(0)[which] - lengths
+        lengths = self.lengths[chosen]
+        before = self.lengths.cumsum(0)[chosen] - lengths
         shift = (before - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths)
         return shift + torch.arange(len(shift), device=shift.device)
 
@@ -43,10 +43,10 @@ class Sequences:
         bounds = torch.arange(1, parts, device=ends.device) * ends[-1] / parts
         return order.tensor_split((torch.searchsorted(ends, bounds) + 1).cpu())
 
-    def picked(self, which: Tensor) -> dict[str, Any]:
+    def picked(self, chosen: Tensor) -> dict[str, Any]:
         """Columns that say where each begins, and with what."""
-        states = {name: of_all[which] for name, of_all in self.states.items()}
-        return {Columns.SEQ_LENS: self.lengths[which], Columns.STATE_IN: states}
+        states = {name: of_all[chosen] for name, of_all in self.states.items()}
+        return {Columns.SEQ_LENS: self.lengths[chosen], Columns.STATE_IN: states}
 
 
 class Minibatches:
@@ -73,12 +73,12 @@ class Minibatches:
         self.parts = max(1, self.rows // size)
 
     def __iter__(self) -> Iterator[MultiAgentBatch]:
-        for _, which in zip(range(self.total or self.epochs * self.parts), self._chosen(), strict=False):
-            index, beside = which, {}
+        for _, chosen in zip(range(self.total or self.epochs * self.parts), self._chosen(), strict=False):
+            index, more = chosen, {}
             if self.sequences is not None:
-                index, beside = self.sequences.rows(which), self.sequences.picked(which)
+                index, more = self.sequences.rows(chosen), self.sequences.picked(chosen)
             picked = {name: values[index] for name, values in self.columns.items()}
-            yield MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(picked | beside)}, env_steps=self.rows)
+            yield MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(picked | more)}, env_steps=self.rows)
 
     def _chosen(self) -> Iterator[Tensor]:
         device = next(iter(self.columns.values())).device

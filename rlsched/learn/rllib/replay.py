@@ -106,8 +106,8 @@ class ReplayBuffer:
             raise ValueError("nothing is held that could be drawn")
         written = min(self.count, self.rows)
         rows = self.rng.integers(written, size=number)
-        while not (found := self.followed[rows]).all():
-            rows[~found] = self.rng.integers(written, size=number - np.count_nonzero(found))
+        while not (valid := self.followed[rows]).all():
+            rows[~valid] = self.rng.integers(written, size=number - np.count_nonzero(valid))
         rewards, last = self.rewards[rows], rows
         goes_on = np.ones(number, np.bool_)
         for _ in range(n_step - 1):

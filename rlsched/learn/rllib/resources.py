@@ -25,27 +25,27 @@ def bundles(config: TrainConfig) -> list[dict[str, float]]:
     return [{"CPU": 1.0}] * runners + [learner] * config.learners
 
 
-def check_resources(wanted: list[dict[str, float]], where: str, what: str) -> None:
+def check_resources(wanted: list[dict[str, float]], where: str, user: str) -> None:
     """See whether the Ray that runs has so much in all, or a cluster that grows may have.
 
     Args:
         wanted: resources of every process.
         where: a user asked for them.
-        what: wants them.
+        user: wants them.
 
     Raises:
         BadInputError: it never will.
     """
     total: dict[str, float] = defaultdict(float)
-    for each in wanted:
-        for name, amount in each.items():
+    for bundle in wanted:
+        for name, amount in bundle.items():
             total[name] += amount
-    there = offered()
+    available = offered()
     for name, amount in total.items():
-        if amount > there.get(name, 0):
+        if amount > available.get(name, 0):
             raise BadInputError(
                 where,
-                f"{what} wants {amount:g} {name}s, and Ray has {there.get(name, 0):g} here",
+                f"{user} wants {amount:g} {name}s, and Ray has {available.get(name, 0):g} here",
                 "ask for fewer (sampling.runners, learners, gpus_per_learner), or give --address of a larger "
                 "cluster",
             )

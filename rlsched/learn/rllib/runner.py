@@ -174,14 +174,14 @@ class Fragment:
 
     def episodes(self, space: Any, action_space: Any) -> list[SingleAgentEpisode]:
         """Every piece of an episode that the fragment holds, as RLlib knows them; views of the arrays."""
-        found = []
+        pieces = []
         for env, cuts in enumerate(self.cuts):
             start = 0
             for number, cut in enumerate(cuts):
                 if cut.t > start:
-                    found.append(self._piece(env, start, cut, number, space, action_space))
+                    pieces.append(self._piece(env, start, cut, number, space, action_space))
                 start = cut.t
-        return found
+        return pieces
 
     def _piece(
         self, env: int, start: int, cut: Cut, number: int, space: Any, action_space: Any
@@ -233,7 +233,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self.ongoing: Ongoing | None = None
         self.memory = Memory()
         self.handed_over: deque[ray.ObjectRef] = deque(maxlen=HELD)
-        self.salt = (secrets.randbits(32),) if is_another() else ()
+        self.salt = (secrets.randbits(32),) if is_restarted() else ()
         self.draws = np.random.default_rng(
             (RUNNER_STREAM, *clusters.stream, self.worker_index or 0, *self.salt)
         )
@@ -251,9 +251,9 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
 
     def sample_get_state_and_metrics(self) -> tuple[ray.ObjectRef, dict[str, Any], dict[str, Any]]:
         """A fragment as an object of Ray's, and beside it what RLlib wants to know."""
-        found = super().sample_get_state_and_metrics()
-        self.handed_over.append(found[0])
-        return found
+        result = super().sample_get_state_and_metrics()
+        self.handed_over.append(result[0])
+        return result
 
     def _sample(
         self,
@@ -334,14 +334,14 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 lambda state: torch.from_numpy(state).to(self._device), ongoing.states
             )
         if explore:
-            found = self.module._forward_exploration(batch, t=decisions)
+            outputs = self.module._forward_exploration(batch, t=decisions)
         else:
-            found = self.module._forward_inference(batch)
+            outputs = self.module._forward_inference(batch)
         if recurrent:
-            ongoing.states = tree.map_structure(lambda state: state.cpu().numpy(), found[Columns.STATE_OUT])
-        if Columns.ACTIONS in found:
-            return found[Columns.ACTIONS].reshape(-1).cpu().numpy(), {}
-        logits = found[Columns.ACTION_DIST_INPUTS].cpu()
+            ongoing.states = tree.map_structure(lambda state: state.cpu().numpy(), outputs[Columns.STATE_OUT])
+        if Columns.ACTIONS in outputs:
+            return outputs[Columns.ACTIONS].reshape(-1).cpu().numpy(), {}
+        logits = outputs[Columns.ACTION_DIST_INPUTS].cpu()
         logits = logits.squeeze(1) if recurrent else logits
         if not explore:
             return logits.argmax(dim=1).numpy(), {}
@@ -370,9 +370,9 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _initial_states(self) -> dict[str, Any]:
         if self.module is None or not self.module.is_stateful():
             return {}
-        one = tree.map_structure(np.asarray, self.module.get_initial_state())
+        state_of_env = tree.map_structure(np.asarray, self.module.get_initial_state())
         states: dict[str, Any] = tree.map_structure(
-            lambda state: np.repeat(state[None], self.num_envs, axis=0), one
+            lambda state: np.repeat(state[None], self.num_envs, axis=0), state_of_env
         )
         return states
 
@@ -398,7 +398,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             tree.map_structure(reset, ongoing.states, first)
 
 
-def is_another() -> bool:
+def is_restarted() -> bool:
     """Whether this process takes the place of a runner that died, and must not play its episodes again."""
     if not ray.is_initialized():
         return False

@@ -110,13 +110,15 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         itself on the way to a vectorised environment.
         """
         if seed is not None or not self.streams:
-            told = seed if isinstance(seed, Sequence) else (0 if seed is None else seed,)
+            seeds = seed if isinstance(seed, Sequence) else (0 if seed is None else seed,)
             groups = int(self.group[-1]) + 1
-            drawn = np.random.SeedSequence((*self.stream, *told)).generate_state(groups + 1).tolist()
+            drawn = np.random.SeedSequence((*self.stream, *seeds)).generate_state(groups + 1).tolist()
             self.choice = np.random.default_rng(drawn.pop())
             self.streams = [
-                EpisodeStream(self.feed, np.random.default_rng(own), (group + 1) / groups, self.candidates)
-                for group, own in enumerate(drawn)
+                EpisodeStream(
+                    self.feed, np.random.default_rng(group_seed), (group + 1) / groups, self.candidates
+                )
+                for group, group_seed in enumerate(drawn)
             ]
             self.number[:] = -1
         return super().reset(options=options)
@@ -127,15 +129,15 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         stream.forget(int(self.number[self.group == self.group[k]].min()))
         if self.terms:
             self.accrued[k] = 0.0
-            others = np.flatnonzero((self.group == self.group[k]) & (self.number == self.number[k]))
-            known = others[others != k]
+            replicas = np.flatnonzero((self.group == self.group[k]) & (self.number == self.number[k]))
+            known = replicas[replicas != k]
             self.allowed[k] = self.allowed[known[0]] if len(known) else self._allowed(episode)
         return episode
 
     def _allowed(self, episode: Episode) -> FloatArray:
         """(cost,) limits of an episode, as amounts."""
-        found = allowed(self.scenario, self.feed.units, [episode])
-        return np.array([float(found[name][0]) for name in self.limits])
+        limits = allowed(self.scenario, self.feed.units, [episode])
+        return np.array([float(limits[name][0]) for name in self.limits])
 
     @property
     def shared(self) -> IntArray:
@@ -175,9 +177,9 @@ class TrainingVectorEnv(SchedulingVectorEnv):
             )
             if "metrics" in info:
                 ended = info["_metrics"]
-                found = np.full(len(ended), None, object)
-                found[ended] = [self._limited(env) for env in np.flatnonzero(ended).tolist()]
-                info |= {LIMITED: found, f"_{LIMITED}": ended}
+                costs = np.full(len(ended), None, object)
+                costs[ended] = [self._limited(env) for env in np.flatnonzero(ended).tolist()]
+                info |= {LIMITED: costs, f"_{LIMITED}": ended}
         return obs, reward * self.reward_scale, terminated, truncated, info
 
     def _limited(self, env: int) -> dict[str, float]:
@@ -199,15 +201,15 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         """
         episodes, limited = self.simulator.state.episodes, self.scenario.objective.limited
         submitted = episodes["next_arrival"] / episodes["num_jobs"]
-        found = {}
+        costs = {}
         for k, (name, usual) in enumerate(self.limits.items()):
             so_far = sum(
                 limited(cost, len(episode.jobs))
                 for cost, episode in zip(self.accrued[:, k].tolist(), self.episodes, strict=True)
             )
             by_now = float(submitted @ self.allowed[:, k])
-            found[name] = usual * so_far / by_now if by_now > 0.0 else so_far / len(submitted)
-        return found
+            costs[name] = usual * so_far / by_now if by_now > 0.0 else so_far / len(submitted)
+        return costs
 
 
 class DomainMetrics(RLlibCallback):

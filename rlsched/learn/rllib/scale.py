@@ -80,11 +80,11 @@ def training_costs(terms: FloatArray, costs: Sequence[int]) -> FloatArray:
         terms: (env, term) of the transitions.
         costs: indices of the terms that are costs.
     """
-    found = -terms[:, costs]
+    trained = -terms[:, costs]
     for column, term in enumerate(costs):
         if term == MAKESPAN:
-            found[:, column] -= terms[:, UTILIZATION]
-    return found
+            trained[:, column] -= terms[:, UTILIZATION]
+    return trained
 
 
 def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
@@ -117,8 +117,8 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     known = Returns(constraints=tuple(constraints))
     if objective.baseline:
         return replace(known, scale=1.0 / played.baseline)
-    found = played.size_of(played.rewards)
-    return known if found is None else replace(known, scale=found[0], mean=found[1], coming=played.coming)
+    size = played.size_of(played.rewards)
+    return known if size is None else replace(known, scale=size[0], mean=size[1], coming=played.coming)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,11 +159,11 @@ class Sample:
         terms = {name: TERMS.index(name) for name in objective.limits}
         rewards, discounts, playing, coming = [], [], [], []
         costs: dict[str, list[FloatArray]] = {name: [] for name in terms}
-        seen = sim.layout.block("coming") is not None
+        observed = sim.layout.block("coming") is not None
         while not (over := sim.terminated | sim.truncated).all():
             first = sim.mask[:, :window].argmax(axis=1)
             waits = sim.mask[:, :window].any(axis=1)
-            if seen:
+            if observed:
                 coming.append(sim.layout.view(sim.obs, "coming")[~over])
             sim.step(np.where(waits, first, last))
             playing.append(~over)
@@ -174,20 +174,33 @@ class Sample:
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
         usual = {name: float(limited_costs(feed.scenario, feed.units, name, runs).mean()) for name in terms}
         # The power of a baseline's slowdown that the scale leaves of it.
-        left = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
-        more = [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms or left else []
+        remaining_exponent = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
+        more = (
+            [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms or remaining_exponent else []
+        )
         known = [*episodes, *more]
         baseline = (
-            float(np.mean([feed.baseline_slowdown(one.jobs) ** left for one in known])) if left else 1.0
+            float(
+                np.mean(
+                    [
+                        feed.baseline_slowdown(played_episode.jobs) ** remaining_exponent
+                        for played_episode in known
+                    ]
+                )
+            )
+            if remaining_exponent
+            else 1.0
         )
-        most = {name: float(each.mean()) for name, each in allowed(feed.scenario, feed.units, known).items()}
-        shown = np.concatenate(coming) if coming else np.zeros((1, 0))
+        most = {
+            name: float(amounts.mean()) for name, amounts in allowed(feed.scenario, feed.units, known).items()
+        }
+        coming_values = np.concatenate(coming) if coming else np.zeros((1, 0))
         return cls(
             np.array(rewards),
-            {name: np.array(each) for name, each in costs.items()},
+            {name: np.array(amounts) for name, amounts in costs.items()},
             np.array(discounts),
             np.array(playing),
-            (tuple(shown.mean(0).tolist()), tuple((shown.std(0) + LEAST_SPREAD).tolist())),
+            (tuple(coming_values.mean(0).tolist()), tuple((coming_values.std(0) + LEAST_SPREAD).tolist())),
             float(np.mean([len(episode.jobs) for episode in episodes])),
             baseline,
             usual,

@@ -73,8 +73,8 @@ def open_session(address: str | None, **settings: Any) -> None:
     else:
         check_address(address)
     try:
-        here = short_folder() | settings if address is None else {}
-        start_ray(address or "local", logging_level=logging.ERROR, **here)
+        local = short_folder() | settings if address is None else {}
+        start_ray(address or "local", logging_level=logging.ERROR, **local)
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address is None:
             raise
@@ -145,5 +145,5 @@ def start_ray(address: str = "local", **settings: Any) -> str:
                 error.add_note(f"late {late} times: the machine is too busy, end or wait for something else")
                 raise
         else:
-            found: str = context.address_info["address"]
-            return found
+            cluster_address: str = context.address_info["address"]
+            return cluster_address

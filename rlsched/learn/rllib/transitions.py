@@ -85,33 +85,33 @@ class Transitions:
             of_rows: (row,) what belongs to `obs`.
             of_ends: (piece,) what belongs to `after`.
         """
-        found = np.roll(of_rows, -1)
-        found[self.ends] = of_ends
-        return found
+        shifted = np.roll(of_rows, -1)
+        shifted[self.ends] = of_ends
+        return shifted
 
 
 def remembered(episode: SingleAgentEpisode, before: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
     """Name -> (decision, unit) what was remembered before decisions of a piece of an episode."""
     if Columns.STATE_OUT not in episode.extra_model_outputs:
         return {}
-    kept = episode.extra_model_outputs[Columns.STATE_OUT]  # looks back to before the first, also once cut
-    return {name: values[before + kept.lookback - 1] for name, values in kept.data.items()}
+    states = episode.extra_model_outputs[Columns.STATE_OUT]  # looks back to before the first, also once cut
+    return {name: values[before + states.lookback - 1] for name, values in states.data.items()}
 
 
 def shared_of(episode: SingleAgentEpisode) -> NDArray[np.int64]:
     """(row,) the number that replicas of an episode share; empty without replicas."""
     if SHARED not in episode.extra_model_outputs:
         return np.zeros(0, np.int64)
-    found: NDArray[np.int64] = episode.get_extra_model_outputs(SHARED)
-    return found
+    numbers: NDArray[np.int64] = episode.get_extra_model_outputs(SHARED)
+    return numbers
 
 
 def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
     """(row, cost) of a piece of an episode; none where nothing has a limit."""
     if COSTS not in episode.extra_model_outputs:
         return np.zeros((len(episode), 0), np.float32)
-    found: NDArray[np.float32] = episode.get_extra_model_outputs(COSTS)
-    return found
+    costs: NDArray[np.float32] = episode.get_extra_model_outputs(COSTS)
+    return costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +128,8 @@ class Timing:
 
     def share(self, per_tick: float) -> NDArray[np.float32]:
         """(row,) what is left after each, of which so much is left after a tick."""
-        found: NDArray[np.float32] = (per_tick**self.ticks).astype(np.float32)
-        return found
+        shares: NDArray[np.float32] = (per_tick**self.ticks).astype(np.float32)
+        return shares
 
     @classmethod
     def of(cls, played: Transitions) -> Timing:

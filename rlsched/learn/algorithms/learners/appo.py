@@ -161,14 +161,14 @@ class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
         clock = batch[Columns.OBS][:, -1]
         ticks = torch.diff(clock, append=clock[-1:]).clamp(min=0)  # below 0: to the row of another episode
         gamma = self.config.learner_config_dict["gamma"]
-        told = {
+        in_time = {
             **batch,
             Columns.TERMINATEDS: ending(batch[Columns.TERMINATEDS], ticks, gamma),
             # Rows that only hold a bootstrap state weigh nothing. RLlib takes their discount away, but not
             # their error 0 - V, which would go into the row before and cancel its bootstrap.
             Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP].where(batch[Columns.LOSS_MASK], NEVER_CHOSEN),
         }
-        loss: Tensor = super().compute_loss_for_module(batch=told, **kwargs)
+        loss: Tensor = super().compute_loss_for_module(batch=in_time, **kwargs)
         return loss
 
 

@@ -48,8 +48,10 @@ class ReadingLearner(LeanLearner):
             actions: (row,) of the dataset.
         """
         agreed = (preferences.detach().argmax(dim=1) == actions).float().mean()
-        shown = max(1, self.config.train_batch_size_per_learner // self.config.minibatch_size)
-        self.metrics.log_value((module_id, AGREEMENT), agreed, window=shown)
+        minibatches_per_iteration = max(
+            1, self.config.train_batch_size_per_learner // self.config.minibatch_size
+        )
+        self.metrics.log_value((module_id, AGREEMENT), agreed, window=minibatches_per_iteration)
 
 
 class CloningLearner(ReadingLearner, MARWILTorchLearner):

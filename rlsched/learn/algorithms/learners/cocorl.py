@@ -28,7 +28,7 @@ from rlsched.learn.supervisor import Supervised
 CONTROLS = "controls"
 """Part of the algorithm's state: cost -> its controller's."""
 
-PAID = "paid"
+COSTS = "paid"
 """Likewise: cost -> what the newest episodes came to."""
 
 FAR_BEYOND = 1.5
@@ -61,10 +61,10 @@ class ConstrainedPPO(Supervised, PPO):
         self.controls: dict[str, Control] = {}
         self.paid: dict[str, list[float]] = {}
         super().setup(config)
-        told = self.config.learner_config_dict
+        settings = self.config.learner_config_dict
         self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
-        self.constraints: Sequence[Constraint] = told["constraints"]
-        self.pid = Pid.model_validate(told["own"]["pid"])
+        self.constraints: Sequence[Constraint] = settings["constraints"]
+        self.pid = Pid.model_validate(settings["settings"]["pid"])
         self._weigh()
 
     def training_step(self) -> None:
@@ -88,10 +88,10 @@ class ConstrainedPPO(Supervised, PPO):
 
     def _ended(self, constraint: Constraint) -> list[float]:
         """What the episodes of an iteration cost that ended until now."""
-        found: list[float] = self.metrics.peek(
+        costs: list[float] = self.metrics.peek(
             (ENV_RUNNER_RESULTS, LIMITED, constraint.name), default=[], compile=False
         )
-        return found
+        return costs
 
     def _projected(self, constraint: Constraint) -> float:
         """What episodes that go on will come to at their pace, on average."""
@@ -102,11 +102,11 @@ class ConstrainedPPO(Supervised, PPO):
         """Move a multiplier by a mean cost, so that this share of the limit is left unused."""
         name, unit = constraint.name, constraint.unit
         goal = constraint.limit * (1.0 - margin)
-        found = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
-        self.controls[name] = found
-        told = found.model_dump(include=set(LIMIT_REPORTS) - {"multiplier"})
-        told |= {figure: told[figure] * unit for figure in ("cost", "error")}
-        for figure, value in told.items():
+        state = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
+        self.controls[name] = state
+        figures = state.model_dump(include=set(LIMIT_REPORTS) - {"multiplier"})
+        figures |= {figure: figures[figure] * unit for figure in ("cost", "error")}
+        for figure, value in figures.items():
             self._log(name, figure, value)
 
     def _log(self, name: str, figure: str, value: float) -> None:
@@ -115,9 +115,10 @@ class ConstrainedPPO(Supervised, PPO):
 
     def _weigh(self) -> None:
         """Set the multipliers in all learners, and log them."""
-        known = [self.controls.get(constraint.name) for constraint in self.constraints]
+        states = [self.controls.get(constraint.name) for constraint in self.constraints]
         multipliers = [
-            min(self.pid.initial, self.pid.integral_limit) if one is None else one.multiplier for one in known
+            min(self.pid.initial, self.pid.integral_limit) if state is None else state.multiplier
+            for state in states
         ]
         for constraint, multiplier in zip(self.constraints, multipliers, strict=True):
             self._log(constraint.name, "multiplier", multiplier)
@@ -126,15 +127,17 @@ class ConstrainedPPO(Supervised, PPO):
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """RLlib's, and the controllers'."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
-        controls = {name: one.model_dump(mode="json") for name, one in self.controls.items()}
-        return state | {CONTROLS: controls, PAID: self.paid}
+        controls = {
+            name: control_state.model_dump(mode="json") for name, control_state in self.controls.items()
+        }
+        return state | {CONTROLS: controls, COSTS: self.paid}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         super().set_state(state)
-        found = state[CONTROLS].items()
-        self.controls = {name: Control.model_validate(values) for name, values in found}
-        self.paid = {name: list(costs) for name, costs in state[PAID].items()}
+        controls = state[CONTROLS].items()
+        self.controls = {name: Control.model_validate(values) for name, values in controls}
+        self.paid = {name: list(costs) for name, costs in state[COSTS].items()}
         self._weigh()
 
 

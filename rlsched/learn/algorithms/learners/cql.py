@@ -42,7 +42,7 @@ class ReadingCQLConfig(DQNConfig):
 class CQLLearner(ReadingLearner, TimedDQNLearner):
     """Huber's loss of double Q-learning, and how far the dataset's actions are below the soft maximum.
 
-    `learner_config_dict` holds `gamma`, per tick, and in `own` how much the latter is worth (`conservative`)
+    `learner_config_dict` holds `gamma`, per tick, and in `own` how much the latter is worth (`alpha`)
     and the `temperature` of the soft maximum, in units of reward: differences between actions are far
     smaller than returns, and at a temperature of 1 all of them would be alike.
     """
@@ -51,15 +51,15 @@ class CQLLearner(ReadingLearner, TimedDQNLearner):
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
     ) -> Tensor:
         """Both, reported."""
-        own = self.config.learner_config_dict["own"]
+        settings = self.config.learner_config_dict["settings"]
         error: Tensor = super().compute_loss_for_module(
             module_id=module_id, batch=batch, fwd_out=fwd_out, **kwargs
         )
         worth, actions = fwd_out[QF_PREDS], batch[Columns.ACTIONS].long()
         self.log_agreement(module_id, worth, actions)
-        gap = conservative_gap(worth, actions, own["temperature"])
+        gap = conservative_gap(worth, actions, settings["temperature"])
         self.metrics.log_value((module_id, GAP), gap.detach(), window=1)
-        return error + own["conservative"] * gap
+        return error + settings["alpha"] * gap
 
     def apply_gradients(self, gradients_dict: Any) -> None:
         """Move the networks, and those that follow them after them."""

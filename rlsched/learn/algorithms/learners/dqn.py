@@ -86,10 +86,10 @@ class TimedDQNLearner(LeanLearner, DQNTorchLearner):
         best = fwd_out[QF_NEXT_PREDS].argmax(dim=1, keepdim=True)
         worth = fwd_out[QF_TARGET_NEXT_PREDS].gather(1, best).squeeze(1)
         ticks = batch[Columns.NEXT_OBS][:, -1] - batch[Columns.OBS][:, -1]
-        left = discounts(ticks, self.config.learner_config_dict["gamma"]) * worth
-        targets = batch[Columns.REWARDS] + left.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
+        bootstrap = discounts(ticks, self.config.learner_config_dict["gamma"]) * worth
+        targets = batch[Columns.REWARDS] + bootstrap.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
         loss = huber_loss(chosen, targets)
         error = (chosen.detach() - targets).abs().mean()
-        told = {QF_LOSS_KEY: loss.detach(), QF_MEAN_KEY: chosen.detach().mean(), TD_ERROR_MEAN_KEY: error}
-        self.metrics.log_dict(told, key=module_id, window=1)
+        figures = {QF_LOSS_KEY: loss.detach(), QF_MEAN_KEY: chosen.detach().mean(), TD_ERROR_MEAN_KEY: error}
+        self.metrics.log_dict(figures, key=module_id, window=1)
         return loss

@@ -22,13 +22,13 @@ GOAL = 0.95
 FAR = 2.0
 """Share of the limit that counts as far beyond it: how far, in one generation, is no reason for a price."""
 
-Prices = Mapping[str, Control]
+Multipliers = Mapping[str, Control]
 """State of the controller of each price, by part and measure."""
 
 
-def charged(
-    prices: Prices,
-    own: Sequence[Mapping[str, FloatArray]],
+def hoarding_penalties(
+    multipliers: Multipliers,
+    candidates: Sequence[Mapping[str, FloatArray]],
     sjf: Mapping[str, FloatArray],
     parts: IntArray,
     pid: Pid,
@@ -40,8 +40,8 @@ def charged(
     starts no job has neither wait nor span, and pays for the worst of the others'.
 
     Args:
-        prices: before.
-        own: of each candidate metric -> (episode,).
+        multipliers: before.
+        candidates: of each candidate metric -> (episode,).
         sjf: likewise, of greedy sjf.
         parts: (episode,) which part an episode is of.
         pid: how prices move.
@@ -49,23 +49,25 @@ def charged(
     Returns:
         (candidate,) in shares of the usual return, and the prices.
     """
-    paid, moved = np.zeros(len(own)), dict(prices)
+    penalties, moved = np.zeros(len(candidates)), dict(multipliers)
     for part in np.unique(parts):
-        here = parts == part
-        reference = {name: float(each[here].mean()) for name, each in sjf.items()}
-        found = [
-            limit_shares({name: float(each[here].mean()) for name, each in one.items()}, reference)
-            for one in own
+        in_part = parts == part
+        reference = {name: float(values[in_part].mean()) for name, values in sjf.items()}
+        shares_by_candidate = [
+            limit_shares(
+                {name: float(values[in_part].mean()) for name, values in candidate.items()}, reference
+            )
+            for candidate in candidates
         ]
         for measure, usual in limit_shares(reference, reference).items():
-            shares = np.array([one[measure] for one in found])
+            shares = np.array([candidate[measure] for candidate in shares_by_candidate])
             if np.isnan(shares).all():
                 continue
             shares[np.isnan(shares)] = np.nanmax(shares)
             name = f"{part} {measure}"
-            before = prices.get(name)
+            before = multipliers.get(name)
             if before is not None:
-                paid += here.mean() * before.multiplier * shares
+                penalties += in_part.mean() * before.multiplier * shares
             goal = max(GOAL, usual)  # what sjf has itself is never too much
             moved[name] = control(before, min(float(np.median(shares)), FAR), goal, pid)
-    return paid, moved
+    return penalties, moved

@@ -65,10 +65,10 @@ def replica_advantages(
     return standardised_by_episode(residual, played.shared), variance
 
 
-def lambda_of(told: Mapping[str, Any]) -> float:
+def lambda_of(learner_settings: Mapping[str, Any]) -> float:
     """Per tick, from what a learner is told; the discount where it is left out."""
-    given: float | None = told["own"].get("gae_lambda")
-    return float(told["gamma"]) if given is None else given
+    gae_lambda: float | None = learner_settings["settings"].get("gae_lambda")
+    return float(learner_settings["gamma"]) if gae_lambda is None else gae_lambda
 
 
 class PlayedLearner(LeanLearner):
@@ -77,12 +77,12 @@ class PlayedLearner(LeanLearner):
     `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
 
     Attributes:
-        foreseen: the share of the variance of what the last batch came to that its critic had expected.
+        explained_variance: share of the variance of the last batch's returns that the critic expected.
         noise_left: the share of the variance of its advantages that replicas do not explain.
         multipliers: (cost,) what a unit of each cost with a limit is worth.
     """
 
-    foreseen = 0.0
+    explained_variance = 0.0
     noise_left = 1.0
 
     def build(self) -> None:
@@ -119,10 +119,10 @@ class PlayedLearner(LeanLearner):
         obs = torch.from_numpy(played.obs).to(device)
         after = torch.from_numpy(played.after).to(device)
         arrays = {Columns.ACTIONS: played.actions, Columns.ACTION_LOGP: played.logp}
-        arrays |= self.judged(played, obs, after, Timing.of(played))
+        arrays |= self.advantages_and_targets(played, obs, after, Timing.of(played))
         return {Columns.OBS: obs} | {name: torch.from_numpy(of).to(device) for name, of in arrays.items()}
 
-    def judged(
+    def advantages_and_targets(
         self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
     ) -> dict[str, NDArray[Any]]:
         """What is to be learned of transitions: advantages, and what values should have been.
@@ -135,14 +135,14 @@ class PlayedLearner(LeanLearner):
         """
         values, following = self.expected(played, obs, after)
         lam = lambda_of(self.config.learner_config_dict)
-        found = self.beyond_expected(
+        advantages = self.beyond_expected(
             played, played.rewards, values[:, 0], following[:, 0], timing.share(lam), timing
         )
-        targets = found + values[:, 0]
-        self.foreseen = float(1.0 - found.var() / targets.var())
+        targets = advantages + values[:, 0]
+        self.explained_variance = float(1.0 - advantages.var() / targets.var())
         if played.costs.shape[1]:
-            found, targets = self.within_limits(played, found, targets, values, following, timing)
-        gained, self.noise_left = replica_advantages(found, played)
+            advantages, targets = self.within_limits(played, advantages, targets, values, following, timing)
+        gained, self.noise_left = replica_advantages(advantages, played)
         return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
 
     def within_limits(
@@ -168,16 +168,16 @@ class PlayedLearner(LeanLearner):
             timing: of the transitions.
         """
         settings = self.config.learner_config_dict
-        given = settings["own"]["cost_lambda"]
-        lambdas = timing.share(lambda_of(settings) if given is None else given)
+        cost_lambda = settings["settings"]["cost_lambda"]
+        lambdas = timing.share(lambda_of(settings) if cost_lambda is None else cost_lambda)
         every = [targets]
-        for which, multiplier in enumerate(self.multipliers, 1):
-            costs = np.ascontiguousarray(played.costs[:, which - 1])
+        for number, multiplier in enumerate(self.multipliers, 1):
+            costs = np.ascontiguousarray(played.costs[:, number - 1])
             beyond = self.beyond_expected(
-                played, costs, values[:, which], following[:, which], lambdas, timing
+                played, costs, values[:, number], following[:, number], lambdas, timing
             )
-            every.append(beyond + values[:, which])
-            gained = gained - multiplier * settings["constraints"][which - 1].weight * beyond
+            every.append(beyond + values[:, number])
+            gained = gained - multiplier * settings["constraints"][number - 1].weight * beyond
         return gained, np.stack(every, axis=1)
 
     @torch.no_grad()
@@ -187,10 +187,10 @@ class PlayedLearner(LeanLearner):
         """(row, 1 + cost) what the critic expects before transitions, (piece, 1 + cost) after the last."""
         compute = self.module[DEFAULT_MODULE_ID].unwrapped().expected
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
-        each = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
+        values = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
         following = compute({Columns.OBS: after}).cpu().numpy()
         following[played.terminated] = 0.0
-        return torch.cat(each).cpu().numpy(), following
+        return torch.cat(values).cpu().numpy(), following
 
     def beyond_expected(
         self,
@@ -252,14 +252,14 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
 
     def schedule(self, name: str) -> float:
         """The current value of a setting that falls linearly to its final value."""
-        own = self.config.learner_config_dict["own"]
-        first, last = own[name], own[f"final_{name}"]
+        settings = self.config.learner_config_dict["settings"]
+        first, last = settings[name], settings[f"final_{name}"]
         return float(first + (last - first) * self.run_fraction)
 
     def after_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
         """Set the temperature of the next batch, which runners receive with the weights."""
         super().after_gradient_based_update(timesteps=timesteps)
-        final = self.config.learner_config_dict["own"]["final_temperature"]
+        final = self.config.learner_config_dict["settings"]["final_temperature"]
         share = min(1.0, self.run_fraction / ANNEALED)
         self.module[DEFAULT_MODULE_ID].unwrapped().temperature.fill_(final**share)
 
@@ -273,18 +273,18 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
         targets = two_hot(targets.unsqueeze(1) if targets.dim() == 1 else targets, module.centres)
         errors = -(targets * module.distributions(batch).log_softmax(dim=-1)).sum(dim=-1).mean(dim=0)
         losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], errors[0], batch, config, entropy)
-        told = {
+        figures = {
             POLICY_LOSS_KEY: losses.policy,
             VF_LOSS_KEY: losses.value,
-            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: self.foreseen,
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: self.explained_variance,
             ENTROPY_KEY: losses.entropy,
             "approximate_kl": losses.kl,
             "clip_fraction": losses.clipped,
             "noise_left": self.noise_left,
             "cost_loss": errors[1:].sum(),
         }
-        figures = {
-            name: value.detach() if isinstance(value, Tensor) else value for name, value in told.items()
+        plain = {
+            name: value.detach() if isinstance(value, Tensor) else value for name, value in figures.items()
         }
-        self.metrics.log_dict(figures, key=module_id, window=1)
+        self.metrics.log_dict(plain, key=module_id, window=1)
         return losses.total + config.vf_loss_coeff * errors[1:].sum()

@@ -58,23 +58,19 @@ GREATEST_WEIGHT = 20.0
 
 
 class RareConfig(AlgorithmConfig):
-    """RLlib's settings and, in `told`, what `Rare` wants to know beside.
-
-    These are `phases`, `dataset` (its folder, or None) with `read_before`, `rows` per iteration, and `every`,
-    `batch`, `capacity` and `learning_starts` of what is played.
-    """
+    """RLlib's settings, and those of `Rare` in `run_settings` (`RareAlgorithm.training`)."""
 
     def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
         super().__init__(algo_class=algo_class or Rare)
-        self.told: dict[str, Any] = {}
+        self.run_settings: dict[str, Any] = {}
         # What the actor has played says nothing to critics, and what critics remember nothing to the actor.
         self.torch_ddp_kwargs = {"find_unused_parameters": True}
 
-    def training(self, *, told: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
-        """Set what is known of training."""
+    def training(self, *, run_settings: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
+        """Set RLlib's settings, and those of `Rare`."""
         super().training(**kwargs)
-        if told is not None:
-            self.told = dict(told)
+        if run_settings is not None:
+            self.run_settings = dict(run_settings)
         return self
 
     def get_default_learner_class(self) -> type[Any]:
@@ -92,12 +88,12 @@ class Rare(Supervised, Algorithm):
     def setup(self, config: Any) -> None:
         """Build as RLlib does; what is read is opened, what is played is not remembered yet."""
         super().setup(config)
-        told, learned = self.config.told, self.config.learner_config_dict
-        self.gamma, self.n_step = learned["gamma"], learned["own"]["n_step"]
+        run, learned = self.config.run_settings, self.config.learner_config_dict
+        self.gamma, self.n_step = learned["gamma"], learned["settings"]["n_step"]
         self.reader: Reader | None = None
-        if told["dataset"] is not None:
-            folder = Path(told["dataset"])
-            seed, before = self.config.seed or 0, told["read_before"]
+        if run["dataset"] is not None:
+            folder = Path(run["dataset"])
+            seed, before = self.config.seed or 0, run["read_before"]
             self.reader = Reader(
                 folder,
                 read_manifest(folder),
@@ -107,19 +103,19 @@ class Rare(Supervised, Algorithm):
                 gamma=self.gamma,
                 n_step=self.n_step,
             )
-        capacity = told["capacity"]
-        rows = capacity + -(-capacity // told["every"]) + 1
+        capacity = run["capacity"]
+        rows = capacity + -(-capacity // run["every"]) + 1
         self.rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
         self.replay = ReplayBuffer(rows, self.rng)
         self.played = 0
 
     def training_step(self) -> None:
         """As much as an iteration is."""
-        phases: Phases = self.config.told["phases"]
+        phases: Phases = self.config.run_settings["phases"]
         known = self._decisions()
         if known < phases.read:
             end = phases.read if known >= phases.imitate else min(phases.imitate, phases.read)
-            self._read(int(min(self.config.told["rows"], end - known)))
+            self._read(int(min(self.config.run_settings["rows"], end - known)))
         else:
             self._play()
 
@@ -144,8 +140,8 @@ class Rare(Supervised, Algorithm):
 
     def _play(self) -> None:
         """Play, and learn from some of what was played and read after every few decisions."""
-        told = self.config.told
-        over = self._decisions() + told["rows"]
+        run = self.config.run_settings
+        over = self._decisions() + run["rows"]
         while self._decisions() < over:
             episodes, results = sample(self)
             self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
@@ -155,11 +151,11 @@ class Rare(Supervised, Algorithm):
             self.replay.add(episodes)
             self._count(decisions)
             self.played += decisions
-            if self.played < told["learning_starts"] or not len(self.replay):
+            if self.played < run["learning_starts"] or not len(self.replay):
                 continue
-            if told["actor"] == "played":
+            if run["actor"] == "played":
                 self._learn_played(episodes)
-            self._learn(self._drawn(told["batch"]), self.config.minibatch_size)
+            self._learn(self._drawn(run["batch"]), self.config.minibatch_size)
             self.env_runner_group.sync_weights(
                 from_worker_or_learner_group=self.learner_group,
                 policies=[DEFAULT_MODULE_ID],
@@ -168,7 +164,7 @@ class Rare(Supervised, Algorithm):
 
     def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
         """From what was played and, by its share, from the dataset."""
-        read = round(rows * self.config.told["phases"].share) if self.reader is not None else 0
+        read = round(rows * self.config.run_settings["phases"].share) if self.reader is not None else 0
         drawn = self.replay.sample(rows - read, self.n_step, self.gamma)
         if not read:
             return drawn
@@ -194,8 +190,8 @@ class Rare(Supervised, Algorithm):
         """Let the actor learn from what it has just played."""
         learned = self.learner_group.update(
             episodes=list(episodes),
-            minibatch_size=self.config.told["actor_minibatch"],
-            num_epochs=self.config.told["epochs"],
+            minibatch_size=self.config.run_settings["actor_minibatch"],
+            num_epochs=self.config.run_settings["epochs"],
             timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
         )
         self.metrics.aggregate(learned, key=LEARNER_RESULTS)
@@ -223,14 +219,18 @@ class RareLearner(PlayedLearner, ReadingLearner):
         """See how far the run is."""
         super().before_gradient_based_update(timesteps=timesteps)
         decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
-        phases: Phases = self.config.told["phases"]
+        phases: Phases = self.config.run_settings["phases"]
         self.reads = decisions <= phases.read
         self.imitates = self.reads and decisions <= phases.imitate
-        self.apart = not self.reads and self.config.told["actor"] == "played"
-        self.networks.heat = 1.0 if self.reads else float(self.networks.model_config["heat"])
+        self.apart = not self.reads and self.config.run_settings["actor"] == "played"
+        self.networks.rollout_temperature = (
+            1.0 if self.reads else float(self.networks.model_config["rollout_temperature"])
+        )
         # Who errs less moves what both see by.
-        both = {ACTOR, CRITICS}
-        self.networks.encoders = frozenset(both if self.imitates else {ACTOR if self.apart else CRITICS})
+        every_loss = {ACTOR, CRITICS}
+        self.networks.encoders = frozenset(
+            every_loss if self.imitates else {ACTOR if self.apart else CRITICS}
+        )
 
     def _create_iterator_if_necessary(self, *, training_data: Any, **kwargs: Any) -> Minibatches:
         kind = PlayedLearner if training_data.episodes is not None else ReadingLearner
@@ -238,8 +238,8 @@ class RareLearner(PlayedLearner, ReadingLearner):
 
     def compute_gradients(self, loss_per_module: Any, **kwargs: Any) -> Any:
         """Of what the loss depends on; the rest is left as it is."""
-        found = super().compute_gradients(loss_per_module, **kwargs)
-        return {name: gradient for name, gradient in found.items() if gradient is not None}
+        gradients = super().compute_gradients(loss_per_module, **kwargs)
+        return {name: gradient for name, gradient in gradients.items() if gradient is not None}
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
@@ -248,31 +248,31 @@ class RareLearner(PlayedLearner, ReadingLearner):
         self.targets: Tensor | None = None
         if Columns.NEXT_OBS not in batch:
             return self._loss_of_played(module_id, batch, fwd_out)
-        own, networks = self.config.learner_config_dict["own"], self.networks
+        settings, networks = self.config.learner_config_dict["settings"], self.networks
         actions = batch[Columns.ACTIONS].long()
         logits, worths = fwd_out[Columns.ACTION_DIST_INPUTS], fwd_out[WORTHS]
         self.targets = self._targets(batch, fwd_out)
         legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
-        taken = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
-        critics = self._errors(taken, self.targets)
+        action_values = worths.gather(2, actions.expand(2, -1).unsqueeze(2)).squeeze(2)
+        critics = self._errors(action_values, self.targets)
         every = logits.log_softmax(dim=1)
         chances = every.exp()
         believed = networks.popart.undo(worths.detach().min(0).values)
         expected = (chances.detach() * believed).sum(1)
         advantages = believed.gather(1, actions.unsqueeze(1)).squeeze(1) - expected
-        told = {
+        figures = {
             "critic_loss": critics,
             "value_mean": expected.mean(),
             "better_share": (advantages > 0).float().mean(),
         }
         self.log_agreement(module_id, logits, actions)
         if self.apart:
-            self._tell(module_id, told)
+            self._tell(module_id, figures)
             return critics
-        if self.reads and own["weights"] == "best":
-            told[GAP] = self._overrated(worths, actions, legal)
+        if self.reads and settings["weights"] == "best":
+            figures[GAP] = self._overrated(worths, actions, legal)
             # Of errors in units of reward, as cql has it, while errors here are in spreads, squared.
-            critics = critics + own["conservative"] * told[GAP] / networks.popart.spread**2
+            critics = critics + settings["cql_alpha"] * figures[GAP] / networks.popart.spread**2
         entropy = entropies(every, legal)
         temperature = networks.log_temperature.exp()
         if self.reads:
@@ -281,11 +281,11 @@ class RareLearner(PlayedLearner, ReadingLearner):
         else:
             actor = -((chances * believed).sum(1) + temperature.detach() * entropy).mean()
         # By which share of the greatest entropy that a choice can have, whatever the number of actions.
-        excess = entropy.detach() - own["entropy"] * legal.sum(1).clamp(min=1).log()
+        excess = entropy.detach() - settings["entropy"] * legal.sum(1).clamp(min=1).log()
         cooling = (temperature * excess).mean() * float(not self.reads)
         self._tell(
             module_id,
-            told | {"policy_loss": actor, "entropy": entropy.mean(), "temperature": temperature},
+            figures | {"policy_loss": actor, "entropy": entropy.mean(), "temperature": temperature},
         )
         return critics + actor + cooling
 
@@ -295,26 +295,26 @@ class RareLearner(PlayedLearner, ReadingLearner):
         every = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
         expected = (every.detach().exp() * fwd_out[WORTHS]).sum(2)
         critics = self._errors(expected, batch[Postprocessing.VALUE_TARGETS])
-        actor = surrogate(log_ratio(every, batch), batch, self.config.learner_config_dict["own"]["clip"])
+        actor = surrogate(log_ratio(every, batch), batch, self.config.learner_config_dict["settings"]["clip"])
         legal = batch[Columns.OBS][:, networks.layout.size : -1] > 0.5
-        told = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
-        self._tell(module_id, told | {"vf_explained_var": torch.tensor(self.foreseen)})
+        figures = {"policy_loss": actor, "entropy": entropies(every, legal).mean()}
+        self._tell(module_id, figures | {"vf_explained_var": torch.tensor(self.explained_variance)})
         return actor + critics
 
     def _imitated(self, actions: Tensor, legal: Tensor, believed: Tensor, advantages: Tensor) -> Tensor:
         """(row, action) how much each is to be imitated: what was shown, or what critics think is best."""
-        own = self.config.learner_config_dict["own"]
-        if own["weights"] == "best" and not self.imitates:
-            return believed.masked_fill(~legal, -torch.inf).div(own["best_temperature"]).softmax(dim=1)
-        shown = one_hot(actions, legal.shape[1]).to(believed.dtype)
+        settings = self.config.learner_config_dict["settings"]
+        if settings["weights"] == "best" and not self.imitates:
+            return believed.masked_fill(~legal, -torch.inf).div(settings["best_temperature"]).softmax(dim=1)
+        recorded = one_hot(actions, legal.shape[1]).to(believed.dtype)
         if self.imitates:
-            return shown
-        return regression_weights(advantages, own["weights"], own["beta"]).unsqueeze(1) * shown
+            return recorded
+        return regression_weights(advantages, settings["weights"], settings["beta"]).unsqueeze(1) * recorded
 
     def _overrated(self, worths: Tensor, actions: Tensor, legal: Tensor) -> Tensor:
         """By how much critics think more of other actions than of those shown, on average of the critics."""
         believed = self.networks.popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
-        temperature = self.config.learner_config_dict["own"]["conservative_temperature"]
+        temperature = self.config.learner_config_dict["settings"]["cql_temperature"]
         return conservative_gap(believed, actions.repeat(2), temperature)
 
     def _errors(self, worths: Tensor, targets: Tensor) -> Tensor:
@@ -324,7 +324,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         by: Adam goes by what the gradients of a weight were like before.
         """
         popart = self.networks.popart
-        return huber_loss(worths * popart.spreads, (popart(targets) * popart.spreads).expand(2, -1))
+        return huber_loss(worths * popart.scale, (popart(targets) * popart.scale).expand(2, -1))
 
     def _tell(self, module_id: str, values: Mapping[str, Tensor]) -> None:
         """Report means of a minibatch."""
@@ -342,8 +342,8 @@ class RareLearner(PlayedLearner, ReadingLearner):
         chances = fwd_out[TARGET_NETWORK_ACTION_DIST_INPUTS].softmax(dim=1)
         following = (chances * fwd_out[NEXT_WORTHS]).sum(1)
         ticks = batch[Columns.NEXT_OBS][:, -1] - batch[Columns.OBS][:, -1]
-        left = discounts(ticks, self.config.learner_config_dict["gamma"]) * following
-        return batch[Columns.REWARDS] + left.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
+        bootstrap = discounts(ticks, self.config.learner_config_dict["gamma"]) * following
+        return batch[Columns.REWARDS] + bootstrap.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
 
     def apply_gradients(self, gradients_dict: Any) -> None:
         """Move the networks, those that follow them after them, and the scale that critics think in."""
@@ -352,7 +352,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         if self.targets is None:
             return
         for network, target in networks.get_target_network_pairs():
-            follow(network, target, self.config.learner_config_dict["own"]["target_share"])
+            follow(network, target, self.config.learner_config_dict["settings"]["tau"])
         factor, offset = networks.popart.update(self.targets)
         for critic in networks.every_critic():
             critic.rescale(factor, offset)

@@ -49,7 +49,7 @@ class Trajectories(NamedTuple):
     elapsed: IntArray  # likewise, ticks
 
 
-def earned(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
+def returns_to_go(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
     """What each trajectory earns from each of its decisions on.
 
     Args:
@@ -60,11 +60,11 @@ def earned(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
     Returns:
         (decision, trajectory).
     """
-    found, after = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    returns, after = np.zeros_like(rewards), np.zeros(rewards.shape[1])
     for k in range(len(rewards) - 1, -1, -1):
         after = rewards[k] + gamma ** elapsed[k] * after
-        found[k] = after
-    return found
+        returns[k] = after
+    return returns
 
 
 def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1) -> FloatArray:
@@ -82,9 +82,9 @@ def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1)
         (decision, trajectory), 0 where there was none.
     """
     shape = (len(values), workers, values.shape[1] // workers)
-    ours, there = values.reshape(shape), playing.reshape(shape)
-    means = np.sum(ours * there, axis=2) / np.maximum(1, there.sum(axis=2))
-    advantage: FloatArray = (ours - means[:, :, None]) * there
+    by_worker, playing_by_worker = values.reshape(shape), playing.reshape(shape)
+    means = np.sum(by_worker * playing_by_worker, axis=2) / np.maximum(1, playing_by_worker.sum(axis=2))
+    advantage: FloatArray = (by_worker - means[:, :, None]) * playing_by_worker
     return advantage.reshape(values.shape)
 
 
@@ -100,7 +100,7 @@ class ReinforceEngine:
         iteration: at which the run begins or goes on.
     """
 
-    alike = False
+    shortens_all = False
     columns = ("episode_return_mean", "advantage_std", "entropy")
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
@@ -110,8 +110,8 @@ class ReinforceEngine:
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
         torch.manual_seed(config.seed)  # of the network's first weights
         self.net = build_policy(self.layout, config.network)
-        self.kept = build_policy(self.layout, config.network).eval()
-        self.kept.load_state_dict(self.net.state_dict())
+        self.average = build_policy(self.layout, config.network).eval()
+        self.average.load_state_dict(self.net.state_dict())
         self.optimizer = torch.optim.Adam(self.net.parameters(), lr=self.settings.learning_rate)
         self.iteration = iteration
         self.steps = self.trajectories = 0  # that were taken and played
@@ -124,12 +124,12 @@ class ReinforceEngine:
     @property
     def usual_decisions(self) -> float:
         """See `Engine`; before the first iteration by an episode that is played for that."""
-        own, steps, trajectories = self.settings, self.steps, self.trajectories
+        settings, steps, trajectories = self.settings, self.steps, self.trajectories
         if not trajectories:
             self.play_one(np.random.default_rng(self.config.seed))
             steps, self.steps = self.steps, steps
             trajectories = self.sim.num_envs
-        return own.episodes * own.trajectories * steps / trajectories
+        return settings.episodes * settings.trajectories * steps / trajectories
 
     def iterate(
         self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
@@ -140,32 +140,32 @@ class ReinforceEngine:
             BadInputError: training episodes ask nothing.
             FloatingPointError: the policy is lost; its weights are still those of before.
         """
-        own = self.settings
+        settings = self.settings
         rng = np.random.default_rng([self.config.seed, self.iteration])
-        returns, spreads, entropies = [], [], []
+        returns, deviations, entropies = [], [], []
         self.optimizer.zero_grad()
-        episodes = max(1, int(share * own.episodes))
-        wanted = min(1.0, share * own.episodes / episodes) * own.trajectories
-        count = max(2, int(wanted) // own.workers) * own.workers  # two for each worker at least
+        episodes = max(1, int(share * settings.episodes))
+        wanted = min(1.0, share * settings.episodes / episodes) * settings.trajectories
+        count = max(2, int(wanted) // settings.workers) * settings.workers  # two for each worker at least
         if self.sim.num_envs != count:
             self.sim = self._simulator(count)
         for _ in range(episodes):
             played = self.play_one(rng)
-            values = earned(played.rewards, played.elapsed, self.scenario.objective.gamma)
-            better = advantages(values, played.playing, own.workers)
+            returns_from = returns_to_go(played.rewards, played.elapsed, self.scenario.objective.gamma)
+            better = advantages(returns_from, played.playing, settings.workers)
             entropies.append(self.learn_from(played, better, episodes))
             returns.append(played.rewards.sum(axis=0).mean())
-            spreads.append(better[played.playing].std())
+            deviations.append(better[played.playing].std())
         gradients = [weights.grad for weights in self.net.parameters() if weights.grad is not None]
         if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
             raise FloatingPointError(LOST)
         self.optimizer.step()
-        for average, newest in zip(self.kept.parameters(), self.net.parameters(), strict=True):
+        for average, newest in zip(self.average.parameters(), self.net.parameters(), strict=True):
             average.data.lerp_(newest.data, 1.0 - self.config.averaging)
         self.iteration += 1
         self.trajectories += episodes * count
-        found = (returns, spreads, entropies)
-        row = {name: float(np.mean(each)) for name, each in zip(self.columns, found, strict=True)}
+        figures = (returns, deviations, entropies)
+        row = {name: float(np.mean(values)) for name, values in zip(self.columns, figures, strict=True)}
         return Progress(self.steps, row)
 
     def play_one(self, rng: np.random.Generator) -> Trajectories:
@@ -190,29 +190,29 @@ class ReinforceEngine:
         for env in range(sim.num_envs):
             sim.load(env, episode.jobs, episode.scale, episode.power)
         none = np.zeros(0, np.int64)
-        told = [(sim.obs[none], sim.mask[none], none)]
+        decisions = [(sim.obs[none], sim.mask[none], none)]
         playing, rewards, elapsed = [], [], []
         while not (over := sim.terminated | sim.truncated).all():
-            asked = np.flatnonzero(~over)
-            obs, mask = sim.obs[asked], sim.mask[asked]
+            envs = np.flatnonzero(~over)
+            obs, mask = sim.obs[envs], sim.mask[envs]
             with torch.inference_mode(), one_thread():
                 logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float()).numpy()
             actions = np.full(sim.num_envs, self.layout.num_actions - 1)
-            actions[asked] = draw(logits, rng.random(len(asked)))[0]
+            actions[envs] = draw(logits, rng.random(len(envs)))[0]
             if (actions < 0).any():
                 raise FloatingPointError(LOST)
             sim.step(actions)
-            told.append((obs, mask, actions[asked]))
+            decisions.append((obs, mask, actions[envs]))
             playing.append(~over)
             rewards.append(np.where(over, 0.0, sim.reward))
             elapsed.append(np.where(over, 0, sim.elapsed))
-            self.steps += len(asked)
+            self.steps += len(envs)
         shape = (len(playing), sim.num_envs)
-        seen, legal, taken = zip(*told, strict=True)
+        observations, masks, chosen = zip(*decisions, strict=True)
         return Trajectories(
-            np.concatenate(seen),
-            np.concatenate(legal),
-            np.concatenate(taken),
+            np.concatenate(observations),
+            np.concatenate(masks),
+            np.concatenate(chosen),
             playing=np.array(playing, np.bool_).reshape(shape),
             rewards=np.array(rewards, np.float64).reshape(shape),
             elapsed=np.array(elapsed, np.int64).reshape(shape),
@@ -226,20 +226,20 @@ class ReinforceEngine:
             better: (decision, trajectory) advantages.
             episodes: of the step.
         """
-        own = self.settings
+        settings = self.settings
         actions, weights = played.actions, better[played.playing]
         share = 1.0 / (episodes * self.sim.num_envs)
         entropy = 0.0
-        for begin in range(0, len(actions), own.minibatch):
-            part = slice(begin, begin + own.minibatch)
+        for begin in range(0, len(actions), settings.minibatch):
+            part = slice(begin, begin + settings.minibatch)
             mask = torch.from_numpy(played.masks[part]).float()
             logits = self.net(torch.from_numpy(played.obs[part]), mask)
             logp = torch.log_softmax(logits, dim=1)
-            taken = logp.gather(1, torch.from_numpy(actions[part])[:, None]).squeeze(1)
+            action_logp = logp.gather(1, torch.from_numpy(actions[part])[:, None]).squeeze(1)
             chances = torch.where(mask > 0, logp.exp() * logp, 0.0)
             unsure = -chances.sum(dim=1)
             weight = torch.from_numpy(weights[part]).float()
-            loss = -share * ((weight * taken).sum() + own.entropy * unsure.sum())
+            loss = -share * ((weight * action_logp).sum() + settings.entropy * unsure.sum())
             loss.backward()  # type: ignore[no-untyped-call]
             entropy += float(unsure.detach().sum())
         return entropy / len(actions)
@@ -247,7 +247,9 @@ class ReinforceEngine:
     def policy(self) -> TrainedPolicy:
         """The average of what was learned."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
-        return TrainedPolicy(self.scenario, self.config.network, self.kept, self.layout.num_resources, about)
+        return TrainedPolicy(
+            self.scenario, self.config.network, self.average, self.layout.num_resources, about
+        )
 
     def save(self, folder: Path) -> None:
         """Write weights, and what the optimizer remembers; the average is in the policy beside it."""
@@ -260,7 +262,7 @@ class ReinforceEngine:
         }
         torch.save(state, folder / STATE)
 
-    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
         """Go on from what was saved.
 
         Raises:
@@ -280,7 +282,7 @@ class ReinforceEngine:
                 f"is damaged or of another version ({error!r})",
                 f"remove {folder.parent} to go on from the checkpoint before it",
             ) from None
-        self.kept.load_state_dict(kept.net.state_dict())
+        self.average.load_state_dict(policy.net.state_dict())
 
     def stop(self) -> None:
         """Nothing to let go of."""

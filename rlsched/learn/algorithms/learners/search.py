@@ -21,7 +21,7 @@ import numpy as np
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.algorithms.learners.hoarding import charged
+from rlsched.learn.algorithms.learners.hoarding import hoarding_penalties
 from rlsched.learn.algorithms.priority_search import Search
 from rlsched.learn.config.sections import Network
 from rlsched.learn.config.training import TrainConfig
@@ -55,7 +55,7 @@ class Draws:
         return self.rng.standard_normal(shape)
 
 
-def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
+def initial_parameters(layout: Layout, network: Network, folder: str) -> FloatArray:
     """(parameters,) of a priority function that a search may begin with.
 
     It must have the same features of jobs and states; window, cluster and scales of time need not be those of
@@ -87,11 +87,11 @@ def found_before(layout: Layout, network: Network, folder: str) -> FloatArray:
             f"with{'' if theirs.horizon else 'out'} a horizon",
             f"name one of {layout.num_resources} with{'' if layout.horizon else 'out'} one",
         )
-    seen, here = ([block.name for block in state_blocks(each)] for each in (theirs, layout))
-    if seen != here:
+    blocks, expected = ([block.name for block in state_blocks(candidate)] for candidate in (theirs, layout))
+    if blocks != expected:
         raise BadInputError(
             "search.start",
-            f"{folder!r} judges states by {', '.join(seen)}, not by {', '.join(here)}",
+            f"{folder!r} judges states by {', '.join(blocks)}, not by {', '.join(expected)}",
             "name one whose observation.blocks have the same of these",
         )
     if theirs.job_features != layout.job_features:
@@ -124,7 +124,7 @@ class SearchEngine:
             with is of another form.
     """
 
-    alike = False
+    shortens_all = False
     columns = ("return_mean", "return_best", "sigma", "highest_price")
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
@@ -140,15 +140,15 @@ class SearchEngine:
         self.steps = self.episodes = 0  # that all candidates have taken and played
         self.history: list[tuple[FloatArray, FloatArray]] = []
         """Of every generation the candidates (candidate, parameters) and their losses (candidate,)."""
-        self.prices: dict[str, Control] = {}
+        self.multipliers: dict[str, Control] = {}
         hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
         if self.settings.start is None or iteration:
             start = self._with_random_hidden(net.flat(), np.random.default_rng(hidden))
         else:
-            start = found_before(self.layout, self.network, self.settings.start)
+            start = initial_parameters(self.layout, self.network, self.settings.start)
             net.set_flat(start)
         self.draws = draws
-        self.es = self._begun(start)
+        self.es = self._new_search(start)
         self.sim = self._simulator(self.settings.population * self.settings.episodes)
 
     def _simulator(self, envs: int) -> VectorSimulator:
@@ -176,7 +176,7 @@ class SearchEngine:
                 )
         return self.settings.population * self.settings.episodes * steps / episodes
 
-    def _begun(self, start: FloatArray) -> Any:
+    def _new_search(self, start: FloatArray) -> Any:
         """CMA-ES before its first generation, around these weights (parameters,)."""
         return cma.CMAEvolutionStrategy(
             start,
@@ -231,7 +231,7 @@ class SearchEngine:
             "return_mean": float(returns.mean()),
             "return_best": float(returns.max()),
             "sigma": float(self.es.sigma),
-            "highest_price": max((price.multiplier for price in self.prices.values()), default=0.0),
+            "highest_price": max((price.multiplier for price in self.multipliers.values()), default=0.0),
         }
         return Progress(self.steps, row)
 
@@ -250,20 +250,20 @@ class SearchEngine:
         Returns:
             (candidate,) mean returns, and the decisions that were taken.
         """
-        each = len(episodes)
-        if self.sim.num_envs != len(values) * each:
-            self.sim = self._simulator(len(values) * each)
+        count = len(episodes)
+        if self.sim.num_envs != len(values) * count:
+            self.sim = self._simulator(len(values) * count)
         sim = self.sim
         envs = np.arange(sim.num_envs)
-        candidates = Candidates(self.layout, self.network.priority_units, values, envs // each)
+        candidates = Candidates(self.layout, self.network.priority_units, values, envs // count)
         for env in range(sim.num_envs):
-            episode = episodes[env % each]
+            episode = episodes[env % count]
             sim.load(env, episode.jobs, episode.scale, episode.power)
         returns, steps = np.zeros(sim.num_envs), 0
         while True:
             playing = ~(sim.terminated | sim.truncated)
             if not playing.any():
-                return returns.reshape(len(values), each).mean(axis=1), steps
+                return returns.reshape(len(values), count).mean(axis=1), steps
             sim.step(candidates.act(sim.obs, sim.mask, envs))
             returns += np.where(playing, sim.reward, 0.0)
             steps += int(playing.sum())
@@ -277,15 +277,19 @@ class SearchEngine:
             episodes: that were played.
             parts: (episode,) which part of a mixture each is of.
         """
-        each, candidates = len(episodes), self.settings.population
+        count, candidates = len(episodes), self.settings.population
         if self.scenario.episode.end != "all_finished":
             return np.zeros(candidates)
         units = self.feed.units
-        played = [self.sim.played(env, episodes[env % each].jobs) for env in range(self.sim.num_envs)]
-        own = [measured(self.scenario, units, played[k * each : (k + 1) * each]) for k in range(candidates)]
+        played = [self.sim.played(env, episodes[env % count].jobs) for env in range(self.sim.num_envs)]
+        metrics = [
+            measured(self.scenario, units, played[k * count : (k + 1) * count]) for k in range(candidates)
+        ]
         reference = by_sjf(self.scenario, units, episodes)
-        paid, self.prices = charged(self.prices, own, reference, parts, self.settings.pid)
-        return paid
+        penalties, self.multipliers = hoarding_penalties(
+            self.multipliers, metrics, reference, parts, self.settings.pid
+        )
+        return penalties
 
     def policy(self) -> TrainedPolicy:
         """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""
@@ -299,7 +303,7 @@ class SearchEngine:
         population, parameters = self.settings.population, len(self.es.mean)
         values = np.array([values for values, _ in self.history]).reshape(-1, population, parameters)
         losses = np.array([losses for _, losses in self.history]).reshape(-1, population)
-        prices = json.dumps({name: price.model_dump() for name, price in self.prices.items()})
+        prices = json.dumps({name: price.model_dump() for name, price in self.multipliers.items()})
         start = self.es.x0
         np.savez(
             folder / STATE,
@@ -311,7 +315,7 @@ class SearchEngine:
             episodes=self.episodes,
         )
 
-    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
         """Go on from what was saved: search again, with losses that are known.
 
         Raises:
@@ -326,8 +330,8 @@ class SearchEngine:
                 # Older files have no such count, and all of their generations were whole.
                 usual = self.generation * self.settings.population * self.settings.episodes
                 episodes = int(saved["episodes"]) if "episodes" in saved else usual
-                told = json.loads(str(saved["prices"]))
-                prices = {name: Control.model_validate(price) for name, price in told.items()}
+                states = json.loads(str(saved["prices"]))
+                prices = {name: Control.model_validate(price) for name, price in states.items()}
             if start.shape != self.es.x0.shape:
                 raise ValueError(f"{start.size} parameters, not {self.es.x0.size}")
             shape = (self.generation, self.settings.population, start.size)
@@ -342,11 +346,11 @@ class SearchEngine:
                 f"remove {folder.parent} to go on from the checkpoint before it, or begin another run with "
                 f"--set search.start={folder.parents[2]}",
             ) from None
-        self.es, self.history = self._begun(start), []
-        for candidates, found in zip(values, losses, strict=True):
+        self.es, self.history = self._new_search(start), []
+        for candidates, generation_losses in zip(values, losses, strict=True):
             self.es.ask()  # the same candidates, but for rounding on other machines
-            self._tell(candidates, found)
-        self.steps, self.episodes, self.prices = steps, episodes, prices
+            self._tell(candidates, generation_losses)
+        self.steps, self.episodes, self.multipliers = steps, episodes, prices
         self.net.set_flat(self.es.mean)
 
     def stop(self) -> None:
