@@ -54,19 +54,19 @@ def several_resources() -> None:
 
 def decisions() -> None:
     """What a service decides about clusters with one resource and with two."""
-    from rlsched.serve.api.requests import States
     from rlsched.serve.artefact import example_request
-    from rlsched.serve.decide.decider import Decider, Heuristic
+    from rlsched.serve.decide.fallback import FallbackHeuristic
+    from rlsched.serve.decide.inference import BatchInference
     from tests.serve.conftest import feed_of, untrained
 
     both = "cluster.resources=[{name: cpu, units: 96}, {name: gpu, units: 4}]"
     for changes in ((), (both, "workload={kind: mao}")):
         feed = feed_of("lublin-256", "decision.window=32", *changes)
         policy = untrained(feed.scenario)
-        decider = Decider(policy, feed.units, Heuristic.named(None, policy.scenario), 4096)
-        for batch in decider.read(States([example_request(policy)], [""])):
-            decider.by_policy(batch)
-            decider.by_heuristic(batch)
+        inference = BatchInference(policy, feed.units, FallbackHeuristic.named(None, policy.scenario), 4096)
+        for batch in inference.batches([example_request(policy)]):
+            inference.by_policy(batch)
+            inference.by_heuristic(batch)
 
 
 TASKS: tuple[Callable[[], None], ...] = (shipped, one_resource_with_a_horizon, several_resources, decisions)

@@ -19,8 +19,9 @@ from rlsched.cli.bench_figures import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import TrainedPolicy, load_policy
-from rlsched.serve.api.requests import turned
-from rlsched.serve.api.schema import BatchRequest, ClusterState
+from rlsched.serve.api.batch_schema import BatchRequest
+from rlsched.serve.api.requests import to_columns
+from rlsched.serve.api.schema import ClusterState
 from rlsched.serve.artefact import example_request
 from rlsched.serve.describing import describe
 from rlsched.serve.load import Job, Load, load_of
@@ -101,7 +102,7 @@ def measure(
         turns = [[states[(k + j) % len(states)] for j in range(BATCH)] for k in range(BATCHES)]
         batches = {
             f"batches of {BATCH}": [BatchRequest(states=turn) for turn in turns],
-            f"batches of {BATCH} as columns": [BatchRequest(columns=turned(turn)) for turn in turns],
+            f"batches of {BATCH} as columns": [BatchRequest(columns=to_columns(turn)) for turn in turns],
         }
         bodies = {
             case: [_written(room / f"many-{number}-{k}.json", body) for k, body in enumerate(requests)]

@@ -36,12 +36,12 @@ def export(
     output.announce_compiling()
     with output.busy("exporting"):
         from rlsched.serve.artefact import export_policy
-        from rlsched.serve.decide.engine import load_served
+        from rlsched.serve.decide.engine import load_for_service
         from rlsched.serve.settings import ServeConfig
 
         policy = export_policy(Path(checkpoint), folder, window)
         clock = output.Clock()
-        served = load_served("default", folder, ServeConfig(policies={"default": folder}))
+        served = load_for_service("default", folder, ServeConfig(policies={"default": folder}))
         seconds = clock.seconds
     size = sum(path.stat().st_size for path in folder.iterdir())
     console = output.people(json)
@@ -57,4 +57,4 @@ def export(
             "bytes": size,
             "read_s": seconds,
         }
-        output.write_json(json, {**told, "units": served.decider.units.tolist(), "about": policy.about})
+        output.write_json(json, {**told, "units": served.inference.units.tolist(), "about": policy.about})

@@ -44,7 +44,7 @@ def serve(
     from rlsched.serve.log.journal import read_journal
     from rlsched.serve.log.service_log import POLICIES
     from rlsched.serve.page.drawing import counted
-    from rlsched.serve.page.page import page
+    from rlsched.serve.page.html import page
 
     shown = read_journal(run, cluster)
     if cluster is not None and shown.cluster != cluster:
@@ -58,9 +58,9 @@ def serve(
         ) from None
     write_whole(target, page(policies, shown, live=False).encode())
     console = output.people(json)
-    console.print(f"drawn        {counted(shown.lately.states, 'state')} of {shown.cluster} to {target}")
+    console.print(f"drawn        {counted(shown.recent.states, 'state')} of {shown.cluster} to {target}")
     others = ", ".join(name for name in shown.clusters if name != shown.cluster)
     console.print(f"others       {others or 'none'} (--cluster NAME)")
     if json is not None:
-        told = {"schema": 1, "page": str(target), "cluster": shown.cluster, "states": shown.lately.states}
+        told = {"schema": 1, "page": str(target), "cluster": shown.cluster, "states": shown.recent.states}
         output.write_json(json, told)

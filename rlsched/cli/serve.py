@@ -162,10 +162,10 @@ def _check(config: ServeConfig, host: str, port: int, address: str | None) -> so
     read_tokens(config.token_file)
     if config.fallback is not None:
         from rlsched.learn.policy import load_policy
-        from rlsched.serve.decide.decider import Heuristic
+        from rlsched.serve.decide.fallback import FallbackHeuristic
 
         for folder in config.policies.values():
-            Heuristic.named(config.fallback, load_policy(folder).scenario)
+            FallbackHeuristic.named(config.fallback, load_policy(folder).scenario)
     if config.log is not None:
         output.check_folder("--log", config.log)
     waiting = passed(host, port)
@@ -219,9 +219,9 @@ def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
         return {}
     output.announce_compiling()
     with output.busy("holding policies against the heuristics"):
-        from rlsched.serve.decide.engine import load_served
+        from rlsched.serve.decide.engine import load_for_service
 
-        served = {name: load_served(name, folder, config) for name, folder in config.policies.items()}
+        served = {name: load_for_service(name, folder, config) for name, folder in config.policies.items()}
     for one in served.values():
         output.people(json).print(f"gate         {one.gate}", markup=False, soft_wrap=True)
     return {name: one.gate_figures for name, one in served.items()}

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rlsched.serve.api.http import Application
-from rlsched.serve.api.requests import Sent
+from rlsched.serve.api.requests import Request
 from rlsched.serve.api.schema import Answer, PolicyName
 from rlsched.serve.api.tokens import Tokens
-from rlsched.serve.decide.batching_queue import Desk
+from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.engine import Engine
-from rlsched.serve.ledger.ledger import Accounts, Book, News, Shown, packed, unpacked
+from rlsched.serve.ledger.ledger import Ledger, PageData
+from rlsched.serve.ledger.metrics import ReplicaMetrics
+from rlsched.serve.ledger.records import RecordBatch, pack_records, unpack_records
 from rlsched.serve.settings import ServeConfig
 
 TOKEN = "a-token-that-is-long-enough"
@@ -35,27 +37,28 @@ class Reply:
 
 
 @dataclass(eq=False)
-class OwnLedger:
-    """A ledger in this process."""
+class LocalLedger:
+    """A ledger in this process; see `LedgerClient`."""
 
-    accounts: Accounts
-    book: Book = field(default_factory=Book)
-    news: News = field(default_factory=lambda: News(None))
+    replica_metrics: ReplicaMetrics
+    ledger: Ledger = field(default_factory=Ledger)
+    batch: RecordBatch = field(default_factory=lambda: RecordBatch(None))
 
-    def note(self, policy: PolicyName, sent: Sent, answers: Sequence[Answer]) -> None:
-        self.accounts.dropped(self.news.note(policy, sent, answers))
+    def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
+        self.replica_metrics.count_dropped(self.batch.add(policy, request, answers))
 
-    def tell(self) -> None:
-        news, self.news = self.news, News(None)
-        self.book.take("replica", self.accounts.samples(), unpacked(packed(news.clusters)))
+    def send(self) -> None:
+        batch, self.batch = self.batch, RecordBatch(None)
+        clusters = unpack_records(pack_records(batch.clusters))
+        self.ledger.add("replica", self.replica_metrics.samples(), clusters)
 
     async def metrics(self) -> bytes:
-        self.tell()
-        return self.book.metrics()
+        self.send()
+        return self.ledger.metrics()
 
-    async def shown(self, cluster: str | None) -> Shown:
-        self.tell()
-        return self.book.shown(cluster)
+    async def page_data(self, cluster: str | None) -> PageData:
+        self.send()
+        return self.ledger.page_data(cluster)
 
 
 class Service:
@@ -69,15 +72,15 @@ class Service:
     def __init__(self, policies: Any, **settings: Any) -> None:
         config = ServeConfig.model_validate({"policies": policies, **settings})
         self.engine = Engine(config)
-        self.desk = Desk(self.engine)
-        self.accounts = Accounts()
-        self.ledger = OwnLedger(self.accounts)
+        self.queue = BatchingQueue(self.engine)
+        self.metrics = ReplicaMetrics()
+        self.ledger = LocalLedger(self.metrics)
         self.tokens = Tokens(config.token_file)
-        self.app = Application(self.desk, self.accounts, self.ledger, self.tokens)
+        self.app = Application(self.queue, self.metrics, self.ledger, self.tokens)
         self.loop = asyncio.new_event_loop()
 
     def close(self) -> None:
-        self.desk.close()
+        self.queue.close()
         self.loop.close()
 
     def ask(self, path: str, body: bytes | dict[str, Any] | None = None, **headers: str) -> Reply:

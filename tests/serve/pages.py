@@ -17,7 +17,8 @@ from rlsched.serve.api.schema import (
     RunningJob,
     WaitingJob,
 )
-from rlsched.serve.ledger.ledger import LATELY, Lately, Noted, Shown
+from rlsched.serve.ledger.ledger import PageData
+from rlsched.serve.ledger.records import MAX_RECORDS, ClusterRecords, Record
 
 CLOCK = 1_767_268_800.0
 """What the page takes for now, seconds since the epoch."""
@@ -112,24 +113,24 @@ def answered(decisions: list[Decision], decided_by: str = "policy", *rest: Any, 
     return Answer(decisions, decided_by, *rest, **more)
 
 
-def noted(state: ClusterState, answer: Answer, ago: float = 3.0) -> Noted:
-    return Noted(CLOCK - ago, "hpc", "0123456789abcdef", state, answer)
+def record(state: ClusterState, answer: Answer, ago: float = 3.0) -> Record:
+    return Record(CLOCK - ago, "hpc", "0123456789abcdef", state, answer)
 
 
-def shown(some: Sequence[Noted], clusters: Sequence[str] = ("default",), before: int = 0) -> Shown:
-    """As the ledger shows it; so many states were decided before those that are kept."""
-    agrees = [one.answer.agrees for one in some]
-    lately = Lately(
-        deque(some, maxlen=LATELY),
-        len(some) + before,
+def page_data(records: Sequence[Record], clusters: Sequence[str] = ("default",), before: int = 0) -> PageData:
+    """Page data with records records, after so many other states."""
+    agrees = [one.answer.agrees for one in records]
+    recent = ClusterRecords(
+        deque(records, maxlen=MAX_RECORDS),
+        len(records) + before,
         sum(value is True for value in agrees),
         sum(value is not None for value in agrees),
         sum(value is None for value in agrees),
     )
-    return Shown(list(clusters), clusters[0] if clusters else None, lately, 2)
+    return PageData(list(clusters), clusters[0] if clusters else None, recent, 2)
 
 
-def busy() -> Noted:
+def busy() -> Record:
     """30 + 20 of 100 units are used; of three jobs one starts, one gets a reservation, one waits."""
     state = ClusterState(
         now=NOW,
@@ -141,10 +142,10 @@ def busy() -> Noted:
         agrees=False,
         waiting=[Reason("w2", "not_enough_free", "needs units that are not free")],
     )
-    return noted(state, answer)
+    return record(state, answer)
 
 
-def hostile_state(words: str, k: int) -> Noted:
+def hostile_state(words: str, k: int) -> Record:
     """Every text of a client, or of what failed, is this one."""
     state = ClusterState(
         now=NOW + k,
@@ -166,10 +167,10 @@ def hostile_state(words: str, k: int) -> Noted:
         words,
         waiting=[Reason(state.waiting[2].id, words, words)],
     )
-    return Noted(CLOCK, words, words, state, answer)
+    return Record(CLOCK, words, words, state, answer)
 
 
-def full(jobs: int, words: str, states: int = LATELY) -> list[Noted]:
+def full(jobs: int, words: str, states: int = MAX_RECORDS) -> list[Record]:
     """As much as is kept, of clusters with so many running jobs and twice as many that wait."""
     rng = random.Random(1)
     ids = [f"{k}{words}"[:200] for k in range(3 * jobs)]
@@ -179,7 +180,7 @@ def full(jobs: int, words: str, states: int = LATELY) -> list[Noted]:
     ]
     queue = [waiting(ids[k], rng.randint(1, 64), qos=0.5) for k in range(jobs, 3 * jobs)]
     decided = [Decision(job.id, "start", NOW, 0.123456) for job in queue[:200]]
-    some = []
+    records = []
     for k in range(states):
         state = ClusterState(
             now=NOW + 97 * k,
@@ -201,5 +202,5 @@ def full(jobs: int, words: str, states: int = LATELY) -> list[Noted]:
                 Reason(job.id, "not_enough_free", "needs units that are not free") for job in queue[200:400]
             ],
         )
-        some.append(noted(state, answer, ago=states - k))
-    return some
+        records.append(record(state, answer, ago=states - k))
+    return records

@@ -22,7 +22,8 @@ from rlsched.learn.config.sections import Network
 from rlsched.learn.policy import load_policy
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
-from rlsched.serve.api.requests import Places, Sent, States, Table, turned
+from rlsched.serve.api.batch_schema import BatchRequest
+from rlsched.serve.api.requests import Request, num_clusters, to_columns
 from rlsched.serve.api.schema import (
     Answer,
     ClusterState,
@@ -37,11 +38,18 @@ from rlsched.serve.api.schema import (
 )
 from rlsched.serve.api.tokens import read_tokens
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.decide.batching_queue import LEFT_BEHIND
-from rlsched.serve.decide.engine import Served
-from rlsched.serve.ledger import ledger
-from rlsched.serve.ledger.ledger import CLUSTERS, LATELY, News, Noted, packed, unpacked
-from rlsched.serve.log.dataset import Logbook
+from rlsched.serve.decide.batching_queue import MAX_HUNG_THREADS
+from rlsched.serve.decide.engine import LoadedPolicy
+from rlsched.serve.ledger import records
+from rlsched.serve.ledger.records import (
+    MAX_CLUSTERS,
+    MAX_RECORDS,
+    Record,
+    RecordBatch,
+    pack_records,
+    unpack_records,
+)
+from rlsched.serve.log.dataset import LogDataset
 from rlsched.serve.log.journal import Journal, read_journal
 from rlsched.serve.log.service_log import ServiceLog
 from rlsched.serve.settings import ServeConfig
@@ -109,7 +117,7 @@ def test_where_the_policy_fails_the_heuristic_answers_and_says_so(
 
 def test_who_hangs_does_not_hold_up_others_and_is_told_of(service: Service, hpc: Path) -> None:
     net = spoil(service, "hang")
-    for number in range(LEFT_BEHIND):
+    for number in range(MAX_HUNG_THREADS):
         assert service.ask("/healthz").status == 200
         began = time.monotonic()
         replies = service.ask_together([("/v1/decisions", example(hpc))] * 5)
@@ -223,14 +231,14 @@ def test_nothing_is_lost_where_an_export_fails(
     assert [path.name for path in tmp_path.iterdir()] == ["policy"]
 
 
-def noted_of(service: Service, folder: Path, count: int) -> list[Noted]:
+def noted_of(service: Service, folder: Path, count: int) -> list[Record]:
     served = service.engine.find(None)
     states = [
         DecisionRequest(**{**as_request(folder), "now": as_request(folder)["now"] + k}) for k in range(count)
     ]
-    answers = service.engine.answer(served, States(states, [""] * count), explain=True)
+    answers = service.engine.answer(served, states, explain=True)
     pairs = zip(states, answers, strict=True)
-    return [Noted(time.time(), served.name, served.version, state, answer) for state, answer in pairs]
+    return [Record(time.time(), served.name, served.version, state, answer) for state, answer in pairs]
 
 
 def as_request(folder: Path) -> dict[str, Any]:
@@ -241,10 +249,10 @@ def as_request(folder: Path) -> dict[str, Any]:
 def test_a_log_is_a_journal_and_a_dataset(service: Service, hpc: Path, tmp_path: Path) -> None:
     config = ServeConfig.model_validate({"policies": hpc, "log": tmp_path / "log"})
     log = ServiceLog(config, tmp_path / "log")
-    log.take(noted_of(service, hpc, 20))
+    log.add(noted_of(service, hpc, 20))
     log.close()
     shown = read_journal(tmp_path / "log")
-    assert (shown.cluster, shown.lately.states, len(shown.lately.noted)) == ("default", 20, 20)
+    assert (shown.cluster, shown.recent.states, len(shown.recent.records)) == ("default", 20, 20)
     (dataset,) = [path for path in (tmp_path / "log").iterdir() if path.is_dir()]
     assert dataset.name == f"default-{service.engine.find(None).version[:8]}"
     assert (dataset / "dataset.json").exists()
@@ -255,15 +263,15 @@ def test_a_journal_that_was_cut_short_is_read_to_its_last_line(
     service: Service, hpc: Path, tmp_path: Path
 ) -> None:
     journal = Journal(tmp_path)
-    journal.take(noted_of(service, hpc, 5))
+    journal.add(noted_of(service, hpc, 5))
     journal.close()
     file = tmp_path / "journal-00000.jsonl"
     file.write_bytes(file.read_bytes()[:-10])
-    assert read_journal(tmp_path).lately.states == 4
+    assert read_journal(tmp_path).recent.states == 4
     second = Journal(tmp_path)
-    second.take(noted_of(service, hpc, 2))
+    second.add(noted_of(service, hpc, 2))
     second.close()
-    assert read_journal(tmp_path).lately.states == 6
+    assert read_journal(tmp_path).recent.states == 6
     file.write_bytes(b"{}\n" + file.read_bytes())
     with pytest.raises(BadInputError, match=r"journal-00000\.jsonl: line 1 is damaged"):
         read_journal(tmp_path)
@@ -314,9 +322,9 @@ def test_what_nobody_waits_for_is_not_decided_about(
     seen = []
     answer = service.engine.answer
 
-    def counted(served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
-        seen.append(len(sent.where))
-        return answer(served, sent, explain=explain)
+    def counted(loaded: LoadedPolicy, requests: list[Request], *, explain: bool) -> list[Answer]:
+        seen.append(sum(map(num_clusters, requests)))
+        return answer(loaded, requests, explain=explain)
 
     monkeypatch.setattr(service.engine, "answer", counted)
     assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
@@ -330,11 +338,11 @@ def batch_of(folder: Path, count: int) -> dict[str, Any]:
 
 def test_who_hangs_keeps_the_decider_to_itself(service: Service, hpc: Path) -> None:
     served = service.engine.find(None)
-    before = served.decider
+    before = served.inference
     net = spoil(service, "hang")
     service.ask("/v1/decisions", example(hpc))
     assert service.engine.find(None) is served
-    assert served.decider is not before
+    assert served.inference is not before
     net.free.set()
 
 
@@ -343,7 +351,7 @@ def test_a_full_disk_leaves_a_journal_that_can_be_read(
 ) -> None:
     some = noted_of(service, hpc, 3)
     journal = Journal(tmp_path)
-    journal.take(some)
+    journal.add(some)
     file = journal._file
 
     class Full:
@@ -359,10 +367,10 @@ def test_a_full_disk_leaves_a_journal_that_can_be_read(
 
     monkeypatch.setattr(journal, "_file", Full())
     with pytest.raises(OSError, match="disk full"):
-        journal.take(some)
-    journal.take(some)
+        journal.add(some)
+    journal.add(some)
     journal.close()
-    assert read_journal(tmp_path).lately.states == 6
+    assert read_journal(tmp_path).recent.states == 6
 
 
 def test_one_state_that_cannot_be_written_is_counted_and_the_others_are(
@@ -371,26 +379,26 @@ def test_one_state_that_cannot_be_written_is_counted_and_the_others_are(
     log = ServiceLog(ServeConfig.model_validate({"policies": hpc, "log": tmp_path}), tmp_path)
     some = noted_of(service, hpc, 6)
     odd = msgspec.structs.replace(some[2], state=msgspec.structs.replace(some[2].state, units=[1, 1]))
-    log.take([*some[:3], odd, *some[3:]])
+    log.add([*some[:3], odd, *some[3:]])
     log.close()
     assert log.lost == 1
-    assert read_journal(tmp_path).lately.states == 7
+    assert read_journal(tmp_path).recent.states == 7
 
 
 def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: Path) -> None:
     served = service.engine.find(None)
-    book = Logbook(tmp_path / "b", served.policy, [256], served.decider.heuristic)
+    book = LogDataset(tmp_path / "b", served.policy, [256], served.inference.heuristic)
     some = noted_of(service, hpc, 4)
     later = [
         msgspec.structs.replace(one, state=msgspec.structs.replace(one.state, now=one.state.now + 2**34))
         for one in some
     ]
     for one in (*some, *later, *some):
-        book.take(one)
+        book.add(one)
     for k in range(100):
         named = msgspec.structs.replace(some[0].state, cluster=f"c{k}")
-        book.take(msgspec.structs.replace(some[0], state=named))
-    assert len(book._streams) == 64
+        book.add(msgspec.structs.replace(some[0], state=named))
+    assert len(book.builder._streams) == 64
     book.close()
     manifest = read_manifest(tmp_path / "b")
     assert check(tmp_path / "b", manifest) == []
@@ -402,42 +410,42 @@ def told_of(cluster: str, jobs: int = 1) -> tuple[ClusterState, Answer]:
     return ClusterState(now=0, cluster=cluster, waiting=queue), Answer([], "policy")
 
 
-def note(news: News, *told: tuple[ClusterState, Answer]) -> int:
+def note(batch: RecordBatch, *told: tuple[ClusterState, Answer]) -> int:
     """Each asked by itself."""
     policy = PolicyName("hpc", "0af")
-    return sum(news.note(policy, States([state], [""]), [answer]) for state, answer in told)
+    return sum(batch.add(policy, state, [answer]) for state, answer in told)
 
 
 def test_what_nobody_is_told_of_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger may be late, or never come."""
-    news = News(None)
-    for k in range(10 * CLUSTERS):
-        assert note(news, *[told_of(f"cluster {k}")] * (LATELY // 2)) == 0
-    assert list(news.clusters) == [f"cluster {k}" for k in range(9 * CLUSTERS, 10 * CLUSTERS)]
-    note(news, *[told_of(f"cluster {10 * CLUSTERS - 1}")] * LATELY)
-    newest = news.clusters[f"cluster {10 * CLUSTERS - 1}"]
-    assert (len(newest.noted), newest.states) == (LATELY, LATELY // 2 + LATELY)
-    monkeypatch.setattr(ledger, "LATELY_JOBS", 1000)
-    note(news, *[told_of("large", 300)] * 7)
-    assert (len(news.clusters["large"].noted), news.clusters["large"].jobs) == (3, 900)
+    batch = RecordBatch(None)
+    for k in range(10 * MAX_CLUSTERS):
+        assert note(batch, *[told_of(f"cluster {k}")] * (MAX_RECORDS // 2)) == 0
+    assert list(batch.clusters) == [f"cluster {k}" for k in range(9 * MAX_CLUSTERS, 10 * MAX_CLUSTERS)]
+    note(batch, *[told_of(f"cluster {10 * MAX_CLUSTERS - 1}")] * MAX_RECORDS)
+    newest = batch.clusters[f"cluster {10 * MAX_CLUSTERS - 1}"]
+    assert (len(newest.records), newest.states) == (MAX_RECORDS, MAX_RECORDS // 2 + MAX_RECORDS)
+    monkeypatch.setattr(records, "MAX_RECORDED_JOBS", 1000)
+    note(batch, *[told_of("large", 300)] * 7)
+    assert (len(batch.clusters["large"].records), batch.clusters["large"].jobs) == (3, 900)
 
 
 def test_what_a_log_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    news = News(10)
-    assert note(news, *[told_of("a")] * 8) == 0
-    assert note(news, *[told_of("b")] * 5) == 3
-    assert {name: (len(one.noted), one.states) for name, one in news.clusters.items()} == {
+    batch = RecordBatch(10)
+    assert note(batch, *[told_of("a")] * 8) == 0
+    assert note(batch, *[told_of("b")] * 5) == 3
+    assert {name: (len(one.records), one.states) for name, one in batch.clusters.items()} == {
         "a": (8, 8),
         "b": (2, 5),
     }
-    columns = Table(turned([told_of("c")[0]] * 12), Places("columns", 12))
-    news = News(10)
-    assert news.note(PolicyName("hpc", "0af"), columns, [told_of("c")[1]] * 12) == 2
-    assert [one.state for one in news.clusters["c"].noted] == [told_of("c")[0]] * 10
-    monkeypatch.setattr(ledger, "TOLD_JOBS", 1000)
-    news = News(10)
-    assert note(news, *[told_of("a", 400)] * 3) == 1
-    assert news.kept == 2
+    columns = BatchRequest(columns=to_columns([told_of("c")[0]] * 12))
+    batch = RecordBatch(10)
+    assert batch.add(PolicyName("hpc", "0af"), columns, [told_of("c")[1]] * 12) == 2
+    assert [one.state for one in batch.clusters["c"].records] == [told_of("c")[0]] * 10
+    monkeypatch.setattr(records, "MAX_BATCH_JOBS", 1000)
+    batch = RecordBatch(10)
+    assert note(batch, *[told_of("a", 400)] * 3) == 1
+    assert batch.size == 2
 
 
 def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
@@ -456,20 +464,20 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
     answer = Answer(
         decided, "policy", None, False, [Reason("r", "running", "")], Fallback("fcfs:easy", []), [], "BBBB"
     )
-    news = News(None)
-    note(news, *[(state, answer), told_of("another")] * 2)
-    (told, _) = news.clusters[state.cluster].noted
+    batch = RecordBatch(None)
+    note(batch, *[(state, answer), told_of("another")] * 2)
+    (told, _) = batch.clusters[state.cluster].records
     assert (told.policy, told.version, told.state, told.answer) == ("hpc", "0af", state, answer)
-    found = unpacked(packed(news.clusters))
-    assert found.keys() == news.clusters.keys()
-    for name, lately in news.clusters.items():
-        assert vars(found[name]) | {"noted": 2} == vars(lately) | {"noted": len(lately.noted)}
-    for one, told in zip(found[state.cluster].noted, news.clusters[state.cluster].noted, strict=True):
+    found = unpack_records(pack_records(batch.clusters))
+    assert found.keys() == batch.clusters.keys()
+    for name, lately in batch.clusters.items():
+        assert vars(found[name]) | {"records": 2} == vars(lately) | {"records": len(lately.records)}
+    for one, told in zip(found[state.cluster].records, batch.clusters[state.cluster].records, strict=True):
         assert "explain" not in to_builtins(one)["state"]
         for name in state.__struct_fields__:
             assert getattr(one.state, name) == getattr(state, name), name
         assert to_builtins(one) | {"state": None} == to_builtins(told) | {"state": None}
-    news = News(None)
-    note(news, (DecisionRequest(now=1, policy="b", explain=False), answer))
-    (one,) = unpacked(packed(news.clusters))["default"].noted
+    batch = RecordBatch(None)
+    note(batch, (DecisionRequest(now=1, policy="b", explain=False), answer))
+    (one,) = unpack_records(pack_records(batch.clusters))["default"].records
     assert to_builtins(one)["state"] == {"now": 1, "policy": "b", "explain": False, "cluster": "default"}

@@ -15,10 +15,12 @@ from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.session import Choice, open_session
 from rlsched.learn.config.sections import Network
 from rlsched.learn.policy import TrainedPolicy
-from rlsched.serve.api.requests import States, Table, turned
+from rlsched.serve.api.batch_schema import BatchRequest
+from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, WaitingJob
-from rlsched.serve.decide.columns import Id
-from rlsched.serve.decide.decider import Course, Decider, Heuristic
+from rlsched.serve.decide.clusters import Id
+from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.inference import BatchInference, Plan
 from rlsched.serve.describing import describe
 from rlsched.sim.playing import play_all
 from rlsched.sim.replay import replay
@@ -51,15 +53,15 @@ CASES = {
 }
 
 
-def decider(policy: TrainedPolicy, units: Sequence[int], max_jobs: int = 4096) -> Decider:
-    return Decider(policy, units, Heuristic.named(None, policy.scenario), max_jobs)
+def inference_of(policy: TrainedPolicy, units: Sequence[int], max_jobs: int = 4096) -> BatchInference:
+    return BatchInference(policy, units, FallbackHeuristic.named(None, policy.scenario), max_jobs)
 
 
-def decide(chosen: Decider, states: Sequence[ClusterState]) -> list[Course]:
-    found: dict[int, Course] = {}
-    for batch in chosen.read(States(states, [f"states[{k}]." for k in range(len(states))])):
-        found |= dict(zip(batch.rows, chosen.by_policy(batch), strict=True))
-    return [found[k] for k in range(len(states))]
+def decide(inference: BatchInference, states: Sequence[ClusterState]) -> list[Plan]:
+    plans: dict[int, Plan] = {}
+    for batch in inference.batches([BatchRequest(states=[*states])]):
+        plans |= dict(zip(batch.clusters.rows.tolist(), inference.by_policy(batch), strict=True))
+    return [plans[k] for k in range(len(states))]
 
 
 def done(
@@ -83,7 +85,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
     policy = untrained(feed.scenario)
     rng = np.random.default_rng(1)
     sim = VectorSimulator(policy.scenario, feed.units, 8, feed.max_jobs)
-    chosen = decider(policy, feed.units)
+    inference = inference_of(policy, feed.units)
     episodes = [feed.training(rng) for _ in range(8)]
     for env, episode in enumerate(episodes):
         sim.load(env, episode.jobs, episode.scale, episode.power)
@@ -94,27 +96,28 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             sim.load(env, episodes[env].jobs, episodes[env].scale, episodes[env].power)
         live = np.flatnonzero(~(sim.terminated | sim.truncated))
         told = [describe(sim, env, episodes[env].jobs) for env in live]
-        for batch in chosen.read(States(told, [""] * len(told))):
-            still = chosen._by_policy.of(batch.units, batch.most_jobs, len(batch.clusters))
-            still.load(batch.read.shot)
-            for k, row in enumerate(batch.rows):
-                assert (still.obs[k] == sim.obs[live[row]]).all()
-                assert (still.mask[k] == sim.mask[live[row]]).all()
-        as_columns = chosen.read(Table(turned(told), [""] * len(told)))
-        for batch, other in zip(chosen.read(States(told, [""] * len(told))), as_columns, strict=True):
-            assert (batch.rows, batch.read.ids) == (other.rows, other.read.ids)
-            for one, same in zip(batch.read.shot, other.read.shot, strict=True):
-                assert (one == same).all()
+        for batch in inference.batches([BatchRequest(states=told)]):
+            simulator = inference._policy_simulators.fitting(batch)
+            simulator.load(batch.snapshot)
+            for k, row in enumerate(batch.clusters.rows):
+                assert (simulator.obs[k] == sim.obs[live[row]]).all()
+                assert (simulator.mask[k] == sim.mask[live[row]]).all()
+        as_columns = inference.batches([BatchRequest(columns=to_columns(told))])
+        for batch, other in zip(inference.batches([BatchRequest(states=told)]), as_columns, strict=True):
+            assert (batch.clusters.rows == other.clusters.rows).all()
+            assert batch.ids == other.ids
+            for array, same in zip(batch.snapshot, other.snapshot, strict=True):
+                assert (array == same).all()
         greedy = np.full(8, sim.layout.num_actions - 1)
         greedy[live] = policy.act(sim.obs[live], sim.mask[live])
-        for env, course in zip(live, decide(chosen, told), strict=True):
-            first = course.decisions[0] if course.decisions else None
+        for env, plan in zip(live, decide(inference, told), strict=True):
+            first = plan.decisions[0] if plan.decisions else None
             ids = episodes[env].jobs.id
             named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
             assert named == done(sim, env, greedy[env], feed, ids)
-        for batch in chosen.read(States(told, [""] * len(told))):
-            for one, other in zip(chosen.by_policy(batch), chosen.by_heuristic(batch), strict=True):
-                assert (one.moved == other.moved) == (moved(one.decisions) == moved(other.decisions))
+        for batch in inference.batches([BatchRequest(states=told)]):
+            for one, other in zip(inference.by_policy(batch), inference.by_heuristic(batch), strict=True):
+                assert (one.moves == other.moves) == (moved(one.decisions) == moved(other.decisions))
         states += len(live)
         # Off the beaten track now and then, so that other states are met, too.
         for env in live[rng.random(len(live)) < 0.3]:
@@ -134,10 +137,10 @@ def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers
     policy = untrained(session.scenario, network)
     told = LearnedPolicies("policy", policy, policy.scenario)
     expected = play(told.scenario, session.units, session.episodes, policy)
-    chosen = decider(policy, session.units)
+    inference = inference_of(policy, session.units)
     longest = max(len(episode.jobs) for episode in session.episodes)
     sim = VectorSimulator(policy.scenario, session.units, 4, longest, every_term=True)
-    loop = ClosedLoop(sim, chosen)
+    loop = ClosedLoop(sim, inference)
     found = play_all(
         sim, session.episodes, loop.act, begin=lambda env, k: loop.begin(env, session.episodes[k].jobs)
     )
@@ -153,8 +156,8 @@ def test_without_the_policy_the_heuristic_does_what_it_does_anywhere(rule: str) 
     feed = feed_of(*HPC)
     policy = untrained(feed.scenario)
     jobs = feed.training(np.random.default_rng(5)).jobs
-    heuristic = Heuristic.named(f"sjf:{rule}", feed.scenario)
-    chosen = Decider(policy, feed.units, heuristic, 4096)
+    heuristic = FallbackHeuristic.named(f"sjf:{rule}", feed.scenario)
+    inference = BatchInference(policy, feed.units, heuristic, 4096)
     start = np.full(len(jobs), -1)
     end = np.full(len(jobs), -1)
     now = int(jobs.submit[0])
@@ -171,8 +174,8 @@ def test_without_the_policy_the_heuristic_does_what_it_does_anywhere(rule: str) 
                 for r in rows[start[rows] < 0]
             ],
         )
-        (batch,) = chosen.read(States([state], [""]))
-        for decision in chosen.by_heuristic(batch)[0].decisions:
+        (batch,) = inference.batches([state])
+        for decision in inference.by_heuristic(batch)[0].decisions:
             if decision.action == "start":
                 start[decision.job], end[decision.job] = now, now + jobs.runtime[decision.job]
         coming = [*jobs.submit[jobs.submit > now], *end[end > now]]
@@ -183,8 +186,8 @@ def test_without_the_policy_the_heuristic_does_what_it_does_anywhere(rule: str) 
 class ClosedLoop:
     """Asks the service once at every tick and does what it says, job by job."""
 
-    def __init__(self, sim: VectorSimulator, chosen: Decider) -> None:
-        self.sim, self.chosen, self.asked = sim, chosen, 0
+    def __init__(self, sim: VectorSimulator, inference: BatchInference) -> None:
+        self.sim, self.inference, self.asked = sim, inference, 0
         self.jobs = {}
         self.left: dict[int, tuple[int, list]] = {}
         self.memory: dict[int, str | None] = {}
@@ -207,9 +210,9 @@ class ClosedLoop:
             state = describe(sim, env, self.jobs[env])
             if self.memory[env] is not None:
                 state = msgspec.structs.replace(state, memory=self.memory[env])
-            (course,) = decide(self.chosen, [state])
-            self.memory[env] = course.memory
-            self.left[env] = (now, list(course.decisions))
+            (plan,) = decide(self.inference, [state])
+            self.memory[env] = plan.memory
+            self.left[env] = (now, list(plan.decisions))
             self.asked += 1
         decisions = self.left[env][1]
         while decisions:

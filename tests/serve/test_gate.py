@@ -13,8 +13,8 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import load_policy
 from rlsched.serve.decide import gate as gate_module
-from rlsched.serve.decide.engine import load_served
-from rlsched.serve.decide.gate import RECORD, judge
+from rlsched.serve.decide.engine import load_for_service
+from rlsched.serve.decide.gate import RECORD, evaluate_gate
 from rlsched.serve.settings import Gate, ServeConfig
 from tests.gated import EPISODE, JOBS, SETTINGS, export_by_length, write_site
 
@@ -98,17 +98,17 @@ def test_without_a_gate_nobody_stands_back(folder: Path) -> None:
 
 def test_what_was_found_is_found_again(folder: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, gate = load_policy(folder), Gate(trace=site)
-    found = judge(policy, folder, gate)
+    found = evaluate_gate(policy, folder, gate)
     assert json.loads((folder / RECORD).read_text())["passes"] is False
     played: list[object] = []
     real = gate_module._session
     monkeypatch.setattr(gate_module, "_session", lambda *given: played.append(given) or real(*given))
-    assert judge(policy, folder, gate) == found
+    assert evaluate_gate(policy, folder, gate) == found
     assert played == []
-    other = judge(policy, folder, Gate(trace=site, episodes=5))
+    other = evaluate_gate(policy, folder, Gate(trace=site, episodes=5))
     assert (len(played), other.figures["episodes"]) == (1, 5)
     (folder / RECORD).write_text("{")
-    assert judge(policy, folder, gate) == found
+    assert evaluate_gate(policy, folder, gate) == found
     assert len(played) == 2
 
 
@@ -116,7 +116,7 @@ def test_jobs_of_its_training_are_said(tmp_path: Path, site: Path) -> None:
     own = f"workload={{kind: swf, file: {site}, load: 0.5, training_jobs: [0, 40]}}"
     cluster = "cluster.resources.0.units=null"
     folder = export_by_length(tmp_path / "own", longest=True, settings=(*SETTINGS, own, cluster))
-    found = judge(load_policy(folder), folder, Gate(trace=site))
+    found = evaluate_gate(load_policy(folder), folder, Gate(trace=site))
     assert found.line.endswith("the policy may have been trained on jobs of 2 of them")
 
 
@@ -124,8 +124,8 @@ def test_the_length_of_episodes(tmp_path: Path, site: Path) -> None:
     whole = export_by_length(tmp_path / "whole", longest=True, settings=(*SETTINGS, "episode.jobs=1000"))
     policy = load_policy(whole)
     with pytest.raises(BadInputError, match=r"--gate: .*120 jobs .* less than an episode of 1000"):
-        judge(policy, whole, Gate(trace=site))
-    assert judge(policy, whole, Gate(trace=site, jobs=10)).figures["episodes"] == JOBS // 10
+        evaluate_gate(policy, whole, Gate(trace=site))
+    assert evaluate_gate(policy, whole, Gate(trace=site, jobs=10)).figures["episodes"] == JOBS // 10
 
 
 def test_settings_from_a_file() -> None:
@@ -139,8 +139,8 @@ def test_with_a_horizon_the_trace_is_played_under_the_power_of_the_policy(tmp_pa
     green = scenario.load("green-ctc", ["episode.max_ticks=4", "cluster.resources.0.units=4"])
     untrained(green).save(tmp_path / "green")
     policy = load_policy(tmp_path / "green")
-    found = judge(policy, tmp_path / "green", Gate(trace=site, episodes=5))
+    found = evaluate_gate(policy, tmp_path / "green", Gate(trace=site, episodes=5))
     assert (found.figures["metric"], found.figures["episodes"]) == ("job_value_ratio", 5)
     assert found.heuristic.partition(":")[2] in {"now", "horizon"}
     config = ServeConfig(policies={"p": tmp_path / "green"}, gate=Gate(trace=site, episodes=5))
-    assert load_served("p", tmp_path / "green", config).shadow is not found.passes
+    assert load_for_service("p", tmp_path / "green", config).shadow is not found.passes

@@ -15,12 +15,15 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from rlsched.serve.api.http import describe
-from rlsched.serve.api.requests import LISTS, TURNED, turned
-from rlsched.serve.api.schema import BatchRequest, Cluster, ClusterColumns, ClusterState
+from rlsched.serve.api.batch_schema import BatchRequest, ClusterColumns
+from rlsched.serve.api.openapi import describe_api
+from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, to_columns
+from rlsched.serve.api.schema import Cluster, ClusterState
 from rlsched.serve.api.tokens import Tokens
-from rlsched.serve.decide.decider import Batch, Course
-from rlsched.serve.ledger.ledger import AT_ONCE, summed
+from rlsched.serve.decide.batch import Batch
+from rlsched.serve.decide.inference import Plan
+from rlsched.serve.ledger.metrics import sum_metrics
+from rlsched.serve.ledger.records import MAX_RECORDS_PER_REQUEST
 from rlsched.serve.settings import ServeConfig
 
 from .asking import TOKEN, Service, example, moved
@@ -75,7 +78,7 @@ def test_what_is_served_is_told(service: Service) -> None:
 
 
 def as_columns(*states: dict[str, Any]) -> ClusterColumns:
-    return turned([msgspec.convert(state, ClusterState) for state in states])
+    return to_columns([msgspec.convert(state, ClusterState) for state in states])
 
 
 def test_columns_say_what_states_say(service: Service, hpc: Path) -> None:
@@ -87,14 +90,13 @@ def test_columns_say_what_states_say(service: Service, hpc: Path) -> None:
         body = msgspec.to_builtins(BatchRequest(columns=as_columns(*states), explain=explain))
         columns = service.ask("/v1/decisions:batch", body)
         assert (columns.status, columns.json) == (200, rows.json)
-    shown = service.ledger.book
-    service.ledger.tell()
+    service.ledger.send()
     for cluster in ("east", "south"):
-        noted = [*shown.shown(cluster).lately.noted]
-        assert len(noted) == {"east": 4 * 18, "south": 4 * 9}[cluster]
+        records = [*service.ledger.ledger.page_data(cluster).recent.records]
+        assert len(records) == {"east": 4 * 18, "south": 4 * 9}[cluster]
         # Of rows, and of columns in the same order.
-        assert [one.state for one in noted[: len(noted) // 4]] == [
-            one.state for one in noted[-len(noted) // 4 :]
+        assert [record.state for record in records[: len(records) // 4]] == [
+            record.state for record in records[-len(records) // 4 :]
         ]
 
 
@@ -102,7 +104,7 @@ def test_columns_have_the_fields_of_rows() -> None:
     """So that what is added to one is not forgotten in the other."""
     pairs = [
         (Cluster, ClusterColumns, set(LISTS)),
-        *((LISTS[name], TURNED[k], {"jobs"}) for k, name in enumerate(LISTS)),
+        *((LISTS[name], COLUMN_LISTS[name], {"jobs"}) for name in LISTS),
     ]
     for rows, columns, more in pairs:
         assert {*columns.__struct_fields__} == {*rows.__struct_fields__} | more
@@ -164,21 +166,21 @@ def test_what_is_wrong_with_one_is_found_before_others_are_decided_about(
     service: Service, hpc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
-    decider, asked = service.engine.find(None).decider, 0
-    by_policy = decider.by_policy
+    inference, calls = service.engine.find(None).inference, 0
+    by_policy = inference.by_policy
 
-    def counted(batch: Batch) -> list[Course]:
-        nonlocal asked
-        asked += 1
+    def counted(batch: Batch) -> list[Plan]:
+        nonlocal calls
+        calls += 1
         return by_policy(batch)
 
-    monkeypatch.setattr(decider, "by_policy", counted)
+    monkeypatch.setattr(inference, "by_policy", counted)
     body = {"states": [state, state | {"units": [512], "waiting": [], "free": [513]}]}
     reply = service.ask("/v1/decisions:batch", body)
-    assert (reply.status, asked) == (422, 0)
-    assert reply.json["error"].startswith("states[1].free[0]: value 513 beside")
+    assert (reply.status, calls) == (422, 0)
+    assert reply.json["error"].startswith("states[1].free[0]: value 513, plus")
     assert service.ask("/v1/decisions:batch", {"states": body["states"][:1]}).status == 200
-    assert asked == 1
+    assert calls == 1
 
 
 def test_columns_are_decided_about_together_with_states(service: Service, hpc: Path) -> None:
@@ -213,18 +215,25 @@ def without_scores(value: Any) -> tuple[Any, list[float]]:
 
 def test_of_many_states_of_a_cluster_at_once_the_last_are_shown(service: Service, hpc: Path) -> None:
     state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
-    states = [state | {"now": state["now"] + k, "cluster": "again"} for k in range(AT_ONCE + 9)]
+    states = [
+        state | {"now": state["now"] + k, "cluster": "again"} for k in range(MAX_RECORDS_PER_REQUEST + 9)
+    ]
     service.ask("/v1/decisions:batch", {"states": states})
-    service.ledger.tell()
-    lately = service.ledger.book.shown("again").lately
-    assert [one.state.now - state["now"] for one in lately.noted] == list(range(9, AT_ONCE + 9))
-    assert lately.states == len(states)
+    service.ledger.send()
+    recent = service.ledger.ledger.page_data("again").recent
+    assert [one.state.now - state["now"] for one in recent.records] == list(
+        range(9, MAX_RECORDS_PER_REQUEST + 9)
+    )
+    assert recent.states == len(states)
 
 
 def test_a_batch_is_of_states_or_of_columns(service: Service, hpc: Path) -> None:
     for body, line in (
         ({}, "states: are missing; send some, or columns"),
-        ({"states": [{"now": 1}], "columns": {"now": [1]}}, "columns: stand beside states; send one of them"),
+        (
+            {"states": [{"now": 1}], "columns": {"now": [1]}},
+            "columns: cannot be combined with states; send one of them",
+        ),
     ):
         reply = service.ask("/v1/decisions:batch", body)
         assert (reply.status, reply.json["error"]) == (422, line)
@@ -399,7 +408,7 @@ def test_one_who_is_wrong_does_not_spoil_it_for_others(service: Service, hpc: Pa
 
 @pytest.mark.slow
 def test_malformed_bodies_are_refused_and_nothing_else_happens(service: Service, hpc: Path) -> None:
-    told = describe(service.app.pages)
+    told = describe_api(service.app.pages)
     statuses: Counter[int] = Counter()
     refused = 0
     writer = Writer(told, seed=0)
@@ -431,7 +440,7 @@ def test_figures_for_prometheus(hpc: Path) -> None:
     assert 'rlsched_states_total{decided_by="policy",policy="default"} 3.0' in text
     assert 'rlsched_request_seconds_count{policy="default"} 3.0' in text
     assert 'rlsched_shadow_states_total{policy="default"} 3.0' in text
-    twice = summed([service.accounts.samples()] * 2).decode()
+    twice = sum_metrics([service.metrics.samples()] * 2).decode()
     assert 'rlsched_states_total{decided_by="policy",policy="default"} 6.0' in twice
     assert 'rlsched_request_seconds_bucket{le="+Inf",policy="default"} 6.0' in twice
     service.close()

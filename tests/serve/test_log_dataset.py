@@ -16,13 +16,12 @@ from rlsched.learn.policy import TrainedPolicy
 from rlsched.offline.check import check
 from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
-from rlsched.serve.api.requests import States
-from rlsched.serve.decide.decider import Heuristic
 from rlsched.serve.decide.engine import Engine
+from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.describing import describe
-from rlsched.serve.ledger.ledger import Noted
-from rlsched.serve.log.dataset import Logbook
-from rlsched.serve.log.service_log import dataset
+from rlsched.serve.ledger.records import Record
+from rlsched.serve.log import dataset, episodes
+from rlsched.serve.log.dataset import LogDataset
 from rlsched.serve.settings import ServeConfig
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
@@ -44,13 +43,13 @@ CASES = {
 }
 
 
-def book(folder: Path, policy: TrainedPolicy, units: list[int]) -> Logbook:
-    return Logbook(folder, policy, units, Heuristic.named(None, policy.scenario))
+def book(folder: Path, policy: TrainedPolicy, units: list[int]) -> LogDataset:
+    return LogDataset(folder, policy, units, FallbackHeuristic.named(None, policy.scenario))
 
 
 def played(
     case: str, folder: Path, exported: Export, fallback: Callable[[int], bool] = lambda number: False
-) -> tuple[TrainedPolicy, list[dict[str, Any]], Logbook]:
+) -> tuple[TrainedPolicy, list[dict[str, Any]], LogDataset]:
     """Play an episode tick by tick, tell the service of every change and let what it says be logged.
 
     Args:
@@ -82,11 +81,11 @@ def played(
         if now != changed_at and (scenario.decision.horizon or stands != stood):
             stood, changed_at = stands, now
             state = describe(sim, 0, episode.jobs)
-            (answer,) = engine.answer(served, States([state], [""]), explain=False)
+            (answer,) = engine.answer(served, [state], explain=False)
             if fallback(answers):
                 answer = msgspec.structs.replace(answer, decided_by="fallback")
             answers += 1
-            log.take(Noted(0.0, "p", served.version, state, answer))
+            log.add(Record(0.0, "p", served.version, state, answer))
         mask = sim.mask[0].copy()
         action = int(mask.argmax()) if mask.sum() == 1 else idle
         if mask.sum() > 1 and now == changed_at:
@@ -119,7 +118,7 @@ def test_rows_are_what_a_simulation_records(case: str, tmp_path: Path, exported:
     _, rows, log = played(case, tmp_path / "log", exported)
     found = told(tmp_path / "log")
     count = len(found["actions"])
-    assert log.unfollowed == 0
+    assert log.builder.unfollowed == 0
     assert count == len(rows) - 1  # the last decision led nowhere that was told of
     for name, first in (("obs", 0), ("new_obs", 1)):
         expected = np.array([row["obs"] for row in rows[first : first + count]])
@@ -135,7 +134,7 @@ def test_rows_are_what_a_simulation_records(case: str, tmp_path: Path, exported:
 
 
 def test_it_is_a_dataset_like_any(tmp_path: Path, exported: Export, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset, "EPISODE_ROWS", 20)
+    monkeypatch.setattr(episodes, "EPISODE_ROWS", 20)
     monkeypatch.setattr(dataset, "SHARD_ROWS", 50)
     _, rows, _ = played("green", tmp_path / "log", exported)
     manifest = read_manifest(tmp_path / "log")
@@ -154,9 +153,9 @@ def test_an_episode_is_of_whoever_decided(tmp_path: Path, exported: Export) -> N
     _, rows, log = played("green", tmp_path / "log", exported, lambda number: number % 10 < 3)
     manifest, found = read_manifest(tmp_path / "log"), told(tmp_path / "log")
     assert check(tmp_path / "log", manifest) == []
-    assert log.unfollowed == 0
+    assert log.builder.unfollowed == 0
     assert len(found["actions"]) == len(rows) - 1  # nothing is lost between them
-    names = {"p", str(Heuristic.named(None, feed_of(*CASES["green"]).scenario))}
+    names = {"p", str(FallbackHeuristic.named(None, feed_of(*CASES["green"]).scenario))}
     assert {*found["behavior"]} == {one.behavior for one in manifest.behaviors} == names
     who = dict(zip(found["eps_id"], found["behavior"], strict=True))
     assert [who[name] for name in found["eps_id"]] == found["behavior"]
@@ -181,17 +180,18 @@ def test_what_waits_to_be_written_has_a_size(
     monkeypatch.setattr(dataset, "SHARD_BYTES", 200_000)
     monkeypatch.setattr(dataset, "OPEN_BYTES", 100_000)
     waiting: list[int] = []
-    write = Logbook._write_if_due
+    write = LogDataset._write_if_due
 
-    def noted(log: Logbook) -> None:
+    def measured(log: LogDataset) -> None:
         write(log)
-        waiting.append((log._unfinished + sum(map(len, log._episodes))) * log._row_bytes)
+        builder = log.builder
+        waiting.append((builder.open_rows + sum(map(len, builder.episodes))) * builder.row_bytes)
 
-    monkeypatch.setattr(Logbook, "_write_if_due", noted)
+    monkeypatch.setattr(LogDataset, "_write_if_due", measured)
     _, rows, log = played("hpc", tmp_path / "log", exported)
     log.close()
     assert sum(waiting) > 0
-    assert max(waiting) <= 300_000 + log._row_bytes
+    assert max(waiting) <= 300_000 + log.builder.row_bytes
     assert len(read_manifest(tmp_path / "log").shards) > 1
     assert check(tmp_path / "log", read_manifest(tmp_path / "log")) == []
     assert log.rows >= len(rows) - 2

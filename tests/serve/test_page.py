@@ -17,12 +17,13 @@ from rlsched.serve.api.schema import (
     RunningJob,
     WaitingJob,
 )
-from rlsched.serve.ledger.ledger import Lately, Shown
+from rlsched.serve.ledger.ledger import PageData
+from rlsched.serve.ledger.records import ClusterRecords
+from rlsched.serve.page import html as module
 from rlsched.serve.page.drawing import inert
+from rlsched.serve.page.html import page
 from rlsched.serve.page.listing import DECISIONS, ROWS
-from rlsched.serve.page.page import page
-from rlsched.serve.page.page import page as module
-from rlsched.serve.page.schedule import MOST
+from rlsched.serve.page.schedule import MAX_JOBS
 from rlsched.serve.page.style import STYLE
 from tests.serve.pages import (
     CLOCK,
@@ -34,8 +35,8 @@ from tests.serve.pages import (
     busy,
     full,
     hostile_state,
-    noted,
-    shown,
+    page_data,
+    record,
     waiting,
 )
 
@@ -46,7 +47,7 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_says_who_decided_and_when() -> None:
-    read = Read(page(POLICIES, shown([busy()], ["west"])))
+    read = Read(page(POLICIES, page_data([busy()], ["west"])))
     assert read.text.count("west: decisions of policy hpc") == 2  # title and heading
     for words in ("0123456789abcdef", "lublin-256", "where it fails, fcfs:easy does", "3 s ago"):
         assert words in read.text
@@ -58,7 +59,7 @@ def test_the_page_says_who_decided_and_when() -> None:
 def test_shadow_is_told_of() -> None:
     one = busy()
     answer = answered(one.answer.decisions, "fallback", "shadow", agrees=True)
-    read = Read(page(POLICIES, shown([replace(one, answer=answer)])))
+    read = Read(page(POLICIES, page_data([replace(one, answer=answer)])))
     assert "shadow: fcfs:easy decides" in read.text
     assert read.tile("fallbacks") == ["0", "the policy always answered"]
 
@@ -68,30 +69,30 @@ def test_what_a_shadow_would_do_instead_is_told_of() -> None:
     would = [Decision(f"s{k}", "start", one.state.now, None) for k in range(4)]
     for shadow, words in ((would, "differ; the policy: s0 starts, s1 starts, s2 starts, …"), ([], "nothing")):
         answer = answered(one.answer.decisions, "fallback", "shadow", agrees=False, shadow=shadow)
-        assert words in Read(page(POLICIES, shown([replace(one, answer=answer)]))).text
+        assert words in Read(page(POLICIES, page_data([replace(one, answer=answer)]))).text
 
 
 def test_tiles_count() -> None:
     states = [replace(busy(), at=CLOCK - 9), busy()]
     bad = busy()
     states.insert(0, replace(bad, answer=answered([], "fallback", "timeout")))
-    text = page(POLICIES, shown(states, before=1000))
+    text = page(POLICIES, page_data(states, before=1000))
     read = Read(text)
-    assert read.tile("states decided") == ["1,003", "3 of them kept here"]
+    assert read.tile("states decided") == ["1,003", "3 of them shown here"]
     assert read.tile("jobs started") == ["1", "in the last 3 states"]  # w3, whom two states tell of
     assert read.tile("units used") == ["50", "of 100"]
     assert read.tile("jobs waiting")[0] == "3"
     assert read.tile("agreement") == ["0 %", "with the heuristic, in 2 states"]
     assert read.tile("fallbacks") == ["1", "timeout 1"]
     assert text.count('<li class="bad">') == 1
-    assert '<li class="bad">' not in page(POLICIES, shown([busy()]))
+    assert '<li class="bad">' not in page(POLICIES, page_data([busy()]))
 
 
 def test_the_queue_says_what_is_done_and_why_jobs_wait() -> None:
-    read = Read(page(POLICIES, shown([busy()])))
-    begin = read.rows.index(["Job", "What is done, or why it waits", "Waited", "Requested", "Units (cpu)"])
+    read = Read(page(POLICIES, page_data([busy()])))
+    begin = read.rows.index(["Job", "Decision, or why it waits", "Waited", "Requested", "Units (cpu)"])
     assert read.rows[begin + 1 : begin + 4] == [
-        ["w1", "units kept for it, in 50 min", "2 h", "60 min", "60"],
+        ["w1", "units reserved for it, in 50 min", "2 h", "60 min", "60"],
         ["w3", "starts now", "30 min", "10 min", "10"],
         ["w2", "needs units that are not free", "60 min", "60 min", "80"],
     ]
@@ -102,20 +103,20 @@ def test_qos_and_resources_are_shown_where_there_are_some() -> None:
     gone = WaitingJob(id=2, submit=NOW, requested=60, demand=[1, 0], ran=20)
     state = ClusterState(now=NOW, waiting=[job], suspended=[gone], units=[8, 4])
     policies = [POLICIES[0] | {"resources": ["cpu", "gpu"]}]
-    read = Read(page(policies, shown([noted(state, answered([], agrees=True))])))
+    read = Read(page(policies, page_data([record(state, answered([], agrees=True))])))
     assert read.rows[:3] == [
-        ["Job", "What is done, or why it waits", "Waited", "Requested", "Units (cpu / gpu)", "QoS"],
+        ["Job", "Decision, or why it waits", "Waited", "Requested", "Units (cpu / gpu)", "QoS"],
         ["2", "suspended –", "0 s", "60 s", "1 / 0", "1"],  # noqa: RUF001
         ["1", "–", "0 s", "60 s", "4 / 2", "0.25"],  # noqa: RUF001
     ]
-    assert "to requests that ask to explain" in read.text
+    assert "Requests with explain=true get the reasons" in read.text
 
 
 def test_a_long_queue_is_cut_off() -> None:
     jobs = [waiting(k, 1, ago=20_000 - k) for k in range(20_000)]
     state = ClusterState(now=NOW, waiting=jobs)
     answer = answered([Decision(19_999, "start", NOW, 0.9)], agrees=True, waiting=[])
-    read = Read(page(POLICIES, shown([noted(state, answer)])))
+    read = Read(page(POLICIES, page_data([record(state, answer)])))
     listed = [row[0] for row in read.rows[1 : 1 + ROWS]]
     assert listed == ["19999", *map(str, range(ROWS - 1))]  # what was decided comes first
     assert f"And {20_000 - ROWS:,} more." in read.text
@@ -127,11 +128,11 @@ def test_the_last_decisions_are_listed_newest_first() -> None:
     for k in range(20):
         state = ClusterState(now=NOW + k, waiting=[waiting(f"j{k}a", 1), waiting(f"j{k}b", 1)])
         decisions = [Decision(f"j{k}{which}", "start", NOW + k, 0.5) for which in "ab"]
-        states.append(noted(state, answered(decisions, agrees=k % 2 == 0), ago=100 - k))
+        states.append(record(state, answered(decisions, agrees=k % 2 == 0), ago=100 - k))
     failed = answered([Decision("last", "plan", NOW + 7200, None)], "fallback", "NotFiniteError: <nan>")
-    states.append(noted(ClusterState(now=NOW + 20, waiting=[waiting("last", 1)]), failed, ago=1))
+    states.append(record(ClusterState(now=NOW + 20, waiting=[waiting("last", 1)]), failed, ago=1))
     random.Random(0).shuffle(states)
-    read = Read(page(POLICIES, shown(states)))
+    read = Read(page(POLICIES, page_data(states)))
     begin = next(k for k, row in enumerate(read.rows) if row[:2] == ["Job", "When"])
     rows = read.rows[begin + 1 :]
     assert len(rows) == DECISIONS
@@ -151,7 +152,7 @@ def test_the_last_decisions_are_listed_newest_first() -> None:
 
 def test_nothing_decided_says_how_to_ask() -> None:
     policies = [POLICIES[0] | {"folder": "/srv/my policies/<a>"}, POLICIES[0] | {"name": "other"}]
-    text = page(policies, Shown([], None, Lately(), 1))
+    text = page(policies, PageData([], None, ClusterRecords(), 1))
     read = Read(text)
     curl = "curl -s localhost:8000/v1/decisions -H content-type:application/json -d "
     assert f"{curl}'@/srv/my policies/<a>/example.json'" in read.text
@@ -160,21 +161,21 @@ def test_nothing_decided_says_how_to_ask() -> None:
 
 
 def test_states_that_were_only_counted_are_told_of() -> None:
-    some = Shown(["a", "b"], "a", Lately(states=1234, compared=1234), 1)
+    some = PageData(["a", "b"], "a", ClusterRecords(states=1234, compared=1234), 1)
     read = Read(page(POLICIES, some))
     assert "a: decisions of policy hpc" in read.text
-    assert "1,234 states decided, none of which is kept here" in read.text
+    assert "1,234 states decided, none of which is shown here" in read.text
     assert read.values("a", "href") == ["?cluster=a", "?cluster=b"]
 
 
 def test_links_lead_to_the_other_clusters() -> None:
     names = ["a&b=c d", 'x"><b>', "ü/%2F#?", "plain"]
-    read = Read(page(POLICIES, shown([busy()], names)))
+    read = Read(page(POLICIES, page_data([busy()], names)))
     links = read.values("a", "href")
     assert [parse_qs(urlsplit(link).query)["cluster"] for link in links] == [[name] for name in names]
     assert all(link.startswith("?cluster=") for link in links)
     assert read.values("a", "aria-current") == ["page"]
-    recorded = Read(page(POLICIES, shown([busy()], names), live=False))
+    recorded = Read(page(POLICIES, page_data([busy()], names), live=False))
     assert not recorded.values("a", "href")  # nobody answers there
 
 
@@ -184,15 +185,17 @@ def test_what_clients_send_is_text(words: str) -> None:
         POLICIES[0] | {key: words for key in ("name", "version", "folder", "scenario", "fallback")},
         POLICIES[0] | {"resources": [words], "name": words},
     ]
-    harmless = Read(page(POLICIES * 2, shown([hostile_state("harmless", k) for k in range(3)], ["a", "b"])))
+    harmless = Read(
+        page(POLICIES * 2, page_data([hostile_state("harmless", k) for k in range(3)], ["a", "b"]))
+    )
     for told in (policies, policies[::-1]):
-        some = shown([hostile_state(words, k) for k in range(3)], [words, "b"])
+        some = page_data([hostile_state(words, k) for k in range(3)], [words, "b"])
         text = page(told, some)
         read = Read(text)
         assert read.tags == harmless.tags
         assert sorted(name for _, name, _ in read.attributes) == sorted(n for _, n, _ in harmless.attributes)
         assert inert(words) in text
-        assert Read(page(told, Shown([], None, Lately(), 1))).tags.count("script") == 1
+        assert Read(page(told, PageData([], None, ClusterRecords(), 1))).tags.count("script") == 1
 
 
 def test_ids_cannot_hide_what_they_are() -> None:
@@ -206,9 +209,9 @@ def test_ids_cannot_hide_what_they_are() -> None:
 @pytest.mark.parametrize("words", ["-job", '"' * 200])
 def test_the_page_stays_small(words: str) -> None:
     policies = [POLICIES[0] | {"horizon": 600}]
-    text = page(policies, shown(full(2000, words), [f"{words[:190]}{k}" for k in range(20)]))
+    text = page(policies, page_data(full(2000, words), [f"{words[:190]}{k}" for k in range(20)]))
     assert len(text.encode()) < 200_000
-    assert text.count("<rect class=") <= MOST + 20
+    assert text.count("<rect class=") <= MAX_JOBS + 20
     Read(text)
 
 
@@ -230,17 +233,19 @@ def test_extremes_are_drawn(now: int, live: bool) -> None:
     for policies in (POLICIES, [POLICIES[0] | {"units": [], "resources": []}]):
         for state in states:
             for answer in answers:
-                text = page(policies, shown([noted(state, answer)]), live=live)
+                text = page(policies, page_data([record(state, answer)]), live=live)
                 Read(text)
                 assert not re.search(r"\b(nan|inf)\b|e\+\d|None", text)
         text = page(
-            policies, shown([noted(state, answers[0], ago=-k) for k, state in enumerate(states)]), live=live
+            policies,
+            page_data([record(state, answers[0], ago=-k) for k, state in enumerate(states)]),
+            live=live,
         )
         assert not re.search(r"\b(nan|inf)\b|e\+\d|None", text)
 
 
 def test_a_recorded_run_is_the_same_page_without_a_script() -> None:
-    live, recorded = (page(POLICIES, shown([busy()]), live=live) for live in (True, False))
+    live, recorded = (page(POLICIES, page_data([busy()]), live=live) for live in (True, False))
     assert "script" not in Read(recorded).tags
     assert "noscript" not in Read(recorded).tags
     assert "2026-01-01 11:59:57 UTC" in Read(recorded).text
@@ -249,7 +254,7 @@ def test_a_recorded_run_is_the_same_page_without_a_script() -> None:
 
 
 def test_the_page_needs_nothing_but_the_service() -> None:
-    text = page(POLICIES, shown([busy()], ["a", "b"]))
+    text = page(POLICIES, page_data([busy()], ["a", "b"]))
     assert not re.search(r"(?i)https?:|//[a-z]|@import|url\((?!#)", text.partition("<main>")[0])
     assert not re.search(r"(?i)https?:|src=", text.partition("<main>")[2].partition("<script>")[0])
     allowed = next(v for v in Read(text).values("meta", "content") if "script-src" in v)
@@ -260,8 +265,8 @@ def test_the_page_needs_nothing_but_the_service() -> None:
 
 
 def test_pictures_say_what_they_show() -> None:
-    states = [busy(), noted(ClusterState(now=NOW + 600, battery_kwh=3.0), answered([], agrees=True), ago=1)]
-    text = page(POLICIES, shown(states))
+    states = [busy(), record(ClusterState(now=NOW + 600, battery_kwh=3.0), answered([], agrees=True), ago=1)]
+    text = page(POLICIES, page_data(states))
     charts = re.findall(
         r'<svg class="chart" role="img" height="\d+"><title>(.+?)</title><desc>(.+?)</desc>', text
     )

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from rlsched.serve.api.schema import FAR, MANY, ClusterState, RunningJob
-from rlsched.serve.ledger.ledger import Noted
-from rlsched.serve.page.page import page
+from rlsched.serve.ledger.records import Record
+from rlsched.serve.page.html import page
 from tests.serve.pages import (
     HOSTILE,
     NOW,
@@ -28,8 +28,8 @@ from tests.serve.pages import (
     busy,
     full,
     hostile_state,
-    noted,
-    shown,
+    page_data,
+    record,
     waiting,
 )
 
@@ -115,7 +115,7 @@ def browse(site: Site, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
 def told(job: str) -> str:
     """A page on which one job waits."""
     state = ClusterState(now=NOW, waiting=[waiting(job, 1)])
-    return page(POLICIES, shown([noted(state, answered([], agrees=True))]))
+    return page(POLICIES, page_data([record(state, answered([], agrees=True))]))
 
 
 def main_of(document: str) -> str:
@@ -150,7 +150,7 @@ def test_the_page_renews_itself(site: Site, browse: Callable[..., tuple[str, lis
 
 
 def test_a_recorded_run_stays_as_it_is(site: Site, browse: Callable[..., tuple[str, list[str]]]) -> None:
-    text = page(POLICIES, shown([busy()]), live=False)
+    text = page(POLICIES, page_data([busy()]), live=False)
     site.answers = lambda path, count: (200, text)
     document, console = browse()
     assert site.asked == ["/"]
@@ -183,7 +183,7 @@ def test_who_reads_is_left_where_they_are(site: Site, browse: Callable[..., tupl
         {REPORT}([now !== table, scrollY, now.scrollTop, document.activeElement.textContent]);
       }}, 5000);"""
     state = ClusterState(now=NOW, waiting=[waiting(k, 1) for k in range(60)])
-    text = page(POLICIES, shown([noted(state, answered([], agrees=True))], ["default", "other"]))
+    text = page(POLICIES, page_data([record(state, answered([], agrees=True))], ["default", "other"]))
     site.answers = lambda path, count: (200, unguarded(text, scroll))
     assert report_of(browse()[0]) == [True, 300, 120, "other"]
 
@@ -213,7 +213,7 @@ def test_nothing_of_clients_is_run(site: Site, browse: Callable[..., tuple[str, 
     texts = [
         page(
             [POLICIES[0] | {key: each for key in ("name", "folder", "scenario", "fallback")}],
-            shown([hostile_state(each, 0), hostile_state(each, 1)], [each, "b"]),
+            page_data([hostile_state(each, 0), hostile_state(each, 1)], [each, "b"]),
         )
         for each in (words, *HOSTILE)
     ]
@@ -280,14 +280,14 @@ FITS = (
 )
 
 
-def far() -> list[Noted]:
+def far() -> list[Record]:
     """Large numbers, and a long time."""
     held = [RunningJob(id=1, demand=[MANY - 7], start=0, expected_end=FAR // 2)]
     states = [
         ClusterState(now=now, running=held, units=[MANY], supply_kw=[1e12] * 9, battery_kwh=9.87e11)
         for now in (0, FAR // 5, FAR // 4)
     ]
-    return [noted(state, answered([], agrees=True), ago=-state.now) for state in states]
+    return [record(state, answered([], agrees=True), ago=-state.now) for state in states]
 
 
 @pytest.mark.parametrize("width", [320, 390, 970, 1280])
@@ -298,13 +298,13 @@ def test_nothing_is_cut_off_or_overlaps(
     short = RunningJob(id="a-short-job", demand=[30], start=NOW + 89_900, expected_end=NOW + 90_300)
     later = ClusterState(now=NOW + 90_000, running=[*busy().state.running, short])
     some = {
-        "few": lambda: [busy(), noted(later, answered([]), ago=0)],
+        "few": lambda: [busy(), record(later, answered([]), ago=0)],
         "some": lambda: full(12, "-of-a-user", 20),
         "full": lambda: full(500, "-a-job-with-a-name", 40),
         "far": far,
     }[states]()
     policies = [POLICIES[0] | {"horizon": 600}]
-    text = page(policies, shown(some, [f"{k}{'W' * 39}" for k in range(9)]), live=False)
+    text = page(policies, page_data(some, [f"{k}{'W' * 39}" for k in range(9)]), live=False)
     frame = f'<!DOCTYPE html><iframe src="/" style="border:0;width:{width}px;height:3000px"></iframe>'
     script = f"<script>onload = () => {{ {FITS} }};</script>"
     site.answers = lambda path, count: (200, text if path == "/" else frame + script)

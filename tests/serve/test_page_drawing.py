@@ -16,16 +16,16 @@ from rlsched.serve.page.ahead import ahead_charts, used_ahead
 from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
 from rlsched.serve.page.gantt import time_axis
 from rlsched.serve.page.history import ROLLING, agreement_chart, by_time, point, span
-from rlsched.serve.page.page import page
-from rlsched.serve.page.schedule import MOST, Schedule, arrange, uses
+from rlsched.serve.page.html import page
+from rlsched.serve.page.schedule import MAX_JOBS, Schedule, arrange, uses
 from tests.serve.pages import (
     NOW,
     POLICIES,
     answered,
     busy,
-    noted,
+    page_data,
+    record,
     running,
-    shown,
     waiting,
 )
 
@@ -43,7 +43,7 @@ def test_units_are_those_of_the_policy_where_the_state_does_not_say() -> None:
 
 def test_the_newest_state_is_the_one_that_was_told_last() -> None:
     def told(*pairs: tuple[int, float]) -> list[int]:
-        some = [noted(ClusterState(now=now), answered([]), ago=-at) for now, at in pairs]
+        some = [record(ClusterState(now=now), answered([]), ago=-at) for now, at in pairs]
         random.Random(2).shuffle(some)
         return [one.state.now for one in by_time(some)]
 
@@ -55,7 +55,7 @@ def test_the_newest_state_is_the_one_that_was_told_last() -> None:
 
 
 def overlapping(found: Schedule) -> list[tuple[object, object]]:
-    bars = [*found.bars, *found.others]
+    bars = [*found.bars, *found.stairs]
     return [
         (a, b)
         for k, a in enumerate(bars)
@@ -102,11 +102,11 @@ def test_no_unit_is_held_twice(seed: int) -> None:
     expected = {use.job: use.units for part in uses(state, answer) for use in part}
     assert all(drawn[job] == expected[job] for job in drawn)
     assert len(drawn) + found.small + found.left_out + found.without_room == len(expected)
-    if many > MOST:
-        assert len(drawn) <= MOST
+    if many > MAX_JOBS:
+        assert len(drawn) <= MAX_JOBS
         small = used - sum(drawn[job.id] for job in held if job.id in drawn)
-        assert sum(bar.high - bar.low for bar in found.others) == small
-        assert max(found.others, key=lambda bar: bar.use.end).low == 0
+        assert sum(bar.high - bar.low for bar in found.stairs) == small
+        assert max(found.stairs, key=lambda bar: bar.use.end).low == 0
 
 
 def test_jobs_look_as_they_are() -> None:
@@ -143,7 +143,7 @@ def test_jobs_look_as_they_are() -> None:
         "again": ("planned", 4, 64),
         "before": ("planned", 5, 12),
     }
-    text = page(POLICIES, shown([noted(state, answer)]))
+    text = page(POLICIES, page_data([record(state, answer)]))
     for look in ("runs", "overdue", "suspends", "starts", "reserved", "planned"):
         assert text.count(f'<rect class="bar {look}" x="1"') == 1  # in the legend
     for words in (
@@ -158,7 +158,7 @@ def test_bars_stand_where_their_times_are() -> None:
     one = busy()
     found = arrange(one.state, one.answer, 100)
     axis = time_axis(found)
-    text = page(POLICIES, shown([one]))
+    text = page(POLICIES, page_data([one]))
     bar = re.search(
         r'<rect class="bar runs" x="([\d.]+)%" y="([\d.]+)" width="([\d.]+)%" height="([\d.]+)"><title>r1',
         text,
@@ -177,7 +177,7 @@ def test_a_few_long_jobs_do_not_squeeze_the_others() -> None:
     found = arrange(ClusterState(now=NOW, running=held), answered([]), 10)
     assert time_axis(found) == TimeAxis(NOW - 8 * 600, NOW + 8 * 600, NOW)
     assert "parts of 1 job." in page(
-        POLICIES, shown([noted(ClusterState(now=NOW, running=held), answered([]))])
+        POLICIES, page_data([record(ClusterState(now=NOW, running=held), answered([]))])
     )
 
 
@@ -204,7 +204,7 @@ def test_units_ahead_are_counted_tick_by_tick(seed: int) -> None:
 def test_power_is_shown_only_where_states_carry_it() -> None:
     bare = ClusterState(now=NOW)
     assert ahead_charts(bare, answered([]), 900, 4, "cpu") == ""
-    assert "Power" not in page(POLICIES, shown([noted(bare, answered([]))]))
+    assert "Power" not in page(POLICIES, page_data([record(bare, answered([]))]))
     state = ClusterState(now=NOW, units_on=[[10, 7]], supply_kw=[1.5, 0.0, 99.0])
     drawn = ahead_charts(state, answered([]), 900, 2, "cpu")
     assert "10 units are on now, at least 7 over the next 2 ticks; 0 are used now" in drawn
@@ -244,7 +244,7 @@ def test_agreement_is_of_the_last_states() -> None:
     rng = random.Random(3)
     agrees = [rng.choice((True, False, None)) for _ in range(60)]
     some = [
-        noted(ClusterState(now=NOW + k), answered([], agrees=value), ago=60 - k)
+        record(ClusterState(now=NOW + k), answered([], agrees=value), ago=60 - k)
         for k, value in enumerate(agrees)
     ]
     points = [point(one, [100]) for one in by_time(some)]

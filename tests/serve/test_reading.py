@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve.api.requests import Places, States, Table, turned
+from rlsched.serve.api.batch_schema import BatchRequest
+from rlsched.serve.api.requests import state_getter, to_columns
 from rlsched.serve.api.schema import Answer, ClusterState, PlannedJob, RunningJob, WaitingJob
 from rlsched.serve.decide.engine import Engine
 from rlsched.serve.settings import ServeConfig
@@ -49,16 +50,17 @@ def ask(engine: Engine) -> Ask:
         """As a state and as columns, which come to the same, answer or refusal."""
         served = engine.find(policy)
         found: list[Answer | str] = []
-        for sent in (States([told], [""]), Table(turned([told]), [""])):
+        refusals: list[BadInputError] = []
+        for request in (told, BatchRequest(columns=to_columns([told]))):
             try:
-                found += engine.answer(served, sent, explain=True)
+                found += engine.answer(served, [request], explain=True)
             except BadInputError as error:
-                refused = error
-                found.append(str(error))
+                refusals.append(error)
+                found.append(str(error).removeprefix("columns[0]."))
         assert found[0] == found[1]
         if isinstance(found[0], Answer):
             return found[0]
-        raise refused
+        raise refusals[0]
 
     return asked
 
@@ -165,10 +167,11 @@ def test_batches_of_many_kinds_are_those_of_each_by_itself(engine: Engine, ask: 
         state(units=[512], waiting=many[:70]),
         state(free=[10]),
     ] * 3
-    together = engine.answer(engine.find("hpc"), States(states, [""] * len(states)), explain=True)
-    as_columns = Table(turned(states), [""] * len(states))
-    assert engine.answer(engine.find("hpc"), as_columns, explain=True) == together
-    assert [as_columns.state(k) for k in range(len(states))] == states
+    together = engine.answer(engine.find("hpc"), [BatchRequest(states=states)], explain=True)
+    assert engine.answer(engine.find("hpc"), states, explain=True) == together
+    as_columns = BatchRequest(columns=to_columns(states))
+    assert engine.answer(engine.find("hpc"), [as_columns], explain=True) == together
+    assert [*map(state_getter(as_columns), range(len(states)))] == states
     for one, told in zip(together, states, strict=True):
         alone = ask(told)
         assert [(d.job, d.action, d.at) for d in one.decisions] == [
@@ -229,7 +232,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         {"running": [RunningJob(1, [257], 1, 2000)]},
         "running[0].demand: of job 1 asks for more than the [256] units",
     ),
-    "free": ("hpc", {"free": [57]}, "free[0]: value 57 beside 200 that jobs hold of 256"),
+    "free": ("hpc", {"free": [57]}, "free[0]: value 57, plus 200 that jobs hold, of 256"),
     "two free": ("hpc", {"free": [1, 1]}, "free: 2 entries for 1 resources"),
     "units": ("hpc", {"units": [1, 1]}, "units: 2 entries for 1 resources"),
     "no units": ("hpc", {"units": [0]}, "units: value [0]"),
@@ -237,27 +240,27 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "reserved by fit": (
         "fit",
         {"reserved": "wide"},
-        "reserved: means nothing to a policy that reserves nothing",
+        "reserved: is not supported by a policy that reserves nothing",
     ),
-    "horizon": ("hpc", {"battery_kwh": 1.0}, "battery_kwh: means nothing to a policy without a horizon"),
+    "horizon": ("hpc", {"battery_kwh": 1.0}, "battery_kwh: is not supported by a policy without a horizon"),
     "planned": (
         "hpc",
         {"suspended": [WaitingJob(7, 1, 1, [1])]},
-        "suspended: means nothing to a policy without a horizon",
+        "suspended: is not supported by a policy without a horizon",
     ),
     "ran": (
         "hpc",
         {"waiting": [WaitingJob(7, 1, 60, [1], ran=60), WaitingJob(8, 1, 60, [1], ran=61)]},
         "waiting[1].ran: of job 8 is longer than it asked for",
     ),
-    "memory": ("hpc", {"memory": "AAAA"}, "memory: means nothing to a policy that remembers nothing"),
+    "memory": ("hpc", {"memory": "AAAA"}, "memory: is not supported by a policy without a memory"),
 }
 WRONG_GREEN: dict[str, tuple[dict[str, Any], str]] = {
     "no forecast": ({"supply_kw": None}, "units_on: is missing, and supply_kw"),
     "on": ({"units_on": [[10], [11]]}, "units_on[1]: value 11 of 10 units"),
     "one on": ({"units_on": [[10]]}, "units_on: 1 entries for 2 resources"),
-    "reserved": ({"reserved": 1}, "reserved: means nothing to a policy with a horizon"),
-    "free": ({"free": [1, 1]}, "free: means nothing to a policy with a horizon"),
+    "reserved": ({"reserved": 1}, "reserved: is not supported by a policy with a horizon"),
+    "free": ({"free": [1, 1]}, "free: is not supported by a policy with a horizon"),
     "battery": ({"battery_kwh": 1.0}, "battery_kwh: value 1 of 0 kWh"),
 }
 
@@ -282,14 +285,14 @@ def test_too_many_jobs(hpc: Path) -> None:
     engine = Engine(ServeConfig.model_validate({"policies": hpc, "limits": {"jobs": 16}}))
     many = [WaitingJob(id=k, submit=900, requested=60, demand=[1]) for k in range(16)]
     with pytest.raises(BadInputError, match=r"waiting: 17 jobs in all; send at most 16"):
-        engine.answer(engine.find(None), States([state(waiting=many)], [""]), explain=False)
-    engine.answer(engine.find(None), States([state(waiting=many[1:])], [""]), explain=False)
+        engine.answer(engine.find(None), [state(waiting=many)], explain=False)
+    engine.answer(engine.find(None), [state(waiting=many[1:])], explain=False)
 
 
 def test_places_in_a_batch_are_said(engine: Engine) -> None:
     states = [state(), state(waiting=[WaitingJob(7, 2000, 1, [1])])]
     with pytest.raises(BadInputError, match=r"^states\[1\]\.waiting\[0\]\.submit: "):
-        engine.answer(engine.find("hpc"), States(states, ["states[0].", "states[1]."]), explain=False)
+        engine.answer(engine.find("hpc"), [BatchRequest(states=states)], explain=False)
 
 
 def test_what_says_nothing_may_be_said(ask: Ask) -> None:
@@ -309,8 +312,8 @@ def test_the_right_cluster_is_named_whatever_stands_beside_it(engine: Engine) ->
         state(units=[512], waiting=[WaitingJob(k, 900, 60, [1]) for k in range(70)]),
     ]
     wrong = [
-        (state(free=[57]), r"free\[0\]: value 57 beside 200"),
-        (state(units=[512], free=[313]), r"free\[0\]: value 313 beside 200"),
+        (state(free=[57]), r"free\[0\]: value 57, plus 200"),
+        (state(units=[512], free=[313]), r"free\[0\]: value 313, plus 200"),
         (state(units=[512], reserved="r"), "reserved: value 'r' is no waiting job"),
         (state(waiting=[wide, wide]), "waiting: job 'wide' stands there twice"),
         (
@@ -322,9 +325,13 @@ def test_the_right_cluster_is_named_whatever_stands_beside_it(engine: Engine) ->
     for told, line in wrong:
         for k in range(5):
             states = [*good[:k], told, *good[k:]]
-            for sent in (States(states, Places("states", 5)), Table(turned(states), Places("states", 5))):
-                with pytest.raises(BadInputError, match=rf"^states\[{k}\]\.{line}"):
-                    engine.answer(engine.find("hpc"), sent, explain=False)
+            requests = {
+                "states": BatchRequest(states=states),
+                "columns": BatchRequest(columns=to_columns(states)),
+            }
+            for name, request in requests.items():
+                with pytest.raises(BadInputError, match=rf"^{name}\[{k}\]\.{line}"):
+                    engine.answer(engine.find("hpc"), [request], explain=False)
 
 
 def test_the_forecast_decides_what_can_start(ask: Ask) -> None:
@@ -368,5 +375,5 @@ def test_a_job_that_stands_there_twice_is_found_at_once(ask: Ask) -> None:
 def test_clusters_of_too_many_sizes_are_sent_apart(engine: Engine) -> None:
     states = [state(units=[300 + k]) for k in range(17)]
     with pytest.raises(BadInputError, match=r"^units: is one of more than 16 different ones"):
-        engine.answer(engine.find("hpc"), States(states, [""] * 17), explain=False)
-    assert len(engine.answer(engine.find("hpc"), States(states[:16], [""] * 16), explain=False)) == 16
+        engine.answer(engine.find("hpc"), states, explain=False)
+    assert len(engine.answer(engine.find("hpc"), states[:16], explain=False)) == 16

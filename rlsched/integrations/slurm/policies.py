@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rlsched.integrations.slurm.advice_settings import AdviceSettings
 from rlsched.integrations.slurm.service_client import ServiceClient
-from rlsched.serve.api.requests import States
 from rlsched.serve.api.schema import Answer, DecisionRequest
 from rlsched.serve.decide.engine import Engine
 from rlsched.serve.settings import Gate, ServeConfig
@@ -40,7 +39,7 @@ class ExportedPolicy:
         self.gate_line = self._served.gate
         self.settings = AdviceSettings(
             resources=tuple(resource.name for resource in scenario.cluster.resources),
-            trained_units=tuple(self._served.decider.units.tolist()),
+            trained_units=tuple(self._served.inference.units.tolist()),
             horizon=scenario.decision.horizon,
             max_jobs=self._engine.config.limits.jobs,
         )
@@ -51,7 +50,7 @@ class ExportedPolicy:
         Raises:
             BadInputError: the request does not fit the policy.
         """
-        (answer,) = self._engine.answer(self._served, States([request], ("",)), explain=True)
+        (answer,) = self._engine.answer(self._served, [request], explain=True)
         return answer
 
 

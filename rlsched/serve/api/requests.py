@@ -1,12 +1,10 @@
-"""Clusters as clients sent them: state by state, or as columns. Both say the same."""
+"""Clusters of a decoded request: states or columns, which say the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, repeat
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -14,17 +12,17 @@ from msgspec.structs import astuple, fields
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
-from rlsched.serve.api.schema import (
-    Cluster,
+from rlsched.serve.api.batch_schema import (
+    BatchRequest,
     ClusterColumns,
-    ClusterState,
-    PlannedJob,
     PlannedJobs,
-    RunningJob,
     RunningJobs,
-    WaitingJob,
     WaitingJobs,
 )
+from rlsched.serve.api.schema import Cluster, ClusterState, PlannedJob, RunningJob, WaitingJob
+
+Request = ClusterState | BatchRequest
+"""One cluster (a `DecisionRequest` is a state, too) or many."""
 
 Job = RunningJob | WaitingJob | PlannedJob
 Jobs = RunningJobs | WaitingJobs | PlannedJobs
@@ -35,253 +33,191 @@ LISTS: dict[str, type[Job]] = {
     "suspended": WaitingJob,
     "waiting": WaitingJob,
 }
-"""Lists of a state, and what they hold."""
+"""Job lists of a state, with the type of their jobs."""
 
-TURNED: tuple[type[Jobs], ...] = (RunningJobs, PlannedJobs, WaitingJobs, WaitingJobs)
-"""The same as columns."""
+COLUMN_LISTS: dict[str, type[Jobs]] = {
+    "running": RunningJobs,
+    "planned": PlannedJobs,
+    "suspended": WaitingJobs,
+    "waiting": WaitingJobs,
+}
+"""The same lists as columns."""
 
-HEAD = Cluster.__struct_fields__
+CLUSTER_FIELDS = Cluster.__struct_fields__
 
 
-class Listed(NamedTuple):
-    """The jobs in one list of all clusters.
+class JobColumns(NamedTuple):
+    """One job list of all clusters.
 
     Attributes:
-        counts: (cluster,) jobs of each.
-        told: field -> (job,) values; fields that are left out of all are not there.
+        counts: (cluster,) jobs of each cluster.
+        values: field -> (job,) values; without the fields that no job gives.
     """
 
     counts: IntArray
-    told: Mapping[str, Sequence[Any]]
+    values: Mapping[str, Sequence[Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class Clusters:
-    """What is told of clusters beside their jobs.
-
-    Attributes:
-        where: (cluster,) what stands before its fields in messages.
-        told: field of `Cluster` -> (cluster,) values; those that are left out of all are not there.
-    """
-
-    where: Sequence[str]
-    told: Mapping[str, Sequence[Any]]
-
-    @cached_property
-    def now(self) -> IntArray:
-        """(cluster,) seconds."""
-        return np.array(self.told["now"], np.int64)
-
-    def given(self, name: str) -> list[tuple[int, Any]]:
-        """Which clusters say something of a field that may be left out, and what."""
-        return [(c, value) for c, value in enumerate(self.told.get(name, ())) if value is not None]
-
-    def of(self, rows: Sequence[int]) -> Clusters:
-        """These."""
-        if len(rows) == len(self.where):
-            return self
-        told = {name: [column[k] for k in rows] for name, column in self.told.items()}
-        return Clusters([self.where[k] for k in rows], told)
-
-    def __len__(self) -> int:
-        return len(self.where)
+def columns_in(request: Request) -> ClusterColumns | None:
+    """Columns of a request; None if it holds states."""
+    return request.columns if isinstance(request, BatchRequest) else None
 
 
-class Places(Sequence[str]):
-    """What stands before the fields of clusters in messages, written where it is asked for.
-
-    Args:
-        name: of the list that they are in.
-        count: of clusters.
-    """
-
-    def __init__(self, name: str, count: int) -> None:
-        self._name, self._rows = name, range(count)
-
-    @overload
-    def __getitem__(self, k: int) -> str: ...
-
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, k: int | slice) -> str | Sequence[str]:
-        if isinstance(k, slice):
-            return [self[row] for row in self._rows[k]]
-        return f"{self._name}[{self._rows[k]}]."
-
-    def __len__(self) -> int:
-        return len(self._rows)
+def states_in(request: Request) -> Sequence[ClusterState]:
+    """States of a request without columns."""
+    return request.states if isinstance(request, BatchRequest) else (request,)
 
 
-class Sent(Protocol):
-    """Clusters in the order in which they were sent."""
-
-    @property
-    def clusters(self) -> Clusters:
-        """All that is told of them beside their jobs."""
-
-    @property
-    def where(self) -> Sequence[str]:
-        """(cluster,) what stands before its fields in messages."""
-
-    @property
-    def counts(self) -> IntArray:
-        """(list, cluster) jobs, in the order of `LISTS`."""
-
-    def listed(self) -> Iterator[Listed]:
-        """Jobs of all clusters, in the same order."""
-
-    def state(self, k: int) -> ClusterState:
-        """One of them."""
+def num_clusters(request: Request) -> int:
+    """Clusters of a request."""
+    columns = columns_in(request)
+    return len(states_in(request)) if columns is None else len(columns.now)
 
 
-@dataclass(frozen=True, eq=False)
-class States:
-    """State by state; see `Sent`.
+def path_of(request: Request) -> Callable[[int], str]:
+    """Prefix of the fields of cluster k in error messages."""
+    if not isinstance(request, BatchRequest):
+        return lambda k: ""
+    return "states[{}].".format if request.columns is None else "columns[{}].".format
 
-    Attributes:
-        states: one of each.
-        where: see `Sent`.
-    """
 
-    states: Sequence[ClusterState]
-    where: Sequence[str]
+def cluster_fields(request: Request) -> dict[str, Sequence[Any]]:
+    """Field of `Cluster` -> (cluster,) values; without the fields that no cluster gives."""
+    columns = columns_in(request)
+    if columns is not None:
+        given = {name: getattr(columns, name) for name in CLUSTER_FIELDS}
+        return {name: values for name, values in given.items() if values is not None}
+    states = states_in(request)
+    rows = {name: [getattr(state, name) for state in states] for name in CLUSTER_FIELDS}
+    return {name: values for name, values in rows.items() if any(value is not None for value in values)}
 
-    @cached_property
-    def clusters(self) -> Clusters:
-        """See `Sent`."""
-        told = {name: [getattr(state, name) for state in self.states] for name in HEAD}
-        given = {name: told[name] for name in HEAD if any(value is not None for value in told[name])}
-        return Clusters(self.where, given)
 
-    @cached_property
-    def counts(self) -> IntArray:
-        """See `Sent`."""
-        return np.array([[len(getattr(state, name)) for state in self.states] for name in LISTS], np.int64)
+def cluster_names(request: Request) -> Sequence[str]:
+    """(cluster,) names."""
+    columns = columns_in(request)
+    if columns is None:
+        return [state.cluster for state in states_in(request)]
+    if columns.cluster is None:
+        return [Cluster(now=0).cluster] * len(columns.now)
+    return columns.cluster
 
-    def listed(self) -> Iterator[Listed]:
-        """See `Sent`; no line of Python is run for a job, since batches wait for this."""
-        for counts, (name, kind) in zip(self.counts, LISTS.items(), strict=True):
-            lists: list[Sequence[Struct]] = [getattr(state, name) for state in self.states]
+
+def job_counts(request: Request) -> IntArray:
+    """(list, cluster) jobs, in the order of `LISTS`."""
+    columns = columns_in(request)
+    if columns is None:
+        states = states_in(request)
+        return np.array([[len(getattr(state, name)) for state in states] for name in LISTS], np.int64)
+    none = [0] * len(columns.now)
+    lists = [getattr(columns, name) for name in LISTS]
+    return np.array([none if jobs is None else jobs.jobs for jobs in lists], np.int64)
+
+
+def job_lists(request: Request) -> Iterator[JobColumns]:
+    """Jobs of all clusters, list by list; no line of Python runs per job, since batches wait for this."""
+    columns = columns_in(request)
+    for counts, (name, kind) in zip(job_counts(request), LISTS.items(), strict=True):
+        if columns is None:
+            lists: list[Sequence[Struct]] = [getattr(state, name) for state in states_in(request)]
             flat = [*chain.from_iterable(map(astuple, chain.from_iterable(lists)))]
             names = kind.__struct_fields__
-            told = {field: flat[k :: len(names)] for k, field in enumerate(names)}
-            yield Listed(counts, told)
-
-    def state(self, k: int) -> ClusterState:
-        """See `Sent`."""
-        return self.states[k]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Sent]) -> States:
-        """One after the other."""
-        states = [part.state(k) for part in parts for k in range(len(part.where))]
-        return cls(states, [place for part in parts for place in part.where])
+            yield JobColumns(counts, {field: flat[k :: len(names)] for k, field in enumerate(names)})
+        else:
+            jobs: Jobs | None = getattr(columns, name)
+            empty: dict[str, Sequence[Any]] = {field: () for field in kind.__struct_fields__}
+            yield JobColumns(counts, empty if jobs is None else _given(jobs, kind))
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """As columns.
+def state_getter(request: Request) -> Callable[[int], ClusterState]:
+    """A function from the number of a cluster to its state."""
+    columns = columns_in(request)
+    if columns is None:
+        return states_in(request).__getitem__
+    values = cluster_fields(request)
+    lists: dict[str, tuple[type[Job], list[Any], list[int]]] = {}
+    for name, kind in LISTS.items():
+        jobs: Jobs | None = getattr(columns, name)
+        if jobs is not None:
+            given = _given(jobs, kind)
+            defaults = {field.name: repeat(field.default) for field in fields(kind)}
+            job_values = [given.get(field, defaults[field]) for field in kind.__struct_fields__]
+            lists[name] = kind, job_values, [*accumulate(jobs.jobs, initial=0)]
 
-    Attributes:
-        columns: as they were sent.
-        where: see `Sent`.
+    def state(k: int) -> ClusterState:
+        jobs_of: dict[str, Any] = {}
+        for name, (kind, job_values, bounds) in lists.items():
+            part = slice(bounds[k], bounds[k + 1])
+            # A repeated default has no end; a given column ends it.
+            rows = [column if isinstance(column, repeat) else column[part] for column in job_values]
+            jobs_of[name] = [*map(kind, *rows)]
+        head: dict[str, Any] = {name: column[k] for name, column in values.items()}
+        return ClusterState(**head, **jobs_of)
+
+    return state
+
+
+def joined(requests: Sequence[Request]) -> tuple[Request, Callable[[int], str]]:
+    """One request with the clusters of several, and the prefixes of their fields in error messages."""
+    if len(requests) == 1:
+        return requests[0], path_of(requests[0])
+    states: list[ClusterState] = []
+    paths: list[str] = []
+    for request in requests:
+        numbers = range(num_clusters(request))
+        states += map(state_getter(request), numbers)
+        paths += map(path_of(request), numbers)
+    return BatchRequest(states=states), paths.__getitem__
+
+
+def check_columns(columns: ClusterColumns) -> None:
+    """Check that all columns have the same length.
 
     Raises:
-        BadInputError: a column has not an entry for each.
+        BadInputError: a column has not one entry for each cluster or job.
     """
-
-    columns: ClusterColumns
-    where: Sequence[str]
-
-    def __post_init__(self) -> None:
-        clusters = len(self.where)
-        _check(self.columns, HEAD, clusters, "columns", "clusters")
-        for name, kind in LISTS.items():
-            jobs: Jobs | None = getattr(self.columns, name)
-            if jobs is not None:
-                _check(jobs, ("jobs",), clusters, f"columns.{name}", "clusters")
-                _check(jobs, kind.__struct_fields__, sum(jobs.jobs), f"columns.{name}", "jobs")
-
-    @cached_property
-    def clusters(self) -> Clusters:
-        """See `Sent`."""
-        given = {name: getattr(self.columns, name) for name in HEAD}
-        return Clusters(self.where, {name: column for name, column in given.items() if column is not None})
-
-    @cached_property
-    def counts(self) -> IntArray:
-        """See `Sent`."""
-        none = [0] * len(self.where)
-        given = [getattr(self.columns, name) for name in LISTS]
-        return np.array([none if jobs is None else jobs.jobs for jobs in given], np.int64)
-
-    def listed(self) -> Iterator[Listed]:
-        """See `Sent`."""
-        for counts, (name, kind) in zip(self.counts, LISTS.items(), strict=True):
-            jobs: Jobs | None = getattr(self.columns, name)
-            if jobs is None:
-                yield Listed(counts, {field: () for field in kind.__struct_fields__})
-            else:
-                yield Listed(counts, _told(jobs, kind))
-
-    def state(self, k: int) -> ClusterState:
-        """See `Sent`."""
-        lists: dict[str, Any] = {}
-        for name, (kind, columns, bounds) in self._lists.items():
-            jobs = slice(bounds[k], bounds[k + 1])
-            # Of what is left out of all there is no end; a column of what is told ends it.
-            given = [column if isinstance(column, repeat) else column[jobs] for column in columns]
-            lists[name] = [*map(kind, *given)]
-        head: dict[str, Any] = {name: column[k] for name, column in self.clusters.told.items()}
-        return ClusterState(**head, **lists)
-
-    @cached_property
-    def _lists(self) -> dict[str, tuple[type[Job], list[Any], list[int]]]:
-        """Of those that are told: what they hold, all its fields, and where each cluster's jobs begin."""
-        found: dict[str, tuple[type[Job], list[Any], list[int]]] = {}
-        for name, kind in LISTS.items():
-            jobs: Jobs | None = getattr(self.columns, name)
-            if jobs is not None:
-                told = _told(jobs, kind)
-                usual = {field.name: repeat(field.default) for field in fields(kind)}
-                columns = [told.get(field, usual[field]) for field in kind.__struct_fields__]
-                found[name] = kind, columns, [*accumulate(jobs.jobs, initial=0)]
-        return found
+    clusters = len(columns.now)
+    _check_lengths(columns, CLUSTER_FIELDS, clusters, "columns", "clusters")
+    for name, kind in LISTS.items():
+        jobs: Jobs | None = getattr(columns, name)
+        if jobs is not None:
+            _check_lengths(jobs, ("jobs",), clusters, f"columns.{name}", "clusters")
+            _check_lengths(jobs, kind.__struct_fields__, sum(jobs.jobs), f"columns.{name}", "jobs")
 
 
-def _told(jobs: Jobs, kind: type[Job]) -> dict[str, Sequence[Any]]:
-    """Field -> (job,) of the columns that are there."""
-    given = {field: getattr(jobs, field) for field in kind.__struct_fields__}
-    return {field: column for field, column in given.items() if column is not None}
-
-
-def _check(columns: Struct, names: Sequence[str], count: int, at: str, things: str) -> None:
+def _check_lengths(columns: Struct, names: Sequence[str], count: int, path: str, things: str) -> None:
     for name in names:
         column = getattr(columns, name)
         if column is not None and len(column) != count:
             problem = f"{len(column)} entries for {count} {things}"
-            raise BadInputError(f"{at}.{name}", problem, "send one for each")
+            raise BadInputError(f"{path}.{name}", problem, "send one for each")
 
 
-def turned(states: Sequence[ClusterState]) -> ClusterColumns:
-    """States as columns; fields that are at their default in all are left out.
+def _given(jobs: Jobs, kind: type[Job]) -> dict[str, Sequence[Any]]:
+    """Field -> (job,) values, without the columns that are left out."""
+    columns = {field: getattr(jobs, field) for field in kind.__struct_fields__}
+    return {field: column for field, column in columns.items() if column is not None}
+
+
+def to_columns(states: Sequence[ClusterState]) -> ClusterColumns:
+    """Turn states into columns; fields that have their default in all states are left out.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no states.
     """
     if not states:
         raise ValueError("no states to turn into columns")
     lists: dict[str, Any] = {}
-    for (name, kind), turn in zip(LISTS.items(), TURNED, strict=True):
-        found: list[Sequence[Job]] = [getattr(state, name) for state in states]
-        if any(found):
-            jobs = _columns([*chain.from_iterable(found)], kind)
-            lists[name] = turn(jobs=[*map(len, found)], **jobs)
+    for name, kind in LISTS.items():
+        jobs: list[Sequence[Job]] = [getattr(state, name) for state in states]
+        if any(jobs):
+            columns = _columns([*chain.from_iterable(jobs)], kind)
+            lists[name] = COLUMN_LISTS[name](jobs=[*map(len, jobs)], **columns)
     return ClusterColumns(**_columns(states, Cluster), **lists)
 
 
 def _columns(rows: Sequence[Struct], kind: type[Struct]) -> dict[str, Any]:
     columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(kind)}
-    usual = {field.name: field.default for field in fields(kind)}
-    return {name: told for name, told in columns.items() if any(value != usual[name] for value in told)}
+    defaults = {field.name: field.default for field in fields(kind)}
+    return {
+        name: values for name, values in columns.items() if any(value != defaults[name] for value in values)
+    }

@@ -8,7 +8,7 @@ for instance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -183,97 +183,6 @@ class DecisionRequest(ClusterState, frozen=True, kw_only=True):
     explain: bool = True
 
 
-Entry = TypeVar("Entry")
-Each = Annotated[list[Entry], Meta(max_length=MOST)]
-"""One of each cluster."""
-
-OfJobs = Annotated[list[Entry], Meta(max_length=2_000_000)]
-"""One of each job."""
-
-
-class RunningJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Jobs that run as columns.
-
-    `jobs` of each cluster, and for every field of `RunningJob` a list with an entry for each of them; a field
-    that is left out is left out of all.
-    """
-
-    jobs: Each[Count]
-    id: OfJobs[JobId]
-    demand: OfJobs[Units]
-    start: OfJobs[Seconds]
-    expected_end: OfJobs[Seconds]
-    submit: OfJobs[Seconds | None] | None = None
-    requested: OfJobs[Duration | None] | None = None
-    qos: OfJobs[Share] | None = None
-    queue_at_submit: OfJobs[Count | None] | None = None
-    work_at_submit: OfJobs[Seconds | None] | None = None
-    free_at_submit: OfJobs[Count | None] | None = None
-
-
-class WaitingJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Jobs that wait as columns; see `RunningJobs` and `WaitingJob`."""
-
-    jobs: Each[Count]
-    id: OfJobs[JobId]
-    submit: OfJobs[Seconds]
-    requested: OfJobs[Duration]
-    demand: OfJobs[Units]
-    qos: OfJobs[Share] | None = None
-    ran: OfJobs[Seconds] | None = None
-    ready: OfJobs[bool] | None = None
-    queue_at_submit: OfJobs[Count | None] | None = None
-    work_at_submit: OfJobs[Seconds | None] | None = None
-    free_at_submit: OfJobs[Count | None] | None = None
-
-
-class PlannedJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Planned jobs as columns; see `RunningJobs` and `PlannedJob`."""
-
-    jobs: Each[Count]
-    id: OfJobs[JobId]
-    submit: OfJobs[Seconds]
-    requested: OfJobs[Duration]
-    demand: OfJobs[Units]
-    at: OfJobs[Seconds]
-    qos: OfJobs[Share] | None = None
-    ran: OfJobs[Seconds] | None = None
-
-
-class ClusterColumns(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Many clusters as columns, which say the same as states, are a quarter as long and are read sooner.
-
-    For every field of `ClusterState` a list with an entry for each of them, and their jobs one after the
-    other; a field that is left out is left out of all. Where it is left out of some, they have its default.
-    """
-
-    now: Annotated[list[Seconds], Meta(min_length=1, max_length=MOST)]
-    running: RunningJobs | None = None
-    waiting: WaitingJobs | None = None
-    planned: PlannedJobs | None = None
-    suspended: WaitingJobs | None = None
-    units: Each[Units | None] | None = None
-    free: Each[Units | None] | None = None
-    reserved: Each[JobId | None] | None = None
-    arriving: Each[bool] | None = None
-    units_on: Each[UnitsOn | None] | None = None
-    supply_kw: Each[Ahead | None] | None = None
-    carbon_g_per_kwh: Each[Ahead | None] | None = None
-    battery_kwh: Each[Amount | None] | None = None
-    history: Each[History | None] | None = None
-    cluster: Each[Name] | None = None
-    memory: Each[Memory | None] | None = None
-
-
-class BatchRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Many clusters, each by itself, and which policy is asked: either `states` or `columns`, not empty."""
-
-    states: Annotated[list[ClusterState], Meta(max_length=MOST)] = []
-    columns: ClusterColumns | None = None
-    policy: Name | None = None
-    explain: bool = False
-
-
 class Decision(Struct, frozen=True, gc=False):
     """What is to be done with a job, now, after all that stand before it.
 
@@ -338,13 +247,6 @@ class Answer(Struct, frozen=True, gc=False, omit_defaults=True):
     shadow: list[Decision] | None = None
     memory: str | None = None
     policy: PolicyName | None = None
-
-
-class BatchResponse(Struct, frozen=True, gc=False):
-    """Who was asked, and what is to be done, cluster by cluster."""
-
-    policy: PolicyName
-    answers: list[Answer]
 
 
 class Problem(Struct, frozen=True, gc=False):

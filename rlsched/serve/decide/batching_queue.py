@@ -1,7 +1,9 @@
-"""The desk of a replica: requests come in on an event loop, one thread decides, and nobody waits for ever.
+"""The batching queue of a replica: an event loop takes requests, and one thread decides.
 
-What waits when the thread is free again is decided together: side by side, clusters cost a fifth of what each
-costs by itself.
+Each wait has a limit.
+
+Requests that wait when the thread becomes free are decided together: in a batch, a cluster costs a fifth of
+what it costs alone.
 """
 
 from __future__ import annotations
@@ -16,204 +18,205 @@ from functools import partial
 from itertools import accumulate
 
 from rlsched.errors import BadInputError
-from rlsched.serve.api.requests import Sent, States
+from rlsched.serve.api.requests import Request, num_clusters
 from rlsched.serve.api.schema import Answer
-from rlsched.serve.decide.engine import Engine, Served
+from rlsched.serve.decide.engine import Engine, LoadedPolicy
 from rlsched.serve.settings import STATES_A_TIMEOUT
 
-LEFT_BEHIND = 3
-"""Threads that may hang in a policy before a replica says that it is not well."""
+MAX_HUNG_THREADS = 3
+"""Threads that may hang in a policy before a replica reports that it is unhealthy."""
 
 TIMEOUT = "timeout"
 
-TOGETHER = 64
-"""Clusters of several requests that are decided about together."""
+MAX_JOINED = 64
+"""Clusters of several requests that are decided together."""
 
 
 class BusyError(RuntimeError):
-    """So many requests wait that another one is not taken."""
+    """Too many requests wait; the next one is refused."""
 
 
 @dataclass(eq=False)
-class _Asked:
-    """A request.
+class _Entry:
+    """A request in the queue.
 
     Attributes:
-        served: by which policy.
-        sent, explain: as for `Engine.answer`.
-        answer: what comes of it.
+        loaded: its policy.
+        request, explain: as for `Engine.answer`.
+        answers: a future of its answers.
     """
 
-    served: Served
-    sent: Sent
+    loaded: LoadedPolicy
+    request: Request
     explain: bool
-    answer: asyncio.Future[list[Answer]]
+    answers: asyncio.Future[list[Answer]]
+
+    @property
+    def clusters(self) -> int:
+        return num_clusters(self.request)
 
 
-class Desk:
-    """Takes requests to an engine.
+Result = list[Answer] | BaseException
+
+
+class BatchingQueue:
+    """Queues requests for an engine.
 
     Args:
-        engine: that decides.
+        engine: decides.
 
     Attributes:
         engine: the same.
-        waiting: requests that are being worked at, or wait for that.
+        pending: requests that are decided or wait.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.waiting = 0
-        self._decide = _Worker("rlsched-policy", self._answer)
-        self._fall_back = _Worker("rlsched-fallback", self._answer_by_heuristic)
-        self._left_behind: list[_Worker] = []
+        self.pending = 0
+        self._policy_worker = _Worker("rlsched-policy", self._answer)
+        self._heuristic_worker = _Worker("rlsched-fallback", self._answer_by_heuristic)
+        self._hung: list[_Worker] = []
 
     @property
-    def well(self) -> bool:
-        """Whether policies still come to an end."""
-        self._left_behind = [worker for worker in self._left_behind if worker.busy_s > 0.0]
-        return len(self._left_behind) < LEFT_BEHIND
+    def healthy(self) -> bool:
+        """Whether policies still finish."""
+        self._hung = [worker for worker in self._hung if worker.busy_s > 0.0]
+        return len(self._hung) < MAX_HUNG_THREADS
 
-    async def ask(self, served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
-        """Decide about clusters; see `Engine.answer`.
+    async def answer(self, loaded: LoadedPolicy, request: Request, *, explain: bool) -> list[Answer]:
+        """Decide about the clusters of a request; see `Engine.answer`.
 
         Raises:
-            BusyError: others are to be answered first.
-            BadInputError: a state means nothing.
+            BusyError: too many requests wait.
+            BadInputError: a state is invalid.
         """
         limits = self.engine.config.limits
-        if self.waiting >= limits.concurrency:
-            raise BusyError(f"{self.waiting} wait here")
-        self.waiting += 1
+        if self.pending >= limits.concurrency:
+            raise BusyError(f"{self.pending} wait here")
+        self.pending += 1
         try:
-            worker, patience = self._decide, limits.timeout_s * (1 + len(sent.where) // STATES_A_TIMEOUT)
+            worker = self._policy_worker
+            timeout_s = limits.timeout_s * (1 + num_clusters(request) // STATES_A_TIMEOUT)
             try:
-                return await asyncio.wait_for(worker.put(served, sent, explain), patience)
+                return await asyncio.wait_for(worker.put(loaded, request, explain), timeout_s)
             except TimeoutError:
-                self._leave_behind(worker, served, patience)
-            return await self._fall_back.put(served, sent, explain)
+                self._replace_if_hung(worker, loaded, timeout_s)
+            return await self._heuristic_worker.put(loaded, request, explain)
         finally:
-            self.waiting -= 1
+            self.pending -= 1
 
-    def _answer(self, asked: Sequence[_Asked]) -> list[list[Answer] | BaseException]:
-        """Decide about the clusters of several requests to one policy."""
-        return _together(asked, self.engine.answer)
+    def _answer(self, entries: Sequence[_Entry]) -> list[Result]:
+        return _joint_answers(entries, self.engine.answer)
 
-    def _answer_by_heuristic(self, asked: Sequence[_Asked]) -> list[list[Answer] | BaseException]:
-        return _together(asked, partial(self.engine.fall_back, because=TIMEOUT))
+    def _answer_by_heuristic(self, entries: Sequence[_Entry]) -> list[Result]:
+        return _joint_answers(entries, partial(self.engine.fall_back, because=TIMEOUT))
 
-    def _leave_behind(self, worker: _Worker, served: Served, patience: float) -> None:
-        """Go on with another thread, if it is the policy that hangs and not the queue that is long."""
-        if worker is self._decide and worker.busy_s >= patience / 2:
-            self._left_behind.append(worker)
-            served.renew()
-            self._decide = _Worker("rlsched-policy", self._answer)
-            self._decide.take_over(worker)
+    def _replace_if_hung(self, worker: _Worker, loaded: LoadedPolicy, timeout_s: float) -> None:
+        """Use another thread if the policy hangs, and not if the queue is long."""
+        if worker is self._policy_worker and worker.busy_s >= timeout_s / 2:
+            self._hung.append(worker)
+            loaded.replace_inference()
+            self._policy_worker = _Worker("rlsched-policy", self._answer)
+            self._policy_worker.take_over(worker)
 
     def close(self) -> None:
-        """Let go of threads."""
-        for worker in (self._decide, self._fall_back):
+        """Release the threads."""
+        for worker in (self._policy_worker, self._heuristic_worker):
             worker.close()
 
 
-def _together(
-    asked: Sequence[_Asked], answer: Callable[..., list[Answer]]
-) -> list[list[Answer] | BaseException]:
-    """(request,) what comes of each, answered together if all of them mean something."""
-    first = asked[0]
-    sent = first.sent
-    if len(asked) > 1:
-        sent = States.joined([one.sent for one in asked])
+def _joint_answers(entries: Sequence[_Entry], answer: Callable[..., list[Answer]]) -> list[Result]:
+    """(request,) answers, made together if all requests are valid."""
+    first = entries[0]
     try:
-        answers = answer(first.served, sent, explain=first.explain)
+        answers = answer(first.loaded, [entry.request for entry in entries], explain=first.explain)
     except BadInputError as error:
-        if len(asked) == 1:
+        if len(entries) == 1:
             return [error]
-        # Whose is it? The others have nothing to do with it.
-        return [part for one in asked for part in _together([one], answer)]
-    ends = accumulate(len(one.sent.where) for one in asked)
-    return [answers[end - len(one.sent.where) : end] for one, end in zip(asked, ends, strict=True)]
+        # One request is invalid; the others still get their answers.
+        return [result for entry in entries for result in _joint_answers([entry], answer)]
+    ends = accumulate(entry.clusters for entry in entries)
+    return [answers[end - entry.clusters : end] for entry, end in zip(entries, ends, strict=True)]
 
 
 class _Worker:
-    """One thread that works at what waits, together where it may.
+    """One thread and its queue.
 
     Args:
         name: of the thread.
-        work: on some requests that may be answered together: what comes of each.
+        work: from requests that may be joined to the result of each.
     """
 
-    def __init__(
-        self, name: str, work: Callable[[Sequence[_Asked]], list[list[Answer] | BaseException]]
-    ) -> None:
+    def __init__(self, name: str, work: Callable[[Sequence[_Entry]], list[Result]]) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._work = work
-        self._waiting: deque[_Asked] = deque()
+        self._queue: deque[_Entry] = deque()
         self._began: float | None = None
-        self._going_on = False
+        self._running = False
 
     @property
     def busy_s(self) -> float:
-        """Seconds that it is at one thing; 0 where it is at none."""
+        """Seconds since the thread began its present work; 0 if it is idle."""
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
 
-    def put(self, served: Served, sent: Sent, explain: bool) -> asyncio.Future[list[Answer]]:
-        """Ask; to be called on the event loop."""
-        answer: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Asked(served, sent, explain, answer))
-        self._go_on()
-        return answer
+    def put(self, loaded: LoadedPolicy, request: Request, explain: bool) -> asyncio.Future[list[Answer]]:
+        """Queue a request; call it on the event loop."""
+        answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Entry(loaded, request, explain, answers))
+        self._run_next()
+        return answers
 
-    def take_over(self, other: _Worker) -> None:
-        """Work at what waits for another, which hangs."""
-        self._waiting, other._waiting = other._waiting, deque()
-        self._go_on()
+    def take_over(self, hung: _Worker) -> None:
+        """Take the queue of a worker that hangs."""
+        self._queue, hung._queue = hung._queue, deque()
+        self._run_next()
 
-    def _go_on(self) -> None:
-        while self._waiting and self._waiting[0].answer.done():
-            self._waiting.popleft()
-        if not self._going_on and self._waiting:
-            self._going_on = True
-            self._pool.submit(self._run, self._some(), asyncio.get_running_loop())
+    def _run_next(self) -> None:
+        while self._queue and self._queue[0].answers.done():
+            self._queue.popleft()
+        if not self._running and self._queue:
+            self._running = True
+            self._pool.submit(self._run, self._joinable(), asyncio.get_running_loop())
 
-    def _some(self) -> list[_Asked]:
-        """What waits longest, and what may be decided about together with it."""
-        first = self._waiting.popleft()
-        found, count = [first], len(first.sent.where)
-        while self._waiting:
-            one = self._waiting[0]
-            if one.answer.done():  # nobody waits for it any more
-                self._waiting.popleft()
+    def _joinable(self) -> list[_Entry]:
+        """The oldest request, and later ones that may be decided together with it."""
+        first = self._queue.popleft()
+        entries, clusters = [first], first.clusters
+        while self._queue:
+            entry = self._queue[0]
+            if entry.answers.done():  # its client waits no more
+                self._queue.popleft()
                 continue
-            count += len(one.sent.where)
-            if one.served is not first.served or one.explain != first.explain or count > TOGETHER:
+            clusters += entry.clusters
+            same = entry.loaded is first.loaded and entry.explain == first.explain
+            if not same or clusters > MAX_JOINED:
                 break
-            found.append(self._waiting.popleft())
-        return found
+            entries.append(self._queue.popleft())
+        return entries
 
-    def _run(self, asked: list[_Asked], loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread."""
+    def _run(self, entries: list[_Entry], loop: asyncio.AbstractEventLoop) -> None:
+        """Work in the thread."""
         self._began = time.monotonic()
-        results: Sequence[list[Answer] | BaseException]
+        results: Sequence[Result]
         try:
-            results = self._work(asked)
-        except BaseException as error:  # for whoever asked, not for this thread
-            results = [error] * len(asked)
+            results = self._work(entries)
+        except BaseException as error:  # for the clients, not for this thread
+            results = [error] * len(entries)
         self._began = None
-        loop.call_soon_threadsafe(self._deliver, asked, results)
+        loop.call_soon_threadsafe(self._deliver, entries, results)
 
-    def _deliver(self, asked: list[_Asked], results: Sequence[list[Answer] | BaseException]) -> None:
-        """On the event loop."""
-        for one, result in zip(asked, results, strict=True):
-            if one.answer.done():  # given up
+    def _deliver(self, entries: list[_Entry], results: Sequence[Result]) -> None:
+        """Set the futures, on the event loop."""
+        for entry, result in zip(entries, results, strict=True):
+            if entry.answers.done():  # timed out
                 continue
             if isinstance(result, BaseException):
-                one.answer.set_exception(result)
+                entry.answers.set_exception(result)
             else:
-                one.answer.set_result(result)
-        self._going_on = False
-        self._go_on()
+                entry.answers.set_result(result)
+        self._running = False
+        self._run_next()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

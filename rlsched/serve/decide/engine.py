@@ -1,11 +1,11 @@
-"""Deciding for requests: policies by name, a heuristic where one fails, and new versions as they come."""
+"""The engine of a replica: loaded policies by name, their fallback heuristics, and new versions."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,25 +14,27 @@ import msgspec
 
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import SETTINGS, WEIGHTS, TrainedPolicy, load_policy
-from rlsched.serve.api.requests import Sent, States
+from rlsched.serve.api.requests import Request, num_clusters
 from rlsched.serve.api.schema import Answer, Fallback, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.artefact import example_request, units_of
-from rlsched.serve.decide.decider import Batch, Course, Decider, Heuristic, NotFiniteError
-from rlsched.serve.decide.gate import Judged, judge
+from rlsched.serve.decide.batch import Batch
+from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.gate import GateResult, evaluate_gate
+from rlsched.serve.decide.inference import BatchInference, NotFiniteError, Plan, waiting_reasons
 from rlsched.serve.settings import ServeConfig
 
 LOG = logging.getLogger("rlsched.serve")
 
 VERSION_DIGITS = 16
-"""Of the checksum of a policy, which are enough to tell versions apart."""
+"""Digits of a policy's checksum that distinguish versions."""
 
 SHADOW = "shadow"
-"""Why a policy did not decide where it is only to be told of."""
+"""Reason in answers: the heuristic decides and the policy is its shadow."""
 
 
 class Stamp(NamedTuple):
-    """Of a file: another one, another version."""
+    """Stamp of a file; another stamp means another version."""
 
     inode: int
     modified_ns: int
@@ -40,265 +42,271 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, file: Path) -> Stamp | None:
-        """None while there is none, as for a moment where it is replaced."""
+        """The stamp now; None while there is no file, as during a replacement."""
         try:
-            found = file.stat()
+            status = file.stat()
         except OSError:
             return None
-        return cls(found.st_ino, found.st_mtime_ns, found.st_size)
+        return cls(status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 Stamps = tuple[Stamp | None, ...]
-"""Of a policy's settings and weights and, where there is a gate, of its trace."""
+"""Stamps of a policy's settings and weights and, with a gate, of its trace."""
 
 
 def stamps_of(folder: Path, config: ServeConfig) -> Stamps:
-    """As the files are now; the weights too, since a copy of a folder may write them last."""
+    """Stamps now; with the weights, since a copy of a folder may write them last."""
     files = [folder / SETTINGS, folder / WEIGHTS, *([] if config.gate is None else [config.gate.trace])]
     return tuple(map(Stamp.of, files))
 
 
 @dataclass(eq=False)
-class Served:
+class LoadedPolicy:
     """A version of a policy, ready to decide.
 
     Attributes:
-        name: by which it is asked.
-        folder: it was loaded from.
+        name: of the policy in requests.
+        folder: that it was loaded from.
         stamps: of its files then.
         policy: as loaded.
-        decider: of one thread.
-        beside: of another, for the heuristic while `decider` hangs.
-        since: seconds since the epoch at which it was loaded.
-        called: as answers name it.
-        shadow: whether the heuristic decides in its place: by the service's mode, or by the gate.
-        judged: what the gate found; None where there is no gate.
+        inference: for the policy's thread.
+        fallback_inference: for the heuristic's thread, while `inference` hangs.
+        since: time of loading, seconds since the epoch.
+        identity: name and version in answers.
+        shadow: whether the heuristic decides: by the service's mode, or by the gate.
+        gate_result: of the gate; None: there is no gate.
     """
 
     name: str
     folder: Path
     stamps: Stamps
     policy: TrainedPolicy
-    decider: Decider
-    beside: Decider
+    inference: BatchInference
+    fallback_inference: BatchInference
     since: float
-    called: PolicyName
+    identity: PolicyName
     shadow: bool
-    judged: Judged | None
+    gate_result: GateResult | None
 
     @property
     def version(self) -> str:
         """The beginning of its checksum."""
-        return self.called.version
+        return self.identity.version
 
     @property
     def gate(self) -> str:
-        """What the gate found and who therefore decides, in one line; empty where there is no gate."""
-        if self.judged is None:
+        """Result of the gate and its consequence, in one line; empty without a gate."""
+        if self.gate_result is None:
             return ""
-        instead = f"; {self.decider.heuristic} decides, and the policy is its shadow" if self.shadow else ""
-        return f"{self.name} {self.judged.line}{instead}"
+        heuristic = self.inference.heuristic
+        consequence = f"; {heuristic} decides, and the policy is its shadow" if self.shadow else ""
+        return f"{self.name} {self.gate_result.line}{consequence}"
 
     @property
     def gate_figures(self) -> dict[str, Any] | None:
-        """The same for machines; None where there is no gate."""
-        return None if self.judged is None else self.judged.figures | {"line": self.gate}
+        """The same for machines; None without a gate."""
+        return None if self.gate_result is None else self.gate_result.figures | {"line": self.gate}
 
-    def renew(self) -> None:
-        """Have another decider from now on: the one that was may be in use for ever."""
-        self.decider = self.decider.again()
+    def replace_inference(self) -> None:
+        """Use a new inference from now on: a hanging thread may keep the old one."""
+        self.inference = self.inference.copy()
 
 
-def load_served(name: str, folder: Path, config: ServeConfig) -> Served:
+def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPolicy:
     """Load a policy, hold it against the gate if there is one, and let it decide once, which compiles it.
 
     Raises:
-        BadInputError: there is none, it is damaged, the heuristic means nothing to it, or the gate cannot
-            judge it.
+        BadInputError: there is no policy, it is damaged, it does not support the heuristic, or the gate
+            cannot judge it.
     """
     stamps = stamps_of(folder, config)
     policy = load_policy(folder)
-    judged = None if config.gate is None else judge(policy, folder, config.gate)
-    behind = judged is not None and not judged.passes
-    chosen = config.fallback
-    if chosen is None and judged is not None and behind:
-        chosen = judged.heuristic
-    heuristic = Heuristic.named(chosen, policy.scenario)
-    units = units_of(policy.scenario)
-    decider = Decider(policy, units, heuristic, config.limits.jobs)
-    beside = decider.again()
-    (batch,) = decider.read(States([example_request(policy)], [""]))
+    result = None if config.gate is None else evaluate_gate(policy, folder, config.gate)
+    behind = result is not None and not result.passes
+    fallback = config.fallback
+    if fallback is None and result is not None and behind:
+        fallback = result.heuristic
+    heuristic = FallbackHeuristic.named(fallback, policy.scenario)
+    inference = BatchInference(policy, units_of(policy.scenario), heuristic, config.limits.jobs)
+    fallback_inference = inference.copy()
+    (batch,) = inference.batches([example_request(policy)])
     try:
-        decider.by_policy(batch)
+        inference.by_policy(batch)
     except NotFiniteError as error:
         raise BadInputError(str(folder), str(error), "export another checkpoint of its run") from None
-    for one in (decider, beside):
-        one.by_heuristic(batch)
-    called = PolicyName(name, policy.fingerprint[:VERSION_DIGITS])
-    shadow = behind or config.mode == SHADOW
-    return Served(name, folder, stamps, policy, decider, beside, time.time(), called, shadow, judged)
+    inference.by_heuristic(batch)
+    fallback_inference.by_heuristic(batch)
+    return LoadedPolicy(
+        name=name,
+        folder=folder,
+        stamps=stamps,
+        policy=policy,
+        inference=inference,
+        fallback_inference=fallback_inference,
+        since=time.time(),
+        identity=PolicyName(name, policy.fingerprint[:VERSION_DIGITS]),
+        shadow=behind or config.mode == SHADOW,
+        gate_result=result,
+    )
 
 
 class Engine:
-    """All policies of a replica. One thread at a time may ask policies, and another one heuristics.
+    """All policies of a replica. One thread at a time may use policies, and another one heuristics.
 
     Args:
-        config: what is served.
+        config: settings of the service.
 
     Attributes:
-        served: by name, as they are now.
+        policies: by name, in their newest versions.
 
     Raises:
-        BadInputError: a policy cannot be served.
+        BadInputError: a policy cannot be loaded.
     """
 
     def __init__(self, config: ServeConfig) -> None:
         self.config = config
-        self.served = {name: load_served(name, path, config) for name, path in config.policies.items()}
-        self.first = next(iter(self.served))
+        self.policies = {name: load_for_service(name, path, config) for name, path in config.policies.items()}
+        self.first = next(iter(self.policies))
 
-    def find(self, name: str | None) -> Served:
-        """The policy of that name, or the first one.
+    def find(self, name: str | None) -> LoadedPolicy:
+        """The policy of that name; None: the first one.
 
         Raises:
             KeyError: there is none.
         """
-        return self.served[self.first if name is None else name]
+        return self.policies[self.first if name is None else name]
 
-    def answer(self, served: Served, sent: Sent, *, explain: bool) -> list[Answer]:
+    def answer(self, loaded: LoadedPolicy, requests: Sequence[Request], *, explain: bool) -> list[Answer]:
         """Decide about clusters; where the policy fails, the heuristic does.
 
         Args:
-            served: by which policy.
-            sent: clusters.
-            explain: also why jobs wait, and what the heuristic would do.
+            loaded: the policy.
+            requests: their clusters, one after the other.
+            explain: also say why jobs wait, and what the heuristic would do.
 
         Raises:
-            BadInputError: a state means nothing.
+            BadInputError: a state is invalid.
         """
-        decider = served.decider
-        found: dict[int, Answer] = {}
-        for batch in decider.read(sent):
-            courses: list[Course] | None = None
-            failed = ""
+        inference = loaded.inference
+        answers: dict[int, Answer] = {}
+        for batch in inference.batches(requests):
+            plans: list[Plan] | None = None
+            failure = ""
             try:
-                courses = decider.by_policy(batch)
+                plans = inference.by_policy(batch)
             except BadInputError:
                 raise
-            except Exception as error:  # whatever it is, the cluster is not to stand still for it
-                LOG.exception("policy %s failed", served.name)
-                failed = f"{type(error).__name__}: {error}"
-            found |= self._answers(served, decider, batch, courses, failed, explain)
-        return [found[k] for k in range(len(sent.where))]
+            except Exception as error:  # the cluster must not stand still, whatever the error
+                LOG.exception("policy %s failed", loaded.name)
+                failure = f"{type(error).__name__}: {error}"
+            answers |= _answers(loaded, inference, batch, plans, failure, explain)
+        return [answers[k] for k in range(sum(map(num_clusters, requests)))]
 
     def fall_back(
-        self,
-        served: Served,
-        sent: Sent,
-        *,
-        because: str,
-        explain: bool,
+        self, loaded: LoadedPolicy, requests: Sequence[Request], *, because: str, explain: bool
     ) -> list[Answer]:
-        """What the heuristic does, while the policy may hang.
+        """Decide by the heuristic, while the policy may hang.
 
         Args:
-            served: which policy is not asked.
-            sent: clusters.
-            because: why it is not.
+            loaded: the policy that is not used.
+            requests: their clusters, one after the other.
+            because: why it is not used.
             explain: as for `answer`.
 
         Raises:
-            BadInputError: a state means nothing.
+            BadInputError: a state is invalid.
         """
-        found: dict[int, Answer] = {}
-        for batch in served.beside.read(sent):
-            found |= self._answers(served, served.beside, batch, None, because, explain)
-        return [found[k] for k in range(len(sent.where))]
-
-    def _answers(
-        self,
-        served: Served,
-        decider: Decider,
-        batch: Batch,
-        courses: list[Course] | None,
-        failed: str,
-        explain: bool,
-    ) -> dict[int, Answer]:
-        others = decider.by_heuristic(batch)
-        shadow = served.shadow
-        found = {}
-        for k, row in enumerate(batch.rows):
-            course, other = None if courses is None else courses[k], others[k]
-            decided = other if course is None or shadow else course
-            found[row] = Answer(
-                decisions=decided.decisions,
-                decided_by="fallback" if decided is other else "policy",
-                because=failed or (SHADOW if shadow else None),
-                agrees=None if course is None else course.moved == other.moved,
-                waiting=decider.waiting(batch, k, decided) if explain else None,
-                fallback=Fallback(str(decider.heuristic), other.decisions) if explain else None,
-                shadow=course.decisions if shadow and course is not None else None,
-                memory=None if course is None else course.memory,
-            )
-        return found
+        inference = loaded.fallback_inference
+        answers: dict[int, Answer] = {}
+        for batch in inference.batches(requests):
+            answers |= _answers(loaded, inference, batch, None, because, explain)
+        return [answers[k] for k in range(sum(map(num_clusters, requests)))]
 
     def reload(self) -> list[str]:
-        """Load what has a new version in its folder; requests go on with the old one until it is ready.
+        """Load new versions from the folders; requests use the old one until the new one is ready.
 
-        With a gate a new version is judged before it is taken up, and so is the old one by a new trace.
+        With a gate, a new version is judged before its use, and a new trace judges the old one again.
 
         Returns:
-            What was loaded, and what could not be, in words.
+            Lines that say what was loaded, and what could not be.
         """
-        told = []
-        for name, served in list(self.served.items()):
-            stamps = stamps_of(served.folder, self.config)
-            if None in stamps or stamps == served.stamps:
+        lines = []
+        for name, loaded in list(self.policies.items()):
+            stamps = stamps_of(loaded.folder, self.config)
+            if None in stamps or stamps == loaded.stamps:
                 continue
             try:
-                new = load_served(name, served.folder, self.config)
-            except Exception as error:  # whatever it is, requests go on with the old one
-                told.append(f"{name} stays {served.version}: {error}")
-                served.stamps = stamps  # not again before the files change again
+                new = load_for_service(name, loaded.folder, self.config)
+            except Exception as error:  # requests use the old one, whatever the error
+                lines.append(f"{name} stays {loaded.version}: {error}")
+                loaded.stamps = stamps  # not again before the files change again
             else:
-                if new.version != served.version or not new.gate:  # else it is the trace that is new
-                    told.append(f"{name} is {new.version} now, was {served.version}")
-                told += [new.gate] if new.gate else []
-                self.served[name] = new
-        return told
+                if new.version != loaded.version or not new.gate:  # else the trace is new
+                    lines.append(f"{name} is {new.version} now, was {loaded.version}")
+                lines += [new.gate] if new.gate else []
+                self.policies[name] = new
+        return lines
 
 
-def by_name(policies: Mapping[str, Served]) -> list[dict[str, object]]:
-    """What is served, for people and machines."""
+def _answers(
+    loaded: LoadedPolicy,
+    inference: BatchInference,
+    batch: Batch,
+    plans: list[Plan] | None,
+    failure: str,
+    explain: bool,
+) -> dict[int, Answer]:
+    """Row of the request -> answer, from the policy's plans, if any, and the heuristic's."""
+    fallback_plans = inference.by_heuristic(batch)
+    shadow = loaded.shadow
+    answers = {}
+    for k, row in enumerate(batch.clusters.rows.tolist()):
+        plan, fallback = None if plans is None else plans[k], fallback_plans[k]
+        used = fallback if plan is None or shadow else plan
+        answers[row] = Answer(
+            decisions=used.decisions,
+            decided_by="fallback" if used is fallback else "policy",
+            because=failure or (SHADOW if shadow else None),
+            agrees=None if plan is None else plan.moves == fallback.moves,
+            waiting=waiting_reasons(batch, k, used) if explain else None,
+            fallback=Fallback(str(inference.heuristic), fallback.decisions) if explain else None,
+            shadow=plan.decisions if shadow and plan is not None else None,
+            memory=None if plan is None else plan.memory,
+        )
+    return answers
+
+
+def describe_policies(policies: Mapping[str, LoadedPolicy]) -> list[dict[str, object]]:
+    """Descriptions of loaded policies, for people and machines."""
     return [
         {
             "name": name,
-            "version": served.version,
-            "folder": str(served.folder),
-            "loaded": served.since,
-            "scenario": served.policy.scenario.name,
-            "units": served.decider.units.tolist(),
-            "resources": [resource.name for resource in served.policy.scenario.cluster.resources],
-            "window": served.policy.scenario.decision.window,
-            "horizon": served.policy.scenario.decision.horizon,
-            "tick_s": served.policy.scenario.cluster.tick_s,
-            "remembers": served.policy.recurrent,
-            "fallback": str(served.decider.heuristic),
-            "mode": SHADOW if served.shadow else "policy",
-            "gate": served.gate_figures,
-            "about": msgspec.to_builtins(served.policy.about),
+            "version": loaded.version,
+            "folder": str(loaded.folder),
+            "loaded": loaded.since,
+            "scenario": loaded.policy.scenario.name,
+            "units": loaded.inference.units.tolist(),
+            "resources": [resource.name for resource in loaded.policy.scenario.cluster.resources],
+            "window": loaded.policy.scenario.decision.window,
+            "horizon": loaded.policy.scenario.decision.horizon,
+            "tick_s": loaded.policy.scenario.cluster.tick_s,
+            "remembers": loaded.policy.recurrent,
+            "fallback": str(loaded.inference.heuristic),
+            "mode": SHADOW if loaded.shadow else "policy",
+            "gate": loaded.gate_figures,
+            "about": msgspec.to_builtins(loaded.policy.about),
         }
-        for name, served in policies.items()
+        for name, loaded in policies.items()
     ]
 
 
 def keep_current(tokens: Tokens, engine: Engine, closing: threading.Event) -> None:
-    """Look for new tokens and new versions of policies, in a thread, until a process closes."""
+    """Load new tokens and new versions of policies, in a thread, until a process closes."""
     while not closing.wait(engine.config.reload_s):
-        for renew in (tokens.renew, engine.reload):
+        for reload in (tokens.renew, engine.reload):
             try:
-                lines = renew()
-            except Exception:  # the next time may be better
+                lines = reload()
+            except Exception:  # the next time may succeed
                 LOG.exception("new versions were not looked at")
                 continue
             for line in lines:

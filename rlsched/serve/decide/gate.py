@@ -1,4 +1,4 @@
-"""Before a policy acts, it is held against the heuristics of validation on the site's own recent jobs."""
+"""The gate: before a policy acts, it is compared with heuristics on the site's own recent jobs."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from rlsched.files import write_whole
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.report.words import gate_line, written
 from rlsched.scenario import Episode, Scenario, SwfWorkload
-from rlsched.serve.decide.decider import rules_of
+from rlsched.serve.decide.fallback import rules_of
 from rlsched.serve.settings import Gate
 
 RECORD = "gate.json"
-"""In the folder of a policy: what the gate found last, which replicas and cron jobs need not repeat."""
+"""File in the folder of a policy with the last result, which replicas and cron jobs need not repeat."""
 
 LONGER = "give a longer trace, or play fewer jobs in each episode by gate.jobs"
-"""What to do about too few episodes."""
+"""Remedy for too few episodes."""
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """What the gate found about a policy.
+class GateResult(msgspec.Struct, frozen=True):
+    """Result of the gate for a policy.
 
     Attributes:
-        key: of the policy, the trace and the settings that it was found for.
+        key: checksum of policy, trace and settings.
         passes: whether the policy may act.
         line: why, with figures; the policy is its subject.
         heuristic: order:rule of the best heuristic that a service can run.
         figures: of the verdict, see `gate_json`; also `trace`, the `offsets` of the episodes in it, and
-            `repairs`, what was left out or put right on reading it.
+            `repairs`, the jobs that were left out or corrected on reading it.
     """
 
     key: str
@@ -50,35 +50,35 @@ class Judged(msgspec.Struct, frozen=True):
     figures: dict[str, Any]
 
 
-def judge(policy: TrainedPolicy, folder: Path, gate: Gate) -> Judged:
-    """Hold a policy against the heuristics on the last jobs of a trace.
+def evaluate_gate(policy: TrainedPolicy, folder: Path, gate: Gate) -> GateResult:
+    """Compare a policy with heuristics on the last jobs of a trace.
 
-    What was found before about this policy, on this very trace, is taken from its folder.
+    An earlier result for the same policy, trace and settings is read from the policy's folder.
 
     Args:
-        policy: to be judged.
-        folder: of it, where what is found is kept if it can be written.
+        policy: trained policy.
+        folder: of the policy; the result is written there if possible.
         gate: the trace, and how much of it is played.
 
     Raises:
         BadInputError: the trace cannot be read, is too short, or is not for such a policy.
     """
     key = _key(policy, gate)
-    known = _known(folder / RECORD)
-    if known is not None and known.key == key:
-        return known
-    found = _judge(policy, folder, gate, key)
-    with suppress(OSError):  # a folder that cannot be written is one where it is found out again
-        write_whole(folder / RECORD, msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-    return found
+    earlier = _read_result(folder / RECORD)
+    if earlier is not None and earlier.key == key:
+        return earlier
+    result = _evaluate(policy, folder, gate, key)
+    with suppress(OSError):  # a read-only folder: evaluated again the next time
+        write_whole(folder / RECORD, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    return result
 
 
-def _judge(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> Judged:
+def _evaluate(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> GateResult:
     session = _session(policy.scenario, gate)
     offsets = [episode.offset for episode in session.episodes]
     check_episodes(offsets, LONGER)
     learned = learned_policies(str(folder), {None: policy}, session)
-    rivals = [heuristic_policy("--gate", *known, session, None) for known in heuristics(session.scenario)]
+    rivals = [heuristic_policy("--gate", *pair, session, None) for pair in heuristics(session.scenario)]
     result = session.run([learned, *rivals]).result
     (verdict,) = verdicts(result)
     rules = rules_of(policy.scenario)
@@ -87,11 +87,11 @@ def _judge(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> Judged:
     if instead != verdict.heuristic and not verdict.passes:
         reached = written(mean, measure(verdict.metric).unit)
         line += f"; no service runs {verdict.heuristic.backfill}; of the others {instead} is best, {reached}"
-    if seen := training_overlap(learned, session):
-        line += f"; the policy may have been trained on jobs of {seen} of them"
+    if overlap := training_overlap(learned, session):
+        line += f"; the policy may have been trained on jobs of {overlap} of them"
     figures = gate_json([verdict])[0]
     figures |= {"trace": str(gate.trace), "offsets": offsets, "repairs": session.repairs}
-    return Judged(key, verdict.passes, line, f"{instead.policy}:{instead.backfill}", figures)
+    return GateResult(key, verdict.passes, line, f"{instead.policy}:{instead.backfill}", figures)
 
 
 def _session(scenario: Scenario, gate: Gate) -> Session:
@@ -107,9 +107,9 @@ def _session(scenario: Scenario, gate: Gate) -> Session:
     workload = SwfWorkload(kind="swf", file=gate.trace)
     if isinstance(scenario.workload, SwfWorkload):
         workload = scenario.workload.model_copy(update={"file": gate.trace} | fresh)
-    first, *others = scenario.cluster.resources
+    first, *more = scenario.cluster.resources
     cluster = scenario.cluster.model_copy(
-        update={"resources": (first.model_copy(update={"units": None}), *others)}
+        update={"resources": (first.model_copy(update={"units": None}), *more)}
     )
     jobs = gate.jobs or scenario.episode.jobs
     if jobs is None and scenario.decision.horizon is None:
@@ -128,13 +128,13 @@ def _session(scenario: Scenario, gate: Gate) -> Session:
 
 
 def _key(policy: TrainedPolicy, gate: Gate) -> str:
-    """A checksum of all that a verdict follows from.
+    """A checksum of everything that determines a verdict.
 
     Raises:
         BadInputError: there is no such trace.
     """
     try:
-        there = gate.trace.stat()
+        status = gate.trace.stat()
     except OSError as error:
         raise BadInputError(
             "--gate", f"cannot read {str(gate.trace)!r} ({error.strerror})", "name a job trace (SWF)"
@@ -143,15 +143,15 @@ def _key(policy: TrainedPolicy, gate: Gate) -> str:
         rlsched.__version__,
         policy.fingerprint,
         policy.scenario.model_dump_json(),
-        (str(gate.trace.resolve()), there.st_size, there.st_mtime_ns),
+        (str(gate.trace.resolve()), status.st_size, status.st_mtime_ns),
         (gate.episodes, gate.jobs),
     )
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _known(file: Path) -> Judged | None:
-    """What was found before; None where there is nothing that means anything."""
+def _read_result(file: Path) -> GateResult | None:
+    """An earlier result; None: there is no valid one."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Judged)
+        return msgspec.json.decode(file.read_bytes(), type=GateResult)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -1,4 +1,4 @@
-"""What a service decided, state by state, as lines of JSON: to look up, and to show again what was shown."""
+"""The journal: records of a service as lines of JSON, to look up and to show the page again."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from pathlib import Path
 import msgspec
 
 from rlsched.errors import BadInputError
-from rlsched.serve.ledger.ledger import Book, Lately, Noted, Reread, Shown
+from rlsched.serve.ledger.ledger import Ledger, PageData
+from rlsched.serve.ledger.records import ClusterRecords, Record, StoredRecord
 
 NAMES = "journal-*.jsonl"
 FILE_BYTES = 64 << 20
-"""After which another file is begun."""
+"""Size at which the next file begins."""
 
-SHOWN_STATES = 2000
-"""Of the newest, of which a page is made."""
+PAGE_RECORDS = 2000
+"""Newest records of a journal that a page shows."""
 
 
 class Journal:
-    """Writes the lines; whoever is killed leaves at most half of the last one.
+    """Writes the lines; a killed process leaves at most half of the last one.
 
     Args:
-        folder: of the files; those that are there are left alone.
+        folder: of the files; existing ones stay as they are.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,32 +37,32 @@ class Journal:
     def _path(self) -> Path:
         return self._folder / f"journal-{self._number:05d}.jsonl"
 
-    def take(self, noted: Iterable[Noted]) -> None:
-        """Write some down.
+    def add(self, records: Iterable[Record]) -> None:
+        """Write some records.
 
         Raises:
             OSError: the disk is full or gone.
         """
-        begun = self._file.tell()
+        begin = self._file.tell()
         try:
-            self._file.write(b"".join(self._encoder.encode(one) + b"\n" for one in noted))
+            self._file.write(b"".join(self._encoder.encode(record) + b"\n" for record in records))
             self._file.flush()
         except OSError:
-            self._begin_anew(begun)
+            self._truncate(begin)
             raise
         if self._file.tell() >= FILE_BYTES:
             self._file.close()
             self._number += 1
             self._file = self._path().open("ab")
 
-    def _begin_anew(self, whole: int) -> None:
-        """Leave no half line behind: another one would be written on to it."""
-        self._file.detach().close()  # without what could not be written
-        os.truncate(self._path(), whole)
+    def _truncate(self, size: int) -> None:
+        """Remove half a line: the next one would continue it."""
+        self._file.detach().close()  # without the rest of its buffer
+        os.truncate(self._path(), size)
         self._file = self._path().open("ab")
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file."""
         self._file.close()
 
 
@@ -70,38 +71,42 @@ def _number(path: Path) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-def read_journal(folder: Path, cluster: str | None = None) -> Shown:
-    """What was decided last about a cluster, or the newest, for a page.
+def read_journal(folder: Path, cluster: str | None = None) -> PageData:
+    """Read the newest records for a page.
+
+    Args:
+        folder: of the journal.
+        cluster: on the page; None: the newest.
 
     Raises:
-        BadInputError: nothing was written down there, or a line is damaged.
+        BadInputError: there is no journal, or a line is damaged.
     """
     paths = sorted(folder.glob(NAMES), key=_number)
     if not paths:
         remedy = "name the folder that rlsched serve was told with --log"
         raise BadInputError(str(folder), "holds no journal", remedy)
-    book = Book()
-    for noted in _newest(paths):
-        lately = Lately()
-        lately.count(noted.answer)
-        lately.noted.append(noted)
-        book.take("journal", [], {noted.state.cluster: lately})
-    return book.shown(cluster)
+    ledger = Ledger()
+    for record in _newest(paths):
+        records = ClusterRecords()
+        records.count(record.answer)
+        records.records.append(record)
+        ledger.add("journal", [], {record.state.cluster: records})
+    return ledger.page_data(cluster)
 
 
-def _newest(paths: list[Path]) -> Iterator[Noted]:
-    """The newest states, the oldest of them first."""
-    decoder = msgspec.json.Decoder(Reread)
+def _newest(paths: list[Path]) -> Iterator[Record]:
+    """The newest records, the oldest of them first."""
+    decoder = msgspec.json.Decoder(StoredRecord)
     lines: list[tuple[Path, int, bytes]] = []
     for path in reversed(paths):
-        whole = path.read_bytes().split(b"\n")[:-1]  # what stands behind the last line's end was cut short
-        lines = [(path, k, line) for k, line in enumerate(whole, start=1)][-SHOWN_STATES:] + lines
-        if len(lines) >= SHOWN_STATES:
+        complete = path.read_bytes().split(b"\n")[:-1]  # text after the last newline is half a line
+        lines = [(path, k, line) for k, line in enumerate(complete, start=1)][-PAGE_RECORDS:] + lines
+        if len(lines) >= PAGE_RECORDS:
             break
-    for path, number, line in lines[-SHOWN_STATES:]:
+    for path, number, line in lines[-PAGE_RECORDS:]:
         try:
-            noted = decoder.decode(line)
+            record = decoder.decode(line)
         except msgspec.MsgspecError as error:
             problem = f"line {number} is damaged ({error})"
             raise BadInputError(str(path), problem, "remove the line, or the file") from None
-        yield noted
+        yield record

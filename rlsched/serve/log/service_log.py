@@ -1,7 +1,7 @@
-"""The folder of a service's log: a journal of all states, and a dataset for every version of every policy.
+"""The folder of a service log: a journal of all states, and a dataset for each version of each policy.
 
-serve.yaml versions.json     what was served, with what
-journal-00000.jsonl ...      every state and what was decided about it
+serve.yaml versions.json     settings and versions of the service
+journal-00000.jsonl ...      every state and the answer about it
 NAME-VERSION/                the decisions as a dataset, see `dataset`
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
-from rlsched.serve.decide.engine import VERSION_DIGITS, by_name, load_served
-from rlsched.serve.ledger.ledger import Noted
-from rlsched.serve.log.dataset import Logbook
+from rlsched.serve.decide.engine import VERSION_DIGITS, describe_policies, load_for_service
+from rlsched.serve.ledger.records import Record
+from rlsched.serve.log.dataset import LogDataset
 from rlsched.serve.log.journal import Journal
 from rlsched.serve.settings import ServeConfig
 from rlsched.settings_files import as_json, as_yaml
@@ -26,19 +26,19 @@ LOG = logging.getLogger("ray.serve")
 
 PACKAGES = ("rlsched", "ray", "torch", "numpy", "numba", "pyarrow")
 POLICIES = "policies.json"
-WAITING = 50_000
-"""States that wait to be written at most."""
+MAX_WAITING = 50_000
+"""Records that wait to be written."""
 
 
 class ServiceLog:
-    """Writes all of it, in a thread of its own; what cannot be written is counted, and serving goes on.
+    """Writes all records in a thread; it counts records that cannot be written, and the service goes on.
 
     Args:
-        config: what is served, with a log.
+        config: settings of the service.
         folder: of the log.
 
     Attributes:
-        lost: states that are missing in the journal or in a dataset.
+        lost: records that are missing in the journal or in a dataset.
 
     Raises:
         OSError: the folder cannot be written.
@@ -49,69 +49,69 @@ class ServiceLog:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "serve.yaml", as_yaml(config))
         write_whole(folder / "versions.json", as_json(versions(PACKAGES)))
-        served = {name: load_served(name, path, config) for name, path in config.policies.items()}
-        write_whole(folder / POLICIES, as_json({"policies": by_name(served)}))
+        policies = {name: load_for_service(name, path, config) for name, path in config.policies.items()}
+        write_whole(folder / POLICIES, as_json({"policies": describe_policies(policies)}))
         self._journal = Journal(folder)
-        self._books: dict[tuple[str, str], Logbook | None] = {}
-        self._queue: queue.Queue[list[Noted] | None] = queue.Queue()
+        self._datasets: dict[tuple[str, str], LogDataset | None] = {}
+        self._queue: queue.Queue[list[Record] | None] = queue.Queue()
         self.lost = self._waiting = 0
-        self._counting = threading.Lock()  # of who brings states and who writes them
-        self._thread = threading.Thread(target=self._write_on, name="rlsched-log", daemon=True)
+        self._counting = threading.Lock()  # between the callers and the writing thread
+        self._thread = threading.Thread(target=self._write_queue, name="rlsched-log", daemon=True)
         self._thread.start()
 
-    def take(self, noted: list[Noted]) -> None:
-        """Have some states written; never waits."""
+    def add(self, records: list[Record]) -> None:
+        """Queue some records; never waits."""
         with self._counting:
-            if self._waiting >= WAITING:
-                self.lost += len(noted)
+            if self._waiting >= MAX_WAITING:
+                self.lost += len(records)
                 return
-            self._waiting += len(noted)
-        self._queue.put(noted)
+            self._waiting += len(records)
+        self._queue.put(records)
 
-    def _write_on(self) -> None:
-        while (some := self._queue.get()) is not None:
+    def _write_queue(self) -> None:
+        while (records := self._queue.get()) is not None:
             with self._counting:
-                self._waiting -= len(some)
+                self._waiting -= len(records)
             try:
-                self._journal.take(some)
+                self._journal.add(records)
             except OSError as error:
-                self._miss(len(some))
-                LOG.error("%d states are not in the journal: %s", len(some), error)
-            for one in some:
+                self._count_lost(len(records))
+                LOG.error("%d states are not in the journal: %s", len(records), error)
+            for record in records:
                 try:
-                    self._write(one)
-                except Exception:  # whatever is wrong with one, the others are to be written
-                    self._miss(1)
-                    LOG.exception("a state of %s is not in the dataset", one.state.cluster)
+                    self._write(record)
+                except Exception:  # whatever the error, the next records are written
+                    self._count_lost(1)
+                    LOG.exception("a state of %s is not in the dataset", record.state.cluster)
 
-    def _miss(self, states: int) -> None:
+    def _count_lost(self, records: int) -> None:
         with self._counting:
-            self.lost += states
+            self.lost += records
 
-    def _write(self, noted: Noted) -> None:
-        key = (noted.policy, noted.version)
-        if key not in self._books:
-            self._books[key] = self._open(*key)
-        book = self._books[key]
-        if book is not None:
-            book.take(noted)
+    def _write(self, record: Record) -> None:
+        key = (record.policy, record.version)
+        if key not in self._datasets:
+            self._datasets[key] = self._open(*key)
+        dataset = self._datasets[key]
+        if dataset is not None:
+            dataset.add(record)
 
-    def _open(self, name: str, version: str) -> Logbook | None:
-        """The dataset of a version, if it is the one that is there now."""
+    def _open(self, name: str, version: str) -> LogDataset | None:
+        """The dataset of a version; None if its policy has been replaced or cannot be loaded."""
         try:
-            served = load_served(name, self._config.policies[name], self._config)
-            if served.version != version:
+            loaded = load_for_service(name, self._config.policies[name], self._config)
+            if loaded.version != version:
                 LOG.error("%s %s is there no more: its decisions are in the journal only", name, version)
                 return None
-            place = self._folder / f"{name}-{version[: VERSION_DIGITS // 2]}"
-            units = served.decider.units.tolist()
-            return Logbook(place, served.policy, units, served.decider.heuristic)
+            folder = self._folder / f"{name}-{version[: VERSION_DIGITS // 2]}"
+            inference = loaded.inference
+            return LogDataset(folder, loaded.policy, inference.units.tolist(), inference.heuristic)
         except (BadInputError, KeyError) as error:
             LOG.error("decisions of %s are in the journal only: %s", name, error)
             return None
 
     def close(self) -> None:
-        """Write down what waits.
+        """Write all waiting records.
 
         Raises:
             OSError: the disk is full or gone.
@@ -119,6 +119,6 @@ class ServiceLog:
         self._queue.put(None)
         self._thread.join()
         self._journal.close()
-        for book in self._books.values():
-            if book is not None:
-                book.close()
+        for dataset in self._datasets.values():
+            if dataset is not None:
+                dataset.close()

@@ -1,4 +1,4 @@
-"""What a state tells of the ticks ahead: units on and in use, and wind and sun as forecast."""
+"""Charts of the ticks ahead: units on and used, and the forecast of wind and sun."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rlsched.serve.page.history import HEIGHT
 from rlsched.serve.page.schedule import uses
 
 MOST_TICKS = 500
-"""That are drawn."""
+"""Ticks of a chart."""
 
 
 def used_ahead(state: ClusterState, answer: Answer, tick_s: int, ticks: int) -> list[int]:
-    """(tick,) units of the first resource in use now and at the next ticks, with what was decided."""
+    """(tick,) units of the first resource in use now and at the next ticks, under the decisions."""
     change = [0] * (ticks + 1)
     running, coming = uses(state, answer)
     for use in (*running, *(use for use in coming if use.look != "reserved")):
@@ -23,28 +23,28 @@ def used_ahead(state: ClusterState, answer: Answer, tick_s: int, ticks: int) -> 
         end = max(0, -((state.now - use.end) // tick_s))
         change[min(ticks, begin)] += use.units
         change[min(ticks, end)] -= use.units
-    found, level = [], 0
+    used, level = [], 0
     for k in range(ticks):
         level += change[k]
-        found.append(level)
-    return found
+        used.append(level)
+    return used
 
 
 def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int, resource: str) -> str:
-    """Units and supply over the ticks ahead; empty where the state tells of neither.
+    """Charts of units and supply over the ticks ahead; empty if the state gives neither.
 
     Args:
-        state: that was asked about.
-        answer: to it.
+        state: of the cluster.
+        answer: about it.
         tick_s: seconds per tick.
-        horizon: ticks that are looked ahead.
+        horizon: planning horizon, ticks; 0: as long as the forecasts.
         resource: the first one.
     """
     units_on = state.units_on[0] if state.units_on else None
-    told = [len(series) for series in (units_on, state.supply_kw) if series]
-    if not told:
+    lengths = [len(series) for series in (units_on, state.supply_kw) if series]
+    if not lengths:
         return ""
-    ticks = min(MOST_TICKS, horizon or max(told))
+    ticks = min(MOST_TICKS, horizon or max(lengths))
     axis = TimeAxis(state.now, state.now + ticks * tick_s, state.now)
 
     def series(values: Sequence[float]) -> list[tuple[float, float | None]]:
@@ -58,7 +58,7 @@ def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int,
         frame = Frame(
             f"Units on and used ahead ({resource})",
             f"{units_on[0]:,} units are on now, at least {min(units_on[:ticks]):,} over the next {ticks:,}"
-            f" ticks; {used[0]:,} are used now, with what was decided.",
+            f" ticks; {used[0]:,} are used now, with the decisions.",
             axis,
             levels(max(*units_on[:ticks], *used), whole=True),
             HEIGHT,
@@ -66,7 +66,7 @@ def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int,
         )
         lines = [
             Line("on, as forecast", "second", series(units_on), f"{units_on[0]:,}"),
-            Line("used, with what was decided", "first", series(used), f"{used[0]:,}"),
+            Line("used, with the decisions", "first", series(used), f"{used[0]:,}"),
         ]
         charts += step_chart(frame, lines)
     if state.supply_kw:

@@ -43,7 +43,7 @@ LETTER_PX = 7.0
 
 
 def inert(text: object, length: int = 40) -> str:
-    """What a client sent, as HTML: escaped, without characters that cannot be seen, and not too long.
+    """Text of a client as HTML: escaped, without characters that cannot be seen, and not too long.
 
     Characters that turn the direction of a text, or end a line, would let an id look like another one.
 
@@ -99,9 +99,9 @@ class TimeAxis:
     end: float
     now: float
 
-    def share(self, moment: float) -> float:
-        """Of the width, 0 to 1; moments beyond the edges are at the edges."""
-        return min(1.0, max(0.0, (moment - self.begin) / (self.end - self.begin)))
+    def share(self, time: float) -> float:
+        """Share of the width, 0 to 1; times beyond the edges are at the edges."""
+        return min(1.0, max(0.0, (time - self.begin) / (self.end - self.begin)))
 
     def ticks(self) -> list[Tick]:
         """Where people expect them, counted from now."""
@@ -146,7 +146,7 @@ def levels(top: float, *, whole: bool = False) -> list[float]:
 class Line(NamedTuple):
     """A value over time that stays as it is until the next point.
 
-    A value of None: it was not told, and nothing is drawn until the next one.
+    A value of None: it is not known, and nothing is drawn until the next one.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Frame:
 
     Attributes:
         title: what it shows.
-        described: the same in a sentence or two, for who cannot see it.
+        described: the same in a sentence or two, for screen readers.
         axis: of time.
         marks: of the other axis, from 0 up.
         height: pixels.
@@ -207,10 +207,10 @@ class Frame:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """What looks how.
+    """The legend of a chart.
 
     Args:
-        entries: SVG of a swatch of 26 x 12 pixels, and HTML beside it.
+        entries: SVG of a swatch of 26 x 12 pixels, and the HTML of its name.
     """
     items = "".join(
         f'<li><svg class="swatch" width="26" height="12" aria-hidden="true">{swatch}</svg>{name}</li>'
@@ -245,7 +245,7 @@ def step_chart(frame: Frame, lines: Sequence[Line], failed: Sequence[float] = ()
     paths = "".join(f'<path class="line {line.look}" d="{_path(frame, line)}"/>' for line in lines)
     marks = "".join(
         f'<line class="failed" x1="{at}" x2="{at}" y1="{frame.height - 12}" y2="{frame.height}"/>'
-        for at in dict.fromkeys(percent(frame.axis.share(moment)) for moment in failed)
+        for at in dict.fromkeys(percent(frame.axis.share(time)) for time in failed)
     )
     drawn = stretched(frame, paths) + marks
     entries = [
@@ -265,8 +265,8 @@ def _path(frame: Frame, line: Line) -> str:
     path: list[str] = []
     level: float | None = None
     reached = ""
-    for moment, value in line.points:
-        at = f"{1000 * frame.axis.share(moment):.4g}"
+    for time, value in line.points:
+        at = f"{1000 * frame.axis.share(time):.4g}"
         y = None if value is None else frame.y(value)
         if y == level:
             reached = at
@@ -276,5 +276,5 @@ def _path(frame: Frame, line: Line) -> str:
         if y is not None:
             path.append(f"M{at} {y}" if level is None else f"V{y}")
         level, reached = y, at
-    # a level that was told once is a dot, by the round ends of lines
+    # a level with one point is a dot, by the round ends of lines
     return "".join(path) + (f"H{reached}" if level is not None else "")

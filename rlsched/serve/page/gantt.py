@@ -1,4 +1,4 @@
-"""The schedule of a state as a picture."""
+"""The schedule of a state as a chart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlsched.serve.page.drawing import (
     percent,
     stretched,
 )
-from rlsched.serve.page.schedule import Bar, Schedule, Use
+from rlsched.serve.page.schedule import Schedule, UnitBar, Use
 
 HEIGHT = 320
 
@@ -29,28 +29,28 @@ LEAST_PX = 14.0
 """Height of a bar with a label."""
 
 THIN_PX = 4.0
-"""Lower bars have no outline: it would be all that one sees."""
+"""Height below which a bar has no outline, which would hide it."""
 
 LOOKS = {
     "runs": "runs",
     "overdue": "should have ended",
     "suspends": "is suspended now",
     "starts": "starts now",
-    "reserved": "units kept for it",
+    "reserved": "units reserved for it",
     "planned": "planned",
     "others": "smaller jobs",
     "out": "out of service",
 }
-"""Of bars, by their class in the style."""
+"""Class of a bar in the style -> its name."""
 
 ENDED = ("overdue", "suspends")
-"""Looks of bars whose end says nothing."""
+"""Looks of bars whose end is not known."""
 
 
 def time_axis(schedule: Schedule) -> TimeAxis:
-    """As long as most jobs are: a few that are much longer go on beyond the edges."""
+    """As long as most jobs are; a few much longer ones reach beyond the edges."""
     now = schedule.now
-    known = [bar.use for bar in (*schedule.bars, *schedule.others)]
+    known = [bar.use for bar in (*schedule.bars, *schedule.stairs)]
     before = _reach([now - use.begin for use in known])
     after = _reach([use.end - now for use in known])
     after = max(after, before // 4, 60)
@@ -68,28 +68,28 @@ def draw_schedule(schedule: Schedule, resource: str) -> str:
 
     Args:
         schedule: as arranged.
-        resource: what its rows are.
+        resource: of its rows.
     """
     axis = time_axis(schedule)
     marks = [mark for mark in levels(schedule.units, whole=True) if mark < 0.93 * schedule.units]
     counts = {look: len({bar.use.job for bar in schedule.bars if bar.use.look == look}) for look in LOOKS}
-    seen = [f"{count:,} {LOOKS[look]}" for look, count in counts.items() if count]
+    present_looks = [f"{count:,} {LOOKS[look]}" for look, count in counts.items() if count]
     frame = Frame(
         "Schedule of the newest state",
-        f"Jobs by the {resource} units they hold, over time: {', '.join(seen) or 'none'}.",
+        f"Jobs by the {resource} units they hold, over time: {', '.join(present_looks) or 'none'}.",
         axis,
         [*marks, float(schedule.units)],
         HEIGHT,
         resource,
     )
-    drawn = [_others(frame, schedule.others)] if schedule.others else []
+    drawn = [_draw_stairs(frame, schedule.stairs)] if schedule.stairs else []
     if schedule.out:
         use = Use("", schedule.out, schedule.now, int(axis.end) + 1, "out")
-        drawn.append(_rectangle(frame, Bar(use, schedule.units - schedule.out, schedule.units), ""))
-    drawn += [_rectangle(frame, bar, _told(bar.use, schedule.now)) for bar in schedule.bars]
+        drawn.append(_rectangle(frame, UnitBar(use, schedule.units - schedule.out, schedule.units), ""))
+    drawn += [_rectangle(frame, bar, _bar_text(bar.use, schedule.now)) for bar in schedule.bars]
     drawn += [_label(frame, bar) for bar in schedule.bars]
     present = {look: f"{count:,}" for look, count in counts.items() if count}
-    if schedule.others:
+    if schedule.stairs:
         present["others"] = f"{schedule.small:,}"
     if schedule.out:
         present["out"] = f"{schedule.out:,}"
@@ -111,12 +111,12 @@ _STRIPES = (
 
 
 def _notes(schedule: Schedule, axis: TimeAxis) -> list[str]:
-    """What the picture does not tell."""
+    """What the chart does not show."""
     notes = []
     if not schedule.bars:
         notes.append("No job runs, and none is to start.")
     if schedule.small:
-        notes.append(f"What {counted(schedule.small, 'smaller job')} hold is drawn together, from now on.")
+        notes.append(f"Drawn together, from now on: the units of {counted(schedule.small, 'smaller job')}.")
     if schedule.left_out:
         notes.append(f"Not drawn: {counted(schedule.left_out, 'smaller job')} to start now or later.")
     beyond = len({bar.use.job for bar in schedule.bars if _beyond(bar.use, axis)})
@@ -134,7 +134,7 @@ def _beyond(use: Use, axis: TimeAxis) -> bool:
     return use.begin < axis.begin or use.end > axis.end
 
 
-def _told(use: Use, now: int) -> str:
+def _bar_text(use: Use, now: int) -> str:
     """A bar in words, as text."""
     words = [counted(use.units, "unit"), LOOKS[use.look]]
     if use.begin < now:
@@ -142,12 +142,12 @@ def _told(use: Use, now: int) -> str:
     elif use.begin > now:
         words.append(f"in {written(use.begin - now, 's')}")
     if use.look not in ENDED:
-        left = written(use.end - max(now, use.begin), "s")
-        words.append(f"for another {left}" if use.begin < now else f"for {left}")
+        rest = written(use.end - max(now, use.begin), "s")
+        words.append(f"for another {rest}" if use.begin < now else f"for {rest}")
     return ", ".join(words)
 
 
-def _rectangle(frame: Frame, bar: Bar, words: str) -> str:
+def _rectangle(frame: Frame, bar: UnitBar, words: str) -> str:
     left, right = frame.axis.share(bar.use.begin), frame.axis.share(bar.use.end)
     top, bottom = frame.y(bar.high), frame.y(bar.low)
     title = f"<title>{inert(bar.use.job, 16)}: {escape(words)}</title>" if words else ""
@@ -158,8 +158,8 @@ def _rectangle(frame: Frame, bar: Bar, words: str) -> str:
     )
 
 
-def _label(frame: Frame, bar: Bar) -> str:
-    """The job's id, where it fits beside the line at now."""
+def _label(frame: Frame, bar: UnitBar) -> str:
+    """The job's id, if it fits on one side of the line at now."""
     begin, now, end = map(frame.axis.share, (bar.use.begin, frame.axis.now, bar.use.end))
     sides = ((begin, min(now, end)), (max(begin, now), end))
     left, right = max(sides, key=lambda side: side[1] - side[0])
@@ -173,7 +173,7 @@ def _label(frame: Frame, bar: Bar) -> str:
     return f'<text class="job{spare}" x="{percent((left + right) / 2)}" y="{y:g}">{inert(name)}</text>'
 
 
-def _others(frame: Frame, stairs: Sequence[Bar]) -> str:
+def _draw_stairs(frame: Frame, stairs: Sequence[UnitBar]) -> str:
     """Jobs that are not drawn one by one."""
     begin = 1000 * frame.axis.share(frame.axis.now)
     path = f"M{begin:.4g} {frame.y(0)}"

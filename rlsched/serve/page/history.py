@@ -1,4 +1,4 @@
-"""What the kept states come to over time: queue, units, power, and whether policy and heuristic agree."""
+"""Charts of recent states: queue, units, battery, and agreement of policy and heuristic."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rlsched.report.words import number
-from rlsched.serve.ledger.ledger import Noted
+from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, counted, levels, step_chart
 
 HEIGHT = 150
 ROLLING = 20
-"""States over which a share of agreement is taken."""
+"""States of a rolling share of agreement."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Point:
         now: its time, seconds.
         waiting: jobs, with those that wait to go on.
         used: units that jobs hold.
-        free: units; None where nobody told how many there are.
-        battery_kwh: level; None where it was not told.
-        agrees: whether policy and heuristic did the same; None where one was not asked.
+        free: units; None: not known.
+        battery_kwh: level; None: not known.
+        agrees: whether policy and heuristic agree; None: one of them did not decide.
     """
 
     now: int
@@ -36,56 +36,56 @@ class Point:
     agrees: bool | None
 
 
-def by_time(noted: Iterable[Noted]) -> list[Noted]:
-    """States by their own time, the newest last.
+def by_time(records: Iterable[Record]) -> list[Record]:
+    """Records by the time of their state, the newest last.
 
-    Whoever plays a trace once more sets the clock back: a state that is told takes the place of all of its
-    time and later that were told before it. States of one request have no such order.
-
-    Args:
-        noted: in any order.
-    """
-    found: list[Noted] = []
-    for one in sorted(noted, key=lambda one: (one.at, one.state.now)):
-        while found and found[-1].state.now >= one.state.now:
-            found.pop()
-        found.append(one)
-    return found
-
-
-def units_now(one: Noted, usual: Sequence[int]) -> tuple[int, int | None, int | None]:
-    """Units of the first resource that are used, free, and there.
+    A client that replays a trace sets its clock back: a record replaces earlier records of states at its time
+    and later. Records of one request are sorted by the time of their state.
 
     Args:
-        one: the state.
-        usual: (resource,) units where it does not say; empty: nobody knows.
+        records: in any order.
     """
-    state = one.state
+    timeline: list[Record] = []
+    for record in sorted(records, key=lambda record: (record.at, record.state.now)):
+        while timeline and timeline[-1].state.now >= record.state.now:
+            timeline.pop()
+        timeline.append(record)
+    return timeline
+
+
+def units_now(record: Record, default: Sequence[int]) -> tuple[int, int | None, int | None]:
+    """Units of the first resource: used, free, and in all.
+
+    Args:
+        record: of the state.
+        default: (resource,) units if the state gives none; empty: not known.
+    """
+    state = record.state
     used = sum(job.demand[0] for job in state.running)
-    units = (usual if state.units is None else state.units) or None
-    there = None if units is None else units[0]
+    units = (default if state.units is None else state.units) or None
+    total = None if units is None else units[0]
     if state.free is not None:
-        return used, state.free[0], there
-    return used, None if there is None else max(0, there - used), there
+        return used, state.free[0], total
+    return used, None if total is None else max(0, total - used), total
 
 
-def point(one: Noted, usual: Sequence[int]) -> Point:
+def point(record: Record, default: Sequence[int]) -> Point:
     """A state in figures; see `units_now`."""
-    state = one.state
-    used, free, _ = units_now(one, usual)
+    state = record.state
+    used, free, _ = units_now(record, default)
     waiting = len(state.waiting) + len(state.suspended)
-    return Point(state.now, waiting, used, free, state.battery_kwh, one.answer.agrees)
+    return Point(state.now, waiting, used, free, state.battery_kwh, record.answer.agrees)
 
 
 def span(points: Sequence[Point], now: int) -> TimeAxis | None:
-    """The time that points are of; None where that is a moment."""
+    """The time axis of points; None: they have the same time."""
     if points[0].now == points[-1].now:
         return None
     return TimeAxis(points[0].now, points[-1].now, now)
 
 
 def queue_charts(points: Sequence[Point], axis: TimeAxis, resource: str) -> str:
-    """Jobs that waited, and units that were used and free."""
+    """Charts of waiting jobs, and of used and free units."""
     waiting = [(point.now, float(point.waiting)) for point in points]
     newest = points[-1]
     most = max(point.waiting for point in points)
@@ -102,8 +102,8 @@ def queue_charts(points: Sequence[Point], axis: TimeAxis, resource: str) -> str:
     lines = [used]
     if any(point.free is not None for point in points):
         free = [(p.now, None if p.free is None else float(p.free)) for p in points]
-        said = "" if newest.free is None else f"{newest.free:,}"
-        lines.insert(0, Line("free", "second", free, said))
+        last = "" if newest.free is None else f"{newest.free:,}"
+        lines.insert(0, Line("free", "second", free, last))
     top = max(max(point.used, point.free or 0) for point in points)
     frame = Frame(
         f"Units over time ({resource})",
@@ -118,36 +118,36 @@ def queue_charts(points: Sequence[Point], axis: TimeAxis, resource: str) -> str:
 
 
 def battery_chart(points: Sequence[Point], axis: TimeAxis) -> str:
-    """The level of the battery; empty where no state tells of one."""
-    told = [point.battery_kwh for point in points if point.battery_kwh is not None]
-    if not told:
+    """The chart of the battery; empty if no state gives its level."""
+    levels_kwh = [point.battery_kwh for point in points if point.battery_kwh is not None]
+    if not levels_kwh:
         return ""
     frame = Frame(
         "Battery over time",
-        f"The battery holds {number(told[-1])} kWh at last, {number(max(told))} kWh at most.",
+        f"The battery holds {number(levels_kwh[-1])} kWh at last, {number(max(levels_kwh))} kWh at most.",
         axis,
-        levels(max(told)),
+        levels(max(levels_kwh)),
         HEIGHT,
         "kWh",
     )
     level = [(point.now, point.battery_kwh) for point in points]
-    return step_chart(frame, [Line("battery", "third", level, f"{compact(told[-1])} kWh")])
+    return step_chart(frame, [Line("battery", "third", level, f"{compact(levels_kwh[-1])} kWh")])
 
 
 def agreement_chart(points: Sequence[Point], axis: TimeAxis) -> str:
-    """The share of states in which policy and heuristic did the same, over the `ROLLING` before each."""
-    lately: deque[bool] = deque(maxlen=ROLLING)
+    """The chart of agreement of policy and heuristic, over the last `ROLLING` states."""
+    window: deque[bool] = deque(maxlen=ROLLING)
     shares: list[tuple[float, float | None]] = []
     for point in points:
         if point.agrees is not None:
-            lately.append(point.agrees)
-            shares.append((point.now, 100 * sum(lately) / len(lately)))
+            window.append(point.agrees)
+            shares.append((point.now, 100 * sum(window) / len(window)))
     failed = [point.now for point in points if point.agrees is None]
     if shares:
         shares.append((points[-1].now, shares[-1][1]))
         newest = f"{number(shares[-1][1] or 0.0)} %"
         described = (
-            f"They agree in {newest} of the last {counted(len(lately), 'state')} that both decided about."
+            f"They agree in {newest} of the last {counted(len(window), 'state')} that both decided about."
         )
     else:
         newest, described = "", "There is no state that both decided about."

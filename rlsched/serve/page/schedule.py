@@ -1,4 +1,4 @@
-"""The schedule of a state as rows of units: who holds which until when, what was decided and planned."""
+"""The schedule of a state as rows of units: running jobs, decisions and plans."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from rlsched.serve.api.schema import Answer, ClusterState, Decision, PlannedJob, WaitingJob
 
-MOST = 400
-"""Jobs that are drawn, those that hold most units."""
+MAX_JOBS = 400
+"""Jobs that are drawn, those with most units."""
 
-MOST_COMING = 100
-"""Of them, jobs that are to start now or later."""
+MAX_COMING = 100
+"""Of them, jobs that start now or later."""
 
 STAIRS = 60
-"""Steps in which the jobs that are not drawn let go of what they hold."""
+"""Steps in which jobs that are not drawn release their units."""
 
 Id = int | str
 
@@ -31,7 +31,7 @@ class Use(NamedTuple):
     look: str  # a class of the style
 
 
-class Bar(NamedTuple):
+class UnitBar(NamedTuple):
     """A rectangle: rows [low, high) of units over some time, seconds."""
 
     use: Use
@@ -41,31 +41,31 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is drawn of a state.
+    """The drawing of a state.
 
     Attributes:
         now: its time, seconds.
         units: rows, as many as there are units, or are held.
         bars: jobs.
-        others: stairs of the running jobs that hold too little to be drawn.
-        small: how many these are.
-        left_out: jobs that are to start, or to come, and hold too little to be drawn.
-        without_room: jobs to come for which too few units will be free by what is known.
-        out: units that are out of service.
+        stairs: running jobs that are too small to be drawn one by one.
+        small: their number.
+        left_out: jobs to start, or to come, that are too small to be drawn.
+        without_room: jobs to come for which too few units will be free, as far as known.
+        out: units out of service.
     """
 
     now: int
     units: int
-    bars: list[Bar]
-    others: list[Bar]
+    bars: list[UnitBar]
+    stairs: list[UnitBar]
     small: int
     left_out: int
     without_room: int
     out: int
 
 
-def in_force(answer: Answer) -> dict[Id, Decision]:
-    """What was decided about each job: the last word where there are several."""
+def last_decisions(answer: Answer) -> dict[Id, Decision]:
+    """Job -> its last decision."""
     return {decision.job: decision for decision in answer.decisions}
 
 
@@ -73,12 +73,12 @@ _LOOKS = {"start": "starts", "reserve": "reserved", "plan": "planned"}
 
 
 def uses(state: ClusterState, answer: Answer) -> tuple[list[Use], list[Use]]:
-    """Who holds units of the first resource, and who is to, from now on or later.
+    """Jobs that hold units of the first resource, and jobs that will, now or later.
 
-    A job that should have ended holds its units for another second, as far as anybody knows.
+    A job that should have ended is expected to hold its units for another second.
     """
     now = state.now
-    decided = in_force(answer)
+    decided = last_decisions(answer)
     running = []
     for job in state.running:
         move = decided.get(job.id)
@@ -86,12 +86,12 @@ def uses(state: ClusterState, answer: Answer) -> tuple[list[Use], list[Use]]:
         if move is not None and move.action == "suspend":
             look, end = "suspends", now
         running.append(Use(job.id, job.demand[0], min(job.start, now), end, look))
-    told: dict[Id, WaitingJob | PlannedJob] = {job.id: job for job in (*state.waiting, *state.suspended)}
-    told |= {job.id: job for job in state.planned}
+    jobs: dict[Id, WaitingJob | PlannedJob] = {job.id: job for job in (*state.waiting, *state.suspended)}
+    jobs |= {job.id: job for job in state.planned}
     coming = [
-        _to_come(told[decision.job], max(now, decision.at), _LOOKS[decision.action])
+        _to_come(jobs[decision.job], max(now, decision.at), _LOOKS[decision.action])
         for decision in decided.values()
-        if decision.job in told and decision.action in _LOOKS
+        if decision.job in jobs and decision.action in _LOOKS
     ]
     coming += [_to_come(job, max(now, job.at), "planned") for job in state.planned if job.id not in decided]
     return [use for use in running if use.units > 0], [use for use in coming if use.units > 0]
@@ -102,24 +102,24 @@ def _to_come(job: WaitingJob | PlannedJob, at: int, look: str) -> Use:
 
 
 def arrange(state: ClusterState, answer: Answer, units: int | None) -> Schedule:
-    """Give jobs rows: those that run from the lowest on, the longest first, so that what is free lies above.
+    """Give jobs rows: running ones from the lowest row on, the longest first, so that free rows are on top.
 
     Args:
-        state: that was asked about.
-        answer: to it.
-        units: of the first resource; None: nobody knows.
+        state: of the cluster.
+        answer: about it.
+        units: of the first resource; None: not known.
     """
     running, coming = uses(state, answer)
-    chosen = _largest(coming, MOST_COMING)
-    drawn = set(map(id, [*chosen, *_largest(running, MOST - len(chosen))]))
+    chosen = _largest(coming, MAX_COMING)
+    drawn = set(map(id, [*chosen, *_largest(running, MAX_JOBS - len(chosen))]))
     running.sort(key=lambda use: use.end, reverse=True)
     small = [use for use in running if id(use) not in drawn]
-    others = _stairs(small, state.now)
-    bars: list[Bar] = []
+    stairs = _stairs(small, state.now)
+    bars: list[UnitBar] = []
     row = sum(use.units for use in small)
     for use in running:
         if id(use) in drawn:
-            bars.append(Bar(use, row, row + use.units))
+            bars.append(UnitBar(use, row, row + use.units))
             row += use.units
     out = 0
     if state.free is not None and units is not None:
@@ -129,36 +129,36 @@ def arrange(state: ClusterState, answer: Answer, units: int | None) -> Schedule:
     for use in sorted(coming, key=lambda use: use.begin):
         if id(use) not in drawn:
             continue
-        rows = _lowest(use, [*bars, *others], top)
-        if not rows and use.look == "starts":  # it does start, whatever was told of units
+        rows = _lowest(use, [*bars, *stairs], top)
+        if not rows and use.look == "starts":  # it does start, whatever the state says of units
             rows, top = [(top, top + use.units)], top + use.units
         without_room += not rows
-        bars += [Bar(use, low, high) for low, high in rows]
+        bars += [UnitBar(use, low, high) for low, high in rows]
     left_out = sum(id(use) not in drawn for use in coming)
-    return Schedule(state.now, max(1, top + out), bars, others, len(small), left_out, without_room, out)
+    return Schedule(state.now, max(1, top + out), bars, stairs, len(small), left_out, without_room, out)
 
 
-def _largest(jobs: Iterable[Use], most: int) -> list[Use]:
-    return sorted(jobs, key=lambda use: use.units, reverse=True)[:most]
+def _largest(jobs: Iterable[Use], limit: int) -> list[Use]:
+    return sorted(jobs, key=lambda use: use.units, reverse=True)[:limit]
 
 
-def _stairs(small: Sequence[Use], now: int) -> list[Bar]:
+def _stairs(small: Sequence[Use], now: int) -> list[UnitBar]:
     """Jobs that are not drawn one by one, the longest lowest."""
     size = -(-len(small) // STAIRS) or 1
     groups = [small[k : k + size] for k in range(0, len(small), size)]
     tops = list(accumulate((sum(use.units for use in group) for group in groups), initial=0))
     return [
-        Bar(Use("", high - low, now, group[0].end, "others"), low, high)
+        UnitBar(Use("", high - low, now, group[0].end, "others"), low, high)
         for group, low, high in zip(groups, tops, tops[1:], strict=False)
     ]
 
 
-def _lowest(use: Use, taken: Iterable[Bar], units: int) -> list[tuple[int, int]]:
-    """Rows free all the while: the lowest gap that holds it whole, else the lowest ones; none if too few."""
+def _lowest(use: Use, bars: Iterable[UnitBar], units: int) -> list[tuple[int, int]]:
+    """Rows that are free all the time: the lowest gap that fits, else the lowest rows; none if too few."""
     gaps: list[tuple[int, int]] = []
     row = 0
     for low, high in sorted(
-        (bar.low, bar.high) for bar in taken if bar.use.begin < use.end and use.begin < bar.use.end
+        (bar.low, bar.high) for bar in bars if bar.use.begin < use.end and use.begin < bar.use.end
     ):
         if low > row:
             gaps.append((row, low))

@@ -1,4 +1,4 @@
-"""How the page of the service looks beyond the report's style, and how it renews itself."""
+"""Style and script of the page: additions to the report's style, and the renewal."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async function renew() {
 setTimeout(renew, wait);
 """
 )
-"""Whoever marks text, or looks elsewhere, is left alone meanwhile."""
+"""While a reader selects text, or looks elsewhere, the page does not change."""
 
 _DIGEST = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
 

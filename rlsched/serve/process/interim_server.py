@@ -1,6 +1,6 @@
-"""The process that answers while replicas start; see `rlsched.serve.process.interim`.
+"""The process that answers while replicas start; see `interim`.
 
-It has no HAProxy before it, so slow clients are limited by `rlsched.serve.api.admission` alone.
+It has no HAProxy before it, so `api.admission` alone limits slow clients.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from rlsched.errors import BadInputError
 from rlsched.serve.api.http import Application
-from rlsched.serve.api.requests import Sent
+from rlsched.serve.api.requests import Request
 from rlsched.serve.api.schema import Answer, PolicyName
 from rlsched.serve.api.tokens import Tokens
-from rlsched.serve.decide.batching_queue import Desk
+from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.engine import Engine, keep_current
-from rlsched.serve.ledger.ledger import Accounts, Book, News, Shown
+from rlsched.serve.ledger.ledger import Ledger, PageData
+from rlsched.serve.ledger.metrics import ReplicaMetrics
+from rlsched.serve.ledger.records import RecordBatch
 from rlsched.serve.log.service_log import ServiceLog
 from rlsched.serve.process.interim import INSTANCE, LISTENING, LOOK_S
 from rlsched.serve.process.listener import BACKLOG
@@ -34,44 +36,44 @@ from rlsched.serve.process.proxy import REQUEST_S
 from rlsched.serve.settings import ServeConfig
 
 LAST_S, LONGEST_END_S = 0.5, 10
-"""For requests that are on their way when it ends, and for their answers."""
+"""Seconds for requests that are on their way at the end, and for their answers."""
 
 HEADER_BYTES = 1 << 17
-"""That a client may send before a request is complete but for its body, as with HAProxy."""
+"""Longest head of a request, as with HAProxy."""
 
 
-class LocalLedger:
-    """The ledger of a service of one process; see `rlsched.serve.ledger.ledger.Ledger`.
+class LocalLedgerClient:
+    """The ledger of a service of one process; see `LedgerClient`.
 
     Args:
-        accounts: of the process.
-        log: to which decisions are written, too.
+        metrics: of the process.
+        log: for all records; None: there is no log.
     """
 
-    def __init__(self, accounts: Accounts, log: ServiceLog | None) -> None:
-        self._accounts, self._log, self._book = accounts, log, Book()
+    def __init__(self, metrics: ReplicaMetrics, log: ServiceLog | None) -> None:
+        self._metrics, self._log, self._ledger = metrics, log, Ledger()
 
-    def note(self, policy: PolicyName, sent: Sent, answers: Sequence[Answer]) -> None:
-        """See `Ledger.note`."""
-        news = News(None if self._log is None else len(answers))
-        self._accounts.dropped(news.note(policy, sent, answers))
+    def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
+        """See `LedgerClient.record`."""
+        batch = RecordBatch(None if self._log is None else len(answers))
+        self._metrics.count_dropped(batch.add(policy, request, answers))
         if self._log is not None:
-            for lately in news.clusters.values():
-                self._log.take([*lately.noted])
-        self._book.take(INSTANCE, [], news.clusters)
+            for cluster in batch.clusters.values():
+                self._log.add([*cluster.records])
+        self._ledger.add(INSTANCE, [], batch.clusters)
 
     async def metrics(self) -> bytes:
-        """See `Ledger.metrics`."""
-        self._book.take(INSTANCE, self._accounts.samples(), {})
-        return self._book.metrics(0 if self._log is None else self._log.lost)
+        """See `LedgerClient.metrics`."""
+        self._ledger.add(INSTANCE, self._metrics.samples(), {})
+        return self._ledger.metrics(0 if self._log is None else self._log.lost)
 
-    async def shown(self, cluster: str | None) -> Shown:
-        """See `Ledger.shown`."""
-        return self._book.shown(cluster)
+    async def page_data(self, cluster: str | None) -> PageData:
+        """See `LedgerClient.page_data`."""
+        return self._ledger.page_data(cluster)
 
 
 class Protocol(H11Protocol):
-    """A connection that is closed where no request has come in time: there is no HAProxy that would."""
+    """A connection that closes if no request comes in time, as HAProxy would close it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -85,29 +87,29 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A server that answers requests which were on their way when it was ended."""
+    """A server that answers requests on their way when it ends."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """See `uvicorn.Server.shutdown`, which closes connections whose request has not come yet."""
+        """See `uvicorn.Server.shutdown`, which closes connections before their request has come."""
         for server in self.servers:
             server.close()
         await asyncio.sleep(LAST_S)
         await super().shutdown(sockets)
 
 
-async def answer(config: ServeConfig, listening: socket.socket) -> None:
+async def serve_until_stdin_ends(config: ServeConfig, listening: socket.socket) -> None:
     """Answer at a listening socket until stdin ends.
 
     Args:
-        config: what is served.
+        config: settings of the service.
         listening: the socket.
 
     Raises:
         BadInputError: a policy cannot be served.
     """
-    desk, accounts, tokens = Desk(Engine(config)), Accounts(), Tokens(config.token_file)
+    queue, metrics, tokens = BatchingQueue(Engine(config)), ReplicaMetrics(), Tokens(config.token_file)
     log = None if config.log is None else ServiceLog(config, config.log)
-    application = Application(desk, accounts, LocalLedger(accounts, log), tokens, INSTANCE)
+    application = Application(queue, metrics, LocalLedgerClient(metrics, log), tokens, INSTANCE)
     server = Server(
         uvicorn.Config(
             application,
@@ -118,39 +120,39 @@ async def answer(config: ServeConfig, listening: socket.socket) -> None:
             ws="none",
             log_config=None,
             access_log=False,
-            headers=[("connection", "close")],  # the next request is to find replicas
+            headers=[("connection", "close")],  # the next request shall reach replicas
             timeout_graceful_shutdown=LONGEST_END_S,
         )
     )
 
     def end_with_stdin() -> None:
-        sys.stdin.buffer.read()  # until its parent closes it, or has died
+        sys.stdin.buffer.read()  # until its parent closes it, or dies
         server.should_exit = True
 
-    async def say_ready() -> None:
+    async def report_ready() -> None:
         while not server.started:
             await asyncio.sleep(LOOK_S)
         os.write(sys.stdout.fileno(), b"ready\n")
 
     gc.freeze()
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # of strangers that send anything
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # clients may send anything
     threading.Thread(target=end_with_stdin, name="rlsched-end", daemon=True).start()
     closing = threading.Event()
-    current = partial(keep_current, tokens, desk.engine, closing)
-    threading.Thread(target=current, name="rlsched-watch", daemon=True).start()
-    saying = asyncio.create_task(say_ready())
+    keep = partial(keep_current, tokens, queue.engine, closing)
+    threading.Thread(target=keep, name="rlsched-watch", daemon=True).start()
+    report = asyncio.create_task(report_ready())
     try:
         await server.serve(sockets=[listening])
     finally:
-        saying.cancel()
+        report.cancel()
         closing.set()
-        desk.close()
+        queue.close()
         if log is not None:
             await asyncio.to_thread(log.close)
 
 
 def main() -> None:
-    """Answer as the parent of this process says: configuration in the arguments, and the socket open."""
+    """Serve with the configuration in the arguments and the socket that the parent process has opened."""
     config = ServeConfig.model_validate_json(sys.argv[1])
-    with suppress(BadInputError, OSError):  # replicas say so
-        asyncio.run(answer(config, socket.socket(fileno=LISTENING)))
+    with suppress(BadInputError, OSError):  # replicas report it
+        asyncio.run(serve_until_stdin_ends(config, socket.socket(fileno=LISTENING)))

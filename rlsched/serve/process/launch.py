@@ -282,7 +282,7 @@ def _served(
     from ray.serve.config import HTTPOptions, ProxyLocation
     from ray.serve.exceptions import RayServeException
 
-    from rlsched.serve.app import APART, NAME, build_apart
+    from rlsched.serve.app import LEDGER_APPLICATION, NAME, build_apart
 
     for name in ("ray", "ray.serve"):  # which Serve sets itself when it is imported
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -294,7 +294,7 @@ def _served(
         ended.callback(ray.shutdown)
         ended.callback(watched.close)  # what comes before it waits for a Ray that has died
         ended.callback(serve.shutdown)
-    ended.callback(serve.delete, APART)  # replicas tell the ledger to their end
+    ended.callback(serve.delete, LEDGER_APPLICATION)  # replicas tell the ledger to their end
     ended.callback(serve.delete, NAME)
     started: Future[object] = Future()
     if supervised is not None and address is None:
@@ -308,10 +308,14 @@ def _served(
             if supervised is not None:
                 supervised.tell(ANSWERS)
             # Where all is to be written down, it is from the first decision on.
-            _run(serve.RunTarget(ledger, APART, None), wait=config.log is not None)
+            _run(serve.RunTarget(ledger, LEDGER_APPLICATION, None), wait=config.log is not None)
         else:
             start(proxy_location=ProxyLocation.EveryNode)
-            _run(serve.RunTarget(service, NAME, "/"), serve.RunTarget(ledger, APART, None), wait=True)
+            _run(
+                serve.RunTarget(service, NAME, "/"),
+                serve.RunTarget(ledger, LEDGER_APPLICATION, None),
+                wait=True,
+            )
     except BaseException as error:
         with _silent():
             if address is not None:
@@ -443,11 +447,11 @@ def _wait_for(host: str, port: int, started: Future[object], instance: str) -> N
 
 def _refused(config: ServeConfig, error: Exception) -> Exception:
     """Why a service does not start, in one line where that is known."""
-    from rlsched.serve.decide.engine import load_served
+    from rlsched.serve.decide.engine import load_for_service
 
     for name, folder in config.policies.items():
         try:
-            load_served(name, folder, config)
+            load_for_service(name, folder, config)
         except BadInputError as found:
             return found
     return error

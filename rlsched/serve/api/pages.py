@@ -1,0 +1,77 @@
+"""The pages of the service, served by FastAPI: the web page, metrics, health, policies and OpenAPI."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+import rlsched
+from rlsched.serve.api.openapi import JSON, describe_api
+from rlsched.serve.api.schema import Problem
+from rlsched.serve.decide.batching_queue import BatchingQueue
+from rlsched.serve.decide.engine import describe_policies
+from rlsched.serve.ledger.client import LedgerAwayError, LedgerClient
+from rlsched.serve.page.html import page
+from rlsched.serve.process.ports import INSTANCE
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def make_pages(queue: BatchingQueue, ledger: LedgerClient, instance: str = "") -> FastAPI:
+    """Make the FastAPI application of the pages.
+
+    Args:
+        queue: of the replica.
+        ledger: its client.
+        instance: distinguishes this service from others.
+    """
+    app = FastAPI(title="rlsched", version=rlsched.__version__, docs_url=None, redoc_url=None)
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        words = HTTPStatus(error.status_code).phrase.lower()
+        problem = Problem(f"{request.method} {request.url.path[:200]}: {words}; see /openapi.json")
+        return Response(msgspec.json.encode(problem), error.status_code, error.headers, JSON)
+
+    @app.get("/v1/policy")
+    async def policy() -> Response:
+        policies = describe_policies(queue.engine.policies)
+        content = {"schema": 1, "mode": queue.engine.config.mode, "policies": policies}
+        return Response(msgspec.json.encode(content), media_type=JSON)
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        if not queue.healthy:
+            return Response("policies hang\n", HTTPStatus.SERVICE_UNAVAILABLE, media_type="text/plain")
+        return Response("ok\n", media_type="text/plain")
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        return Response("ready\n", headers={INSTANCE: instance}, media_type="text/plain")
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(await ledger.metrics(), media_type=TEXT)
+
+    @app.get("/")
+    async def index(cluster: str | None = None) -> Response:
+        policies = describe_policies(queue.engine.policies)
+        try:
+            data = await ledger.page_data(cluster)
+        except LedgerAwayError as error:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE) from error
+        html = await asyncio.to_thread(page, policies, data)
+        return Response(html, media_type="text/html; charset=utf-8")
+
+    @cache
+    def openapi() -> dict[str, Any]:
+        return describe_api(app)
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app

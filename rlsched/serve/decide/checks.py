@@ -1,0 +1,221 @@
+"""Checks of clusters before a snapshot is made of them; each error names the field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NoReturn
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import IntArray
+from rlsched.serve.decide.clusters import LIST_NAMES, Clusters
+from rlsched.serve.decide.formulation import Formulation
+from rlsched.sim.snapshot import PLANNED, READY, RUNNING, WAITING
+
+HORIZON_FIELDS = ("units_on", "supply_kw", "carbon_g_per_kwh", "battery_kwh")
+HORIZON_LISTS = ("planned", "suspended")
+POWER_FIELDS = ("supply_kw", "carbon_g_per_kwh", "battery_kwh")
+
+
+def check_clusters(formulation: Formulation, clusters: Clusters, units: IntArray) -> None:
+    """Check what holds of clusters and lists, whatever their jobs.
+
+    Args:
+        formulation: of the policy.
+        clusters: all of these units.
+        units: (resource,)
+
+    Raises:
+        BadInputError: a field is invalid.
+    """
+    if formulation.horizon:
+        _check_with_horizon(formulation, clusters, units.tolist())
+    else:
+        _check_without_horizon(formulation, clusters)
+    _check_lists(formulation, clusters)
+    _check_history(clusters)
+    _check_demands(clusters)
+
+
+def check_names(clusters: Clusters) -> None:
+    """Check reservations and names, for jobs sorted by cluster.
+
+    Raises:
+        BadInputError: no waiting job holds the reservation, or a job is listed twice.
+    """
+    bounds, ids = clusters.first.tolist(), clusters.ids.tolist()
+    for k, name in clusters.given("reserved"):
+        part = slice(bounds[k], bounds[k + 1])
+        waits = (clusters.place[part] == READY) | (clusters.place[part] == WAITING)
+        if name not in clusters.ids[part][waits].tolist():
+            problem = f"value {name!r} is no waiting job"
+            refuse(f"{clusters.path_to(k)}reserved", problem, "name one, or leave it out")
+    for k, (begin, end) in enumerate(pairwise(bounds)):
+        if len({*ids[begin:end]}) < end - begin:
+            (twice, _), *_ = Counter(ids[begin:end]).most_common(1)
+            problem = f"job {twice!r} stands there twice"
+            refuse(f"{clusters.path_to(k)}waiting", problem, "name each once")
+
+
+def check_jobs(formulation: Formulation, clusters: Clusters, units: IntArray) -> None:
+    """Check every job, and the units of all running jobs together.
+
+    Args:
+        formulation: of the policy.
+        clusters: all of these units.
+        units: (resource,)
+
+    Raises:
+        BadInputError: a job is invalid, or running jobs hold more than the cluster has.
+    """
+    jobs, now = clusters, clusters.now[clusters.cluster]
+    tick_s, horizon = formulation.tick_s, formulation.horizon
+    running, planned = jobs.place == RUNNING, jobs.place == PLANNED
+    too_long = f"is longer than the {horizon} ticks that are planned"
+    too_wide = f"asks for more than the {units.tolist()} units of the cluster"
+    faults = (
+        (running & (jobs.start > now), "start", "is later than now", "list it as waiting"),
+        (jobs.submit > now, "submit", "is later than now", "send jobs that were submitted"),
+        (
+            running & (jobs.submit > jobs.start),
+            "submit",
+            "is later than its start",
+            "send its submit time",
+        ),
+        (
+            running & (jobs.expected_end <= jobs.start),
+            "expected_end",
+            "is not later than its start",
+            "send start + requested time",
+        ),
+        (planned & (jobs.at <= now), "at", "is not later than now", "list it as running, or as waiting"),
+        (planned & (-(-jobs.requested // tick_s) > horizon), "requested", too_long, "list it as waiting"),
+        (
+            jobs.ran > jobs.requested,
+            "ran",
+            "is longer than it asked for",
+            "send what it asked for in all",
+        ),
+        (jobs.demand.sum(axis=1) < 1, "demand", "asks for nothing", "ask for a unit"),
+        ((jobs.demand > units).any(axis=1), "demand", too_wide, "send the cluster's units"),
+    )
+    for faulty, field, problem, remedy in faults:
+        if faulty.any():
+            jobs.refuse_job(int(faulty.argmax()), field, problem, remedy)
+    held = clusters.held
+    if (held > units).any():
+        k, r = np.argwhere(held > units)[0].tolist()
+        problem = f"hold {held[k, r]} of {units[r]} units"
+        refuse(f"{clusters.path_to(k)}running", problem, "send the cluster's units")
+
+
+def refuse(path: str, problem: str, remedy: str) -> NoReturn:
+    """Refuse a field.
+
+    Raises:
+        BadInputError: always.
+    """
+    raise BadInputError(path, problem, remedy)
+
+
+def _check_without_horizon(formulation: Formulation, clusters: Clusters) -> None:
+    for k, free in clusters.given("free"):
+        _check_length(formulation, free, f"{clusters.path_to(k)}free")
+    for name in HORIZON_FIELDS:
+        for k, value in clusters.given(name):
+            if value:  # a battery of 0 kWh says as little as an empty list
+                _refuse_horizon(f"{clusters.path_to(k)}{name}")
+    if formulation.scenario.decision.action_rule == "fit":
+        problem = "is not supported by a policy that reserves nothing"
+        _refuse_given(clusters, "reserved", problem, "leave it out")
+
+
+def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: list[int]) -> None:
+    power = formulation.scenario.power
+    problem = "is not supported by a policy with a horizon"
+    _refuse_given(clusters, "free", problem, "send units_on")
+    _refuse_given(clusters, "reserved", problem, "list planned jobs instead")
+    for k, rows in clusters.given("units_on"):
+        _check_length(formulation, rows, f"{clusters.path_to(k)}units_on")
+        for r, row in enumerate(rows):
+            if max(row) > units[r]:
+                path = f"{clusters.path_to(k)}units_on[{r}]"
+                refuse(path, f"value {max(row)} of {units[r]} units", "send at most those")
+    if power is None:
+        for name in POWER_FIELDS:
+            _refuse_given(clusters, name, "is not supported by a policy without power", "leave it out")
+    else:
+        _check_supply(formulation, clusters)
+    capacity = power.battery.capacity_kwh if power is not None and power.battery is not None else 0.0
+    for k, level in clusters.given("battery_kwh"):
+        if level > capacity:
+            path = f"{clusters.path_to(k)}battery_kwh"
+            refuse(path, f"value {level:g} of {capacity:g} kWh", "send the level")
+
+
+def _check_supply(formulation: Formulation, clusters: Clusters) -> None:
+    """Check that each cluster gives the forecast that the policy needs."""
+    on, supply = dict(clusters.given("units_on")), dict(clusters.given("supply_kw"))
+    sees_supply = "supply" in formulation.scenario.observation.blocks
+    for k in range(len(clusters)):
+        if k not in supply and sees_supply:
+            path = f"{clusters.path_to(k)}supply_kw"
+            refuse(path, "is missing: this policy looks at it", "send what is forecast")
+        if k not in supply and k not in on:
+            problem = "is missing, and supply_kw, from which it follows"
+            refuse(f"{clusters.path_to(k)}units_on", problem, "send what is forecast")
+
+
+def _check_history(clusters: Clusters) -> None:
+    counts = clusters.counts
+    for k, history in clusters.given("history"):
+        path, listed = f"{clusters.path_to(k)}history.", int(counts[k])
+        if history.arrived < listed + history.finished:
+            problem = f"value {history.arrived}, with {listed} jobs listed and {history.finished} finished"
+            refuse(f"{path}arrived", problem, "count all of them")
+        if history.used_requests > history.finished:
+            problem = f"value {history.used_requests:g} of {history.finished} jobs, at most 1 each"
+            refuse(f"{path}used_requests", problem, "send the sum of runtime / requested, capped at 1")
+
+
+def _check_lists(formulation: Formulation, clusters: Clusters) -> None:
+    if formulation.horizon:
+        window = formulation.scenario.decision.window
+        pool = (clusters.place == READY) & (clusters.list_number == LIST_NAMES.index("waiting"))
+        ready = np.bincount(clusters.cluster[pool], minlength=len(clusters))
+        if (ready > window).any():
+            k = int((ready > window).argmax())
+            problem = f"{ready[k]} jobs are ready, in a pool of {window}"
+            refuse(f"{clusters.path_to(k)}waiting", problem, "send what is in it")
+        return
+    for name in HORIZON_LISTS:
+        listed = clusters.list_number == LIST_NAMES.index(name)
+        if listed.any():
+            _refuse_horizon(f"{clusters.path_to(clusters.cluster[listed.argmax()])}{name}")
+
+
+def _check_demands(clusters: Clusters) -> None:
+    resources = clusters.demand.shape[1]
+    short = clusters.entries != resources
+    if short.any():
+        row = int(short.argmax())
+        problem = f"{clusters.entries[row]} entries for {resources} resources"
+        clusters.refuse_job(row, "demand", problem, "send one for each")
+
+
+def _check_length(formulation: Formulation, values: Sequence[object], path: str) -> None:
+    if len(values) != formulation.num_resources:
+        problem = f"{len(values)} entries for {formulation.num_resources} resources"
+        refuse(path, problem, "send one for each")
+
+
+def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str) -> None:
+    for k, _ in clusters.given(name):
+        refuse(f"{clusters.path_to(k)}{name}", problem, remedy)
+
+
+def _refuse_horizon(path: str) -> NoReturn:
+    refuse(path, "is not supported by a policy without a horizon", "leave it out")

@@ -1,0 +1,297 @@
+"""Inference on batches: plans of a policy and of its fallback heuristic for clusters."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, repeat
+
+import numpy as np
+import torch
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.policy import Player, TrainedPolicy
+from rlsched.scenario import Scenario
+from rlsched.serve.api.requests import Request, job_counts, joined
+from rlsched.serve.api.schema import Decision, Reason
+from rlsched.serve.decide.batch import Batch
+from rlsched.serve.decide.clusters import Clusters
+from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.formulation import Formulation
+from rlsched.serve.decide.memory import pack, unpack
+from rlsched.sim.snapshot import (
+    BEYOND_WINDOW,
+    DELAYS_RESERVATION,
+    ENOUGH_DECIDED,
+    HOLDS_RESERVATION,
+    MAY_START,
+    NOT_ENOUGH_FREE,
+    NOT_LONG_ENOUGH,
+    RUNNING,
+)
+from rlsched.sim.standstill import Standstill
+
+ACTIONS = ("start", "reserve", "plan", "suspend")
+"""By the numbers of the core."""
+
+RESERVE = ACTIONS.index("reserve")
+
+REASONS = {
+    MAY_START: ("may_start", "it could start, and was not chosen"),
+    BEYOND_WINDOW: ("beyond_window", "too many jobs stand before it"),
+    NOT_ENOUGH_FREE: ("not_enough_free", "needs units that are not free"),
+    DELAYS_RESERVATION: ("delays_reservation", "would delay the job that holds the reservation"),
+    HOLDS_RESERVATION: ("reserved", "units are reserved for it"),
+    NOT_LONG_ENOUGH: ("not_long_enough", "its units are not free until its expected end, as forecast"),
+    ENOUGH_DECIDED: ("enough_decided", "too many decisions at one time"),
+}
+TOO_LARGE = "too_large"
+
+MAX_CLUSTERS = 1024
+"""Clusters of one batch."""
+
+MAX_BATCH_JOBS = 1 << 18
+"""Jobs of one batch, at the size of its largest cluster."""
+
+MIN_JOBS = 64
+MIN_CLUSTERS = 16
+"""Smallest sizes of simulators that are reused."""
+
+MAX_SIMULATORS = 12
+"""Simulators that are reused, by units of the cluster, jobs, and clusters."""
+
+MAX_SIZES = 16
+"""Different clusters in one request: each needs a simulator of its own."""
+
+
+class NotFiniteError(ArithmeticError):
+    """A policy gave scores that are no numbers."""
+
+
+class SimulatorCache:
+    """Simulators of clusters that stand still, by size; the least recently used is dropped.
+
+    Args:
+        scenario: decision rules and observations.
+        heuristic: priority rule and placement rule of the core; None: a policy decides.
+    """
+
+    def __init__(self, scenario: Scenario, heuristic: tuple[str, str] | None) -> None:
+        self._scenario, self._heuristic = scenario, heuristic
+        self._simulators: OrderedDict[tuple[tuple[int, ...], int, int], Standstill] = OrderedDict()
+
+    def fitting(self, batch: Batch) -> Standstill:
+        """A simulator with room for a batch."""
+        size = _room_for(batch.max_jobs)
+        envs = max(MIN_CLUSTERS, 1 << max(0, len(batch) - 1).bit_length())
+        key = (tuple(batch.units.tolist()), size, envs)
+        simulator = self._simulators.get(key)
+        if simulator is None:
+            simulator = Standstill(self._scenario, key[0], envs, size, order=self._heuristic)
+            self._simulators[key] = simulator
+            if len(self._simulators) > MAX_SIMULATORS:
+                self._simulators.popitem(last=False)
+        self._simulators.move_to_end(key)
+        return simulator
+
+
+def _room_for(jobs: int) -> int:
+    return max(MIN_JOBS, 1 << max(0, jobs - 1).bit_length())
+
+
+class Plan(Struct, frozen=True, eq=False, gc=False):
+    """Decisions about one cluster.
+
+    Attributes:
+        decisions: in order.
+        moves: actions with their jobs, without order and reservations, for comparison.
+        reasons: (job,) numbers of the core, by rank, of jobs that still wait.
+        memory: recurrent state of the policy for this cluster.
+    """
+
+    decisions: list[Decision]
+    moves: bytes
+    reasons: NDArray[np.int8]
+    memory: str | None = None
+
+
+class BatchInference:
+    """Inference with a policy and its fallback heuristic; for one thread.
+
+    Args:
+        policy: trained policy.
+        units: (resource,) of clusters that do not give their units; empty: not known.
+        heuristic: the fallback.
+        max_jobs: of a cluster, running and waiting.
+    """
+
+    def __init__(
+        self, policy: TrainedPolicy, units: Sequence[int], heuristic: FallbackHeuristic, max_jobs: int
+    ) -> None:
+        self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
+        self.units = np.array(units, np.int64)
+        self.formulation = Formulation.of(policy.scenario, policy.num_resources, heuristic.priority_rule)
+        self._policy_simulators = SimulatorCache(policy.scenario, None)
+        self._heuristic_simulators = SimulatorCache(heuristic.scenario(policy.scenario), heuristic.in_core)
+
+    def copy(self) -> BatchInference:
+        """The same for another thread."""
+        return BatchInference(self.policy, self.units.tolist(), self.heuristic, self.max_jobs)
+
+    def batches(self, requests: Sequence[Request]) -> list[Batch]:
+        """Check the clusters of requests and divide them into batches.
+
+        Raises:
+            BadInputError: a field is invalid.
+        """
+        request, path = joined(requests)
+        counts = job_counts(request).sum(axis=0).tolist()
+        for k, count in enumerate(counts):
+            if count > self.max_jobs:
+                problem = f"{count} jobs in all"
+                raise BadInputError(f"{path(k)}waiting", problem, f"send at most {self.max_jobs}")
+        clusters = Clusters.of(request, path, self.formulation.num_resources)
+        parts, units = self._parts(clusters, counts)
+        return [
+            Batch.of(self.formulation, part, part_units)
+            for part, part_units in zip(clusters.split(parts), units, strict=True)
+        ]
+
+    def _parts(self, clusters: Clusters, counts: list[int]) -> tuple[list[list[int]], list[IntArray]]:
+        """Rows of clusters that make up a batch, and the units of each batch."""
+        units_of = dict(clusters.given("units"))
+        groups: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
+        for k, count in enumerate(counts):
+            units = tuple(units_of[k]) if k in units_of else None
+            groups.setdefault((units, max(MIN_JOBS, 1 << count.bit_length())), []).append(k)
+        if len({units for units, _ in groups}) > MAX_SIZES:
+            path = f"{clusters.path_to(next(iter(units_of)))}units"
+            problem = f"is one of more than {MAX_SIZES} different ones"
+            raise BadInputError(path, problem, "send clusters of a size together")
+        parts: list[list[int]] = []
+        part_units: list[IntArray] = []
+        for (units, size), rows in groups.items():
+            most = max(1, min(MAX_CLUSTERS, MAX_BATCH_JOBS // _room_for(size)))
+            pieces = [rows[begin : begin + most] for begin in range(0, len(rows), most)]
+            parts += pieces
+            part_units += [self._checked_units(units, clusters.path_to(rows[0]))] * len(pieces)
+        return parts, part_units
+
+    def _checked_units(self, given: tuple[int, ...] | None, path: str) -> IntArray:
+        units = self.units
+        if given is not None:
+            if len(given) != len(units):
+                problem = f"{len(given)} entries for {len(units)} resources"
+                raise BadInputError(f"{path}units", problem, "send one for each")
+            if min(given) < 1:
+                problem = f"value {list(given)}"
+                raise BadInputError(f"{path}units", problem, "send at least one unit of each")
+            units = np.array(given, np.int64)
+        if len(units) == 0:
+            raise BadInputError(f"{path}units", "is missing: the policy knows no cluster", "send it")
+        return units
+
+    def by_policy(self, batch: Batch) -> list[Plan]:
+        """Plans of the policy.
+
+        Raises:
+            NotFiniteError: a score is no number.
+            BadInputError: a memory is not of this policy.
+        """
+        simulator = self._policy_simulators.fitting(batch)
+        player = self._player(batch)
+        simulator.load(batch.snapshot)
+        scores = np.ones(simulator.course.row.shape)
+        clusters = len(batch)
+        while len(pending := np.flatnonzero(simulator.course.asked[:clusters])):
+            # At first all clusters are pending, and observations need not be copied.
+            rows = slice(clusters) if len(pending) == clusters else pending
+            logits = player.logits(pending, simulator.obs[rows], simulator.mask[rows])
+            if not torch.isfinite(logits).all():
+                raise NotFiniteError("the policy gave scores that are no numbers")
+            actions = self.policy.actions(logits)
+            probability = torch.softmax(logits, dim=1)[torch.arange(len(pending)), torch.from_numpy(actions)]
+            scores[pending, simulator.course.decided[pending]] = probability.numpy()
+            simulator.answer(pending, actions)
+        memory = [None] * clusters if player.memory is None else [pack(player, k) for k in range(clusters)]
+        return _plans(simulator, batch, self.formulation.tick_s, scores, memory)
+
+    def by_heuristic(self, batch: Batch) -> list[Plan]:
+        """Plans of the fallback heuristic."""
+        simulator = self._heuristic_simulators.fitting(batch)
+        simulator.load(batch.snapshot)
+        return _plans(simulator, batch, self.formulation.tick_s, None, [None] * len(batch))
+
+    def _player(self, batch: Batch) -> Player:
+        player = self.policy.actor(len(batch))
+        for k, memory in batch.clusters.given("memory"):
+            unpack(player, k, memory, f"{batch.clusters.path_to(k)}memory")
+        return player
+
+
+def waiting_reasons(batch: Batch, k: int, plan: Plan) -> list[Reason]:
+    """Why jobs of cluster k wait under a plan."""
+    snapshot, ids = batch.snapshot, batch.ids[k]
+    actions = {decision.job: decision.action for decision in plan.decisions}
+    begin, end = int(snapshot.first[k]), int(snapshot.first[k + 1])
+    reasons = []
+    for j in np.flatnonzero(snapshot.place[begin:end] != RUNNING).tolist():
+        rank = int(snapshot.rank[begin + j])
+        number = int(plan.reasons[rank])
+        if number in REASONS and actions.get(ids[rank]) not in {"start", "plan"}:
+            reasons.append(Reason(ids[rank], *REASONS[number]))
+    for large in batch.too_large[k]:
+        problem = f"asks for {large.demand} of {large.units} units in service"
+        reasons.append(Reason(large.job, TOO_LARGE, f"{problem}; are units those of this cluster?"))
+    return reasons
+
+
+def _plans(
+    simulator: Standstill,
+    batch: Batch,
+    tick_s: int,
+    scores: FloatArray | None,
+    memory: Sequence[str | None],
+) -> list[Plan]:
+    """The decisions of a simulator under the client's names of jobs."""
+    course, clusters = simulator.course, len(batch)
+    counts = course.decided[:clusters]
+    slots = (slice(clusters), slice(int(counts.max())))
+    used = np.arange(slots[1].stop) < counts[:, None]
+    cluster, rows, kinds = used.nonzero()[0], course.row[slots][used], course.kind[slots][used]
+    tick, ids = course.moment[slots][used], batch.ids
+    at = np.where(tick == batch.snapshot.now[cluster], batch.clusters.now[cluster], tick * tick_s)
+    chances: Iterable[float | None] = repeat(None)
+    if scores is not None:
+        chances = np.where(course.forced[slots][used], np.array(None), scores[slots][used]).tolist()
+    decisions = list(
+        map(
+            Decision,
+            [ids[k][row] for k, row in zip(cluster.tolist(), rows.tolist(), strict=True)],
+            [ACTIONS[kind] for kind in kinds.tolist()],
+            at.tolist(),
+            chances,
+        )
+    )
+    bounds = [0, *counts.cumsum().tolist()]
+    reasons = course.reason[:clusters].copy()
+    moves = _moves(course.row[slots], course.kind[slots], used)
+    return [
+        Plan(decisions[begin:end], moves[k], reasons[k], memory[k])
+        for k, (begin, end) in enumerate(pairwise(bounds))
+    ]
+
+
+def _moves(rows: NDArray[np.integer], kinds: NDArray[np.integer], used: NDArray[np.bool_]) -> list[bytes]:
+    """See `Plan.moves`; arguments are (cluster, decision)."""
+    compared = used & (kinds != RESERVE)
+    none = np.iinfo(np.int64).max
+    codes = np.sort(np.where(compared, rows * np.int64(len(ACTIONS)) + kinds, none), axis=1)
+    width, encoded = codes.shape[1] * codes.itemsize, codes.tobytes()
+    return [
+        encoded[k * width : k * width + size]
+        for k, size in enumerate((compared.sum(axis=1) * codes.itemsize).tolist())
+    ]

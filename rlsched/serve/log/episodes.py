@@ -1,0 +1,287 @@
+"""Episodes from the records of a service: what each decision led to, cluster by cluster.
+
+The next state of a cluster completes a decision. The core books the rewards in between, as in a simulation,
+with requested times instead of run times, and jobs that run no more count as finished. The reward scale of a
+baseline is unknown and left out. An action of the heuristic that the policy's rules do not have ends an
+episode.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlsched.jobs import IntArray
+from rlsched.learn.policy import TrainedPolicy
+from rlsched.offline.record import shape_of
+from rlsched.serve.api.requests import path_of
+from rlsched.serve.api.schema import Decision
+from rlsched.serve.decide.batch import Batch
+from rlsched.serve.decide.clusters import Clusters
+from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.formulation import Formulation
+from rlsched.serve.decide.inference import MIN_JOBS
+from rlsched.serve.ledger.records import Record
+from rlsched.sim.rules import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
+from rlsched.sim.snapshot import RUNNING
+from rlsched.sim.standstill import Standstill
+from rlsched.sim.state import JOB_MASK
+
+EPISODE_ROWS = 512
+"""Decisions of an episode: a cluster never ends, but training needs episodes."""
+
+MAX_STREAMS = 64
+"""Clusters that are followed at a time; the one with the oldest state is dropped."""
+
+GAP_S = 7 * 86_400
+"""Longest time between two states of an episode."""
+
+
+@dataclass(eq=False)
+class OpenDecision:
+    """A decision whose next state is not known yet.
+
+    Attributes:
+        obs: observation vector.
+        mask: of legal actions.
+        action: the decision.
+        behavior: name of the policy or heuristic that decided.
+        reward: since the decision.
+        costs: likewise.
+        ticks: likewise.
+    """
+
+    obs: NDArray[np.float32]
+    mask: NDArray[np.int8]
+    action: int
+    behavior: str
+    reward: float
+    costs: NDArray[np.float64]
+    ticks: int = 0
+
+
+@dataclass(eq=False)
+class ClusterStream:
+    """Consecutive states of one cluster.
+
+    Attributes:
+        simulator: at the newest state.
+        batch: of the newest state.
+        rows: completed decisions of the open episode.
+        open: the last decision.
+    """
+
+    simulator: Standstill
+    batch: Batch
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    open: OpenDecision | None = None
+
+
+class EpisodeBuilder:
+    """Builds episodes from records.
+
+    Args:
+        policy: its scenario gives observations, actions and rewards.
+        units: (resource,) of clusters that do not give their units.
+        heuristic: the fallback.
+
+    Attributes:
+        episodes: completed episodes, each a list of rows.
+        open_rows: rows of open episodes.
+        row_bytes: size of a row.
+        unfollowed: actions that the policy's rules do not have.
+    """
+
+    def __init__(self, policy: TrainedPolicy, units: Sequence[int], heuristic: FallbackHeuristic) -> None:
+        self.scenario = policy.scenario
+        self.shape = shape_of(policy.scenario, policy.num_resources)
+        self.episodes: list[list[dict[str, Any]]] = []
+        self.open_rows, self.row_bytes, self.unfollowed = 0, 1, 0
+        self._heuristic = str(heuristic)
+        self._units = np.array(units, np.int64)
+        self._formulation = Formulation.of(policy.scenario, policy.num_resources, heuristic.priority_rule)
+        self._costs = [TERMS.index(name) for name in self.shape.costs]
+        self._max_gap = GAP_S // self._formulation.tick_s
+        self._streams: dict[str, ClusterStream] = {}
+
+    def add(self, record: Record) -> None:
+        """Add a state and the decisions about it.
+
+        Raises:
+            BadInputError: the state is invalid.
+        """
+        state = record.state
+        stream = self._streams.pop(state.cluster, None)
+        if stream is not None:
+            self._streams[state.cluster] = stream  # the newest last
+        units = self._units if state.units is None else np.array(state.units, np.int64)
+        clusters = Clusters.of(state, path_of(state), self._formulation.num_resources)
+        batch = Batch.of(self._formulation, clusters, units)
+        if stream is not None and not self._continues(stream, batch):
+            self._end(stream)
+            stream = None
+        if stream is not None:
+            self._pass_time(stream, batch)
+        if stream is None or batch.max_jobs > stream.simulator.max_jobs:
+            stream = self._with_room(stream, batch)
+            self._streams[state.cluster] = stream
+            while len(self._streams) > MAX_STREAMS:
+                self._end(self._streams.pop(next(iter(self._streams))))
+        stream.batch = batch
+        stream.simulator.load(batch.snapshot)
+        by_policy = record.answer.decided_by == "policy"
+        behavior = record.policy if by_policy else self._heuristic
+        self._follow(stream, record.answer.decisions, behavior, by_policy)
+        if len(stream.rows) >= EPISODE_ROWS:
+            self._cut(stream)
+
+    def cut_longest(self) -> None:
+        """End the longest open episode; its last decision begins the next one."""
+        self._cut(max(self._streams.values(), key=lambda stream: len(stream.rows)))
+
+    def end(self) -> None:
+        """End all open episodes."""
+        for stream in self._streams.values():
+            self._end(stream)
+        self._streams.clear()
+
+    def _continues(self, stream: ClusterStream, batch: Batch) -> bool:
+        """Whether a state continues the episode: soon enough, and on the same cluster."""
+        gap = batch.snapshot.now[0] - stream.batch.snapshot.now[0]
+        same_units: bool = (stream.simulator.sim.state.most == batch.units).all()
+        return 0 <= gap <= self._max_gap and same_units
+
+    def _with_room(self, stream: ClusterStream | None, batch: Batch) -> ClusterStream:
+        """A stream, new or not, with room for a state."""
+        size = max(MIN_JOBS, 1 << batch.max_jobs.bit_length())
+        simulator = Standstill(self.scenario, batch.units.tolist(), 1, size)
+        return ClusterStream(simulator, batch) if stream is None else replace(stream, simulator=simulator)
+
+    def _follow(
+        self, stream: ClusterStream, decisions: Sequence[Decision], behavior: str, by_policy: bool
+    ) -> None:
+        """Take the decisions about a state in the simulator."""
+        simulator, sim = stream.simulator, stream.simulator.sim
+        remaining = deque(d for d in decisions if d.score is not None or not by_policy)
+        while simulator.course.asked[0]:
+            obs, mask = simulator.obs[0].copy(), simulator.mask[0].copy()
+            self._complete(stream, obs, mask)
+            if stream.rows and stream.rows[-1]["behavior"] != behavior:
+                self._cut(stream)  # an episode has one behaviour
+            action = _next_action(stream, remaining)
+            if action is None:  # an action of the heuristic that the policy's rules do not have
+                self.unfollowed += 1
+                self._end(stream)
+                return
+            stream.open = OpenDecision(obs, mask, action, behavior, 0.0, np.zeros(len(self._costs)))
+            before = sim.terms[0].copy()
+            simulator.answer(np.array([0]), np.array([action]))
+            self._book(stream, sim.terms[0] - before)
+
+    def _pass_time(self, stream: ClusterStream, batch: Batch) -> None:
+        """Book the rewards until the next state."""
+        if stream.open is None:
+            return
+        sim = stream.simulator.sim
+        ticks = int(batch.snapshot.now[0] - stream.batch.snapshot.now[0])
+        before = sim.terms[0].copy()
+        stream.simulator.spend(0, ticks)
+        terms = sim.terms[0] - before
+        self._book_finished(stream, batch, terms)
+        self._book(stream, terms)
+        stream.open.ticks += ticks
+
+    def _book_finished(self, stream: ClusterStream, batch: Batch, terms: NDArray[np.float64]) -> None:
+        """Add the terms of jobs that ran and are in the next state no more."""
+        sim, ids, snapshot = stream.simulator.sim, stream.batch.ids[0], stream.batch.snapshot
+        listed = {*batch.ids[0], *(large.job for large in batch.too_large[0])}
+        now = int(batch.snapshot.now[0])
+        discount = self.scenario.objective.gamma ** (now - int(snapshot.now[0]))
+        begin = _run_begins(stream.batch)
+        e = sim.state.episodes[0]
+        for row in sim.state.started[0, sim.state.ends[0, : e["num_running"]] & JOB_MASK].tolist():
+            if ids[row] in listed:
+                continue
+            terms[THROUGHPUT] += discount
+            if sim.layout.horizon:
+                job_value, job = sim.state.lots[0, row], sim.state.jobs[0, row]
+                value = discount * float(job_value["price"]) * max(1, now - int(begin[row]))
+                terms[FINISHED_VALUE] += value
+                if min(now, job["expected_end"]) <= job_value["due"]:
+                    terms[ON_TIME_VALUE] += value
+
+    def _book(self, stream: ClusterStream, terms: NDArray[np.float64]) -> None:
+        """Add terms to reward and costs of the open decision."""
+        if stream.open is not None:
+            discount = self.scenario.objective.gamma**stream.open.ticks
+            stream.open.reward += discount * float(stream.simulator.sim.rules.weights @ terms)
+            stream.open.costs -= discount * terms[self._costs]
+
+    def _complete(self, stream: ClusterStream, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> None:
+        """Complete the open decision with its next observation and mask."""
+        decision = stream.open
+        if decision is None:
+            return
+        stream.rows.append(
+            {
+                "obs": decision.obs,
+                "action_mask": decision.mask,
+                "actions": decision.action,
+                "rewards": decision.reward,
+                "costs": decision.costs,
+                "elapsed": decision.ticks,
+                "behavior": decision.behavior,
+                "new_obs": obs,
+                "new_action_mask": mask,
+            }
+        )
+        self.row_bytes = obs.nbytes + mask.nbytes
+        self.open_rows += 1
+        stream.open = None
+
+    def _end(self, stream: ClusterStream) -> None:
+        """End an episode; the open decision has no next state and is left out."""
+        self._cut(stream)
+        stream.open = None
+
+    def _cut(self, stream: ClusterStream) -> None:
+        """End an episode; the open decision is the first of the next one."""
+        if stream.rows:
+            self.episodes.append(stream.rows)
+            self.open_rows -= len(stream.rows)
+        stream.rows = []
+
+
+def _next_action(stream: ClusterStream, decisions: deque[Decision]) -> int | None:
+    """The action of the next decision that is legal; None if there is none.
+
+    Args:
+        stream: whose simulator waits for an action.
+        decisions: remaining ones; those before the next legal one are removed.
+    """
+    sim, ids, mask = stream.simulator.sim, stream.batch.ids[0], stream.simulator.mask[0]
+    suspend, noop = sim.layout.window, sim.layout.num_actions - 1
+    queue = [ids[row] for row in sim.queue(0)[: sim.layout.window]]
+    while decisions:
+        decision = decisions.popleft()
+        if decision.action == "suspend":
+            if mask[suspend]:
+                return suspend
+        elif decision.job in queue and mask[queue.index(decision.job)]:
+            return queue.index(decision.job)
+    return noop if mask[noop] else None
+
+
+def _run_begins(batch: Batch) -> IntArray:
+    """(job,) tick at which each job of a single cluster began to run, by rank.
+
+    A job that was suspended and resumed at the same tick has run all the while.
+    """
+    snapshot = batch.snapshot
+    begin = np.where(snapshot.place == RUNNING, snapshot.moment, snapshot.now[0]) - batch.ran_before
+    return begin[np.argsort(snapshot.rank)]

@@ -1,0 +1,237 @@
+"""The page of the service: recent decisions about a cluster, for people.
+
+It is complete: style, pictures and the script that renews it are part of it, so it needs only the service.
+Texts of clients are escaped where they are written (`drawing.inert`).
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+from rlsched.report.words import number
+from rlsched.serve.artefact import EXAMPLE
+from rlsched.serve.decide.engine import SHADOW
+from rlsched.serve.ledger.ledger import PageData
+from rlsched.serve.ledger.records import Record
+from rlsched.serve.page.ahead import ahead_charts
+from rlsched.serve.page.drawing import counted, inert
+from rlsched.serve.page.gantt import draw_schedule
+from rlsched.serve.page.history import (
+    Point,
+    agreement_chart,
+    battery_chart,
+    by_time,
+    point,
+    queue_charts,
+    span,
+    units_now,
+)
+from rlsched.serve.page.listing import count_failures, decisions_table, queue_table, time_tag
+from rlsched.serve.page.schedule import arrange
+from rlsched.serve.page.style import POLICY, RENEWED_S, SCRIPT, STYLE
+
+ONE_STATE = "<p>Drawn as soon as there are states of two times.</p>"
+
+
+@dataclass(frozen=True)
+class PolicyInfo:
+    """A policy on the page; see `engine.describe_policies`."""
+
+    name: str
+    version: str
+    folder: str
+    scenario: str
+    fallback: str
+    units: list[int]
+    resources: list[str]
+    tick_s: int
+    horizon: int
+
+    @classmethod
+    def of(cls, description: dict[str, Any]) -> PolicyInfo:
+        """From its description."""
+        return cls(
+            description["name"],
+            description["version"],
+            description["folder"],
+            description["scenario"],
+            description["fallback"],
+            description["units"],
+            description["resources"],
+            description["tick_s"],
+            description["horizon"] or 0,
+        )
+
+
+def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True) -> str:
+    """The whole page.
+
+    Args:
+        policies: of the service, at least one; see `engine.describe_policies`.
+        data: recent records of one cluster.
+        live: the page renews itself; else it shows a recorded run and has no script.
+    """
+    clock = time.time() if live else None
+    records = sorted(data.recent.records, key=lambda record: record.at)
+    timeline = by_time(records)
+    known = [PolicyInfo.of(description) for description in policies]
+    policy = known[0]
+    if timeline:
+        policy = next((info for info in known if info.name == timeline[-1].policy), policy)
+        title = f"{inert(data.cluster)}: decisions of policy {inert(policy.name)}"
+        parts = [
+            _head(title, policy, timeline[-1], data, clock),
+            *_body(policy, records, timeline, data, clock),
+        ]
+    elif data.cluster is not None:
+        title = f"{inert(data.cluster)}: decisions of policy {inert(policy.name)}"
+        parts = [f"<h1>{title}</h1>\n{_cluster_links(data, live=live)}", _without_records(data.recent.states)]
+    else:
+        title = f"{inert(policy.name)}: nothing was decided yet"
+        parts = [f"<h1>{title}</h1>", _how_to_ask(policy)]
+    if len(known) > 1:
+        names = ", ".join(f"{inert(info.name)} ({inert(info.version, 8)})" for info in known)
+        parts.append(f"<p>Policies that are served: {names}.</p>")
+    return _whole(title, "\n".join(part for part in parts if part), live=live)
+
+
+def _whole(title: str, main: str, *, live: bool) -> str:
+    refresh = f'<noscript><meta http-equiv="refresh" content="{RENEWED_S}"></noscript>\n' if live else ""
+    away = '<p id="away" role="status" hidden></p>\n' if live else ""
+    script = f"<script>{SCRIPT}</script>\n" if live else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<link rel="icon" href="data:,">\n{refresh}'
+        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+        f"{away}<main>\n{main}\n</main>\n{script}</body>\n</html>\n"
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>\n{body}</section>" if body else ""
+
+
+def _head(title: str, policy: PolicyInfo, newest: Record, data: PageData, clock: float | None) -> str:
+    """The policy, its mode, and the age of the newest state."""
+    facts = {
+        "Policy": f"{inert(policy.name)}, trained on {inert(policy.scenario)}",
+        "Version": inert(newest.version),
+        "Mode": _mode(policy, newest),
+        "Newest state": time_tag(newest.at, clock),
+    }
+    if clock is not None:
+        facts["Replicas"] = f"{data.replicas:,}"
+    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
+    return f"<h1>{title}</h1>\n{_cluster_links(data, live=clock is not None)}<dl>{items}</dl>"
+
+
+def _mode(policy: PolicyInfo, newest: Record) -> str:
+    heuristic = inert(policy.fallback)
+    if newest.answer.because == SHADOW:
+        return f"shadow: {heuristic} decides, the policy is its shadow"
+    return f"the policy decides; where it fails, {heuristic} does"
+
+
+def _cluster_links(data: PageData, *, live: bool) -> str:
+    """Links to all clusters, if there are several and the page is live."""
+    if not live or len(data.clusters) < 2:
+        return ""
+    current = ' aria-current="page"'
+    links = "".join(
+        f'<li><a href="{escape("?" + urlencode({"cluster": name}))}"'
+        f"{current if name == data.cluster else ''}>{inert(name)}</a></li>"
+        for name in data.clusters
+    )
+    return f'<nav aria-label="Clusters"><ul>{links}</ul></nav>\n'
+
+
+def _body(
+    policy: PolicyInfo,
+    records: Sequence[Record],
+    timeline: Sequence[Record],
+    data: PageData,
+    clock: float | None,
+) -> list[str]:
+    newest = timeline[-1]
+    resource = policy.resources[0] if policy.resources else "units"
+    points = [point(record, policy.units) for record in timeline]
+    axis = span(points, newest.state.now)
+    _, _, units = units_now(newest, policy.units)
+    power = ahead_charts(newest.state, newest.answer, policy.tick_s, policy.horizon, resource)
+    if axis:
+        power += battery_chart(points, axis)
+    return [
+        _tiles(records, points, units, data),
+        _section("Schedule", draw_schedule(arrange(newest.state, newest.answer, units), resource)),
+        _section(
+            "Queue",
+            (_charts(queue_charts(points, axis, resource)) if axis else ONE_STATE)
+            + queue_table(newest, policy.resources),
+        ),
+        _section("Power", _charts(power) if power else ""),
+        _section("Decisions", decisions_table(records, clock)),
+        _section("Agreement", agreement_chart(points, axis) if axis else ONE_STATE),
+    ]
+
+
+def _charts(drawn: str) -> str:
+    """Side by side if there is room."""
+    return f'<div class="charts">{drawn}</div>'
+
+
+def _tiles(records: Sequence[Record], points: Sequence[Point], units: int | None, data: PageData) -> str:
+    """The most important figures."""
+    recent, newest = data.recent, points[-1]
+    started = {
+        decision.job
+        for record in records
+        for decision in record.answer.decisions
+        if decision.action == "start"
+    }
+    agreed = f"{number(round(100 * recent.agreed / recent.compared, 1))} %" if recent.compared else "–"  # noqa: RUF001
+    causes = ", ".join(
+        f"{inert(name, 40)} {times:,}" for name, times in count_failures(records).most_common(3)
+    )
+    tiles = [
+        ("states decided", f"{recent.states:,}", f"{len(records):,} of them shown here", False),
+        ("jobs started", f"{len(started):,}", f"in the last {counted(len(records), 'state')}", False),
+        ("units used", f"{newest.used:,}", f"of {units:,}" if units is not None else "", False),
+        ("jobs waiting", f"{newest.waiting:,}", "in the newest state", False),
+        ("agreement", agreed, f"with the heuristic, in {counted(recent.compared, 'state')}", False),
+        ("fallbacks", f"{recent.fallbacks:,}", causes or "the policy always answered", recent.fallbacks > 0),
+    ]
+    alarm = ' class="bad"'
+    items = "".join(
+        f"<li{alarm if bad else ''}><span>{name}</span><b>{value}</b><span>{note}</span></li>"
+        for name, value, note, bad in tiles
+    )
+    return f'<ul class="tiles">{items}</ul>'
+
+
+def _without_records(states: int) -> str:
+    """The text for a cluster without records: states came faster than replicas send them."""
+    return (
+        f"<p>{counted(states, 'state')} decided, none of which is shown here: they come faster than the"
+        " page can show them. The next one that is recorded appears here.</p>"
+    )
+
+
+def _how_to_ask(policy: PolicyInfo) -> str:
+    example = shlex.quote(f"@{policy.folder}/{EXAMPLE}")
+    return (
+        "<p>This page shows what is decided about clusters, as soon as somebody asks. To see how, send the"
+        " example in the policy's folder to the address of this service:</p>\n"
+        "<pre>curl -s localhost:8000/v1/decisions -H content-type:application/json"
+        f" -d {inert(example, 4096)}</pre>\n"
+        "<p>Where the service wants a token, add <code>-H 'Authorization: Bearer TOKEN'</code>. What a"
+        ' request may say stands in <a href="openapi.json">openapi.json</a>.</p>'
+    )
