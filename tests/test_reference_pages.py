@@ -10,6 +10,8 @@ import pytest
 
 from tests import reference_pages
 
+SETTINGS = (reference_pages.FOLDER / "settings.md").read_text("utf-8")
+
 
 @pytest.mark.parametrize("page", reference_pages.pages(), ids=lambda page: page.name)
 def test_tables_of_the_reference_are_current(page: Path) -> None:
@@ -20,6 +22,12 @@ def test_tables_of_the_reference_are_current(page: Path) -> None:
 def test_each_region_has_a_page() -> None:
     written = "".join(page.read_text("utf-8") for page in reference_pages.pages())
     assert set(re.findall(r"<!-- generated: ([\w-]+) -->", written)) == set(reference_pages.REGIONS)
+
+
+def test_each_setting_has_a_type_and_a_description() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| .* \| (.*?) \|$", SETTINGS, flags=re.MULTILINE)
+    assert len(rows) > 200
+    assert [name for name, kind, description in rows if not (kind and description)] == []
 
 
 @pytest.mark.parametrize(

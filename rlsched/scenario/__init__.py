@@ -107,7 +107,7 @@ PRIVILEGED: frozenset[ObservationBlock] = frozenset({"outlook", "coming"})
 class Resource(Frozen):
     """One resource type of the cluster."""
 
-    name: str = "processors"
+    name: str = Field("processors", description="resource type, as in cpu or gpu")
     units: int | None = Field(None, ge=1, description="units in the cluster; left out: the trace's header")
     units_per_node: int | None = Field(
         None, ge=1, description="demand is rounded up to whole nodes of this size; left out: one unit"
@@ -219,7 +219,9 @@ class Decision(Frozen):
 class Observation(Frozen):
     """What the agent sees."""
 
-    blocks: tuple[ObservationBlock, ...] = Field(("jobs", "event_horizon", "queue"), min_length=1)
+    blocks: tuple[ObservationBlock, ...] = Field(
+        ("jobs", "event_horizon", "queue"), min_length=1, description="parts of an observation, in order"
+    )
     classic: bool = Field(False, description="image: ready jobs and backlog are drawn, too [Mao et al. 2016]")
     event_horizon: int = Field(60, ge=1, le=MOST_SLOTS, description="expected releases that are shown")
     time_scale_s: int = Field(
@@ -251,8 +253,14 @@ class Episode(Frozen):
         le=MOST_EPISODE_JOBS,
         description="jobs in an episode; null: the whole trace, or a model's max_ticks",
     )
-    end: Literal["all_finished", "no_new_job", "max_ticks"] = "all_finished"
-    max_ticks: int | None = Field(None, ge=1, le=MOST_EPISODE_TICKS)
+    end: Literal["all_finished", "no_new_job", "max_ticks"] = Field(
+        "all_finished",
+        description="all_finished: when no job is left; no_new_job: when the last job has arrived; "
+        "max_ticks: by the clock",
+    )
+    max_ticks: int | None = Field(
+        None, ge=1, le=MOST_EPISODE_TICKS, description="length of an episode (end: max_ticks)"
+    )
     offsets: tuple[Annotated[int, Field(le=MOST_ROW)], ...] = Field(
         (), description="trace rows at which evaluation episodes start"
     )
@@ -274,11 +282,11 @@ class Scenario(Frozen):
     """What is simulated."""
 
     schema_version: Literal[1] = 1
-    name: str = "custom"
-    description: str = ""
+    name: str = Field("custom", description="shown in tables and stored in run folders")
+    description: str = Field("", description="one line for `rlsched scenarios`")
     cluster: Cluster = Cluster()
     power: Power | None = Field(None, description="null: all units are always on, and energy is not counted")
-    workload: Workload
+    workload: Workload = Field(description="trace or model of jobs")
     decision: Decision = Decision()
     observation: Observation = Observation()
     objective: Objective = Objective()

@@ -15,9 +15,9 @@ from rlsched.settings import Frozen, SettingError, as_written
 class PowerColumns(Frozen):
     """What the columns of a power file are called."""
 
-    time: str = "timestamp"
-    wind: str = "WND"
-    solar: str = "SUN"
+    time: str = Field("timestamp", description="column of times")
+    wind: str = Field("WND", description="column of wind, in any unit")
+    solar: str = Field("SUN", description="column of sun, in any unit")
     carbon: str | None = Field("avg_CI", description="gCO2 per kWh of the grid; null: `carbon_g_per_kwh`")
 
 
@@ -28,7 +28,7 @@ FASTEST_BATTERY = 10.0
 class Battery(Frozen):
     """Storage between the supply and the cluster."""
 
-    capacity_kwh: float = Field(gt=0, le=MOST)
+    capacity_kwh: float = Field(gt=0, le=MOST, description="energy of a full battery")
     charge_kw: float = Field(gt=0, description="most that goes in")
     discharge_kw: float = Field(gt=0, description="most that comes out")
     efficiency: float = Field(0.9, gt=0, le=1, description="share of what goes in that is stored")
@@ -87,7 +87,7 @@ class Power(Frozen):
     )
     solar_kw: float | None = Field(None, ge=0, le=MOST, description="likewise for sun")
     utilization: float = Field(1.0, ge=0, le=1, description="load of a unit that runs a job")
-    battery: Battery | None = None
+    battery: Battery | None = Field(None, description="null: the site has none")
     grid_kw: float = Field(
         0.0, ge=0, le=MOST, description="most that may be drawn from the grid, after the battery"
     )

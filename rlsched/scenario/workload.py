@@ -271,7 +271,7 @@ class Part(Frozen):
         description="processors of the cluster in its episodes, at most cluster.resources.0.units; left out: "
         "those",
     )
-    workload: ModelWorkload
+    workload: ModelWorkload = Field(description="model of jobs")
 
 
 class MixtureWorkload(Frozen):

@@ -20,8 +20,8 @@ class Cocorl(Ppo):
     """The same where limits are what matters: a cost without a limit is refused [Venkataswamy 2023, 6]."""
 
     fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
-    learning_rate: float = Field(1e-3, gt=0)
-    epochs: int = Field(2, ge=1)
+    learning_rate: float = Field(1e-3, gt=0, description="at the start of training")
+    epochs: int = Field(2, ge=1, description="times that each batch is learned from")
     minibatch: int = Field(2048, ge=1, description="decisions")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
     final_entropy: float = Field(0.0, ge=0, description="reached linearly at the end")

@@ -30,12 +30,12 @@ class Dqn(LearningRates):
     )
     tau: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
-    final_epsilon: float = Field(0.02, ge=0, le=1)
+    final_epsilon: float = Field(0.02, ge=0, le=1, description="share of random decisions at the end")
     epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
     logit_scale: float = Field(
         0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
     )
-    learning_rate: float = Field(5e-5, gt=0)
+    learning_rate: float = Field(5e-5, gt=0, description="at the start of training")
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 

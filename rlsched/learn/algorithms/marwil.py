@@ -24,7 +24,7 @@ class Marwil(OfflineSettings):
     beta: float = Field(
         1.0, gt=0, le=1, description="weight of what was earned beyond expectation; towards 0 it is bc"
     )
-    value_weight: float = Field(1.0, gt=0)
+    value_weight: float = Field(1.0, gt=0, description="of the critic's loss")
 
 
 @register

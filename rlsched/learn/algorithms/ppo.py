@@ -45,7 +45,7 @@ class Ppo(LearningRates):
         description="of advantages, per tick; left out: 0.9 an hour, with a horizon 0.98 a tick, "
         "of cocorl gamma",
     )
-    clip: float = Field(0.2, gt=0)
+    clip: float = Field(0.2, gt=0, description="largest change of the probability ratio")
     learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
     final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the end")
     entropy: float = Field(0.03, ge=0, description="weight of the entropy bonus")
@@ -53,9 +53,9 @@ class Ppo(LearningRates):
     final_temperature: float = Field(
         0.05, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
     )
-    value_weight: float = Field(0.5, ge=0)
+    value_weight: float = Field(0.5, ge=0, description="of the critic's loss")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(4, ge=1)
+    epochs: int = Field(4, ge=1, description="times that each batch is learned from")
     minibatch: int = Field(1024, ge=1, description="decisions")
     cost_lambda: float | None = Field(
         None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"

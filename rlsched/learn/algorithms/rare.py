@@ -81,7 +81,7 @@ class Rare(CriticSettings):
         10_000, ge=0, description="decisions played before the first update by them, and after --resume"
     )
     epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at first, while playing")
-    final_epsilon: float = Field(0.0, ge=0, le=1)
+    final_epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at the end")
     epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
 
 

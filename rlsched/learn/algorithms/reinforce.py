@@ -27,7 +27,7 @@ class Reinforce(Frozen):
         description="that share the trajectories of an episode, each with the mean of its own as baseline; "
         "1: the mean of all (centralised)",
     )
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(1e-3, gt=0, description="constant")
     entropy: float = Field(
         0.0, ge=0, description="of every decision, beside what is earned from it to the end of the episode"
     )

@@ -69,7 +69,7 @@ class Pid(Frozen):
 class LearningRates(Frozen):
     """Settings of every algorithm of RLlib's: the learning rate falls linearly over a run."""
 
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(1e-3, gt=0, description="at the start of training")
     final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
 
 
@@ -87,7 +87,7 @@ class CriticSettings(OfflineSettings):
     renamed: ClassVar[Mapping[str, str]] = {"target_share": "tau", "logit_value": "logit_scale"}
 
     minibatch: int = Field(512, ge=1, description="decisions")
-    learning_rate: float = Field(4e-4, gt=0)
+    learning_rate: float = Field(4e-4, gt=0, description="at the start of training")
     tau: float = Field(0.04, gt=0, le=1, description="of the way that targets follow per minibatch")
     n_step: int = Field(
         64,
@@ -109,14 +109,14 @@ class WarmStart(Frozen):
         "sjf where waits are rewarded, else packing (ppo, cocorl, appo, dqn)",
     )
     decisions: int = Field(50_000, ge=0, description="of the teacher, that are learned from; 0: none")
-    epochs: int = Field(4, ge=1)
-    learning_rate: float = Field(1e-3, gt=0)
+    epochs: int = Field(4, ge=1, description="times that each decision is learned from")
+    learning_rate: float = Field(1e-3, gt=0, description="of the imitation")
 
 
 class Sampling(Frozen):
     """Who plays, and how much per iteration."""
 
-    envs_per_runner: int = Field(64, ge=1)
+    envs_per_runner: int = Field(64, ge=1, description="environments that a runner steps together")
     replicas: int | None = Field(
         None,
         ge=1,

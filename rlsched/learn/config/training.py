@@ -36,7 +36,7 @@ class Training(Frozen):
 
     schema_version: Literal[1] = 1
     algo: str = "ppo"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, description="random seed of weights, training episodes and actions")
     steps: int | None = Field(
         None, ge=1, description="decisions; left out: 1,000,000, or 100,000,000 for priority_search"
     )
@@ -57,7 +57,7 @@ class Training(Frozen):
         30.0, gt=0, description="that an iteration may take; then the run stops; null: for ever"
     )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
-    gpus_per_learner: float = Field(0, ge=0)
+    gpus_per_learner: float = Field(0, ge=0, description="GPUs, or a share of one")
 
     def settled(self, scenario: Scenario) -> TrainConfig:
         """The same settings with what was left out, by the scenario and the algorithm."""
@@ -241,7 +241,7 @@ else:
         __base__=Training,
         __doc__="How a policy is trained.",
         __module__=__name__,
-        algo=(Literal[tuple(ALGORITHMS)], "ppo"),
+        algo=(Literal[tuple(ALGORITHMS)], Field("ppo", description="learning algorithm")),
         **{
             name: (kind, kind())
             for algorithm in ALGORITHMS.values()
