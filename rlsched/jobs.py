@@ -15,29 +15,28 @@ FloatArray = NDArray[np.float64]
 DemandArray = NDArray[np.int32]
 
 LEAST_QOS = 1e-6
-"""Stands for a qos of 0 where one is drawn. With less, requested / qos could exceed 64 bits."""
+"""Replaces a drawn qos of 0; with less, requested / qos could exceed 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobTable:
     """Jobs as columns of equal length; row k of every column is the same job.
 
-    Rows are in trace order. That is usually, but not by necessity, the order of submit times.
+    Rows are in trace order, which is usually the order of submit times.
 
     Attributes:
         id: (jobs,) the job's number in its trace.
         submit: (jobs,) ticks, >= 0, when the job enters the system.
-        runtime: (jobs,) ticks, >= 1, what the job really takes; hidden from policies.
-        requested: (jobs,) ticks, >= 1, what the user asked for.
+        runtime: (jobs,) ticks, >= 1, the true duration; hidden from policies.
+        requested: (jobs,) ticks, >= 1, the user's requested time.
         demand: (jobs, resources) units, at least one unit in all.
         qos: (jobs,) in [`LEAST_QOS`, 1]; 1 asks for the expected finish itself.
         user: (jobs,) user number, -1 unknown.
         queue: (jobs,) queue number, -1 unknown.
-        start: (jobs,) ticks, when the scheduler of the trace started it, -1 unknown; hidden from policies.
-        preceding: (jobs,) number of the job at whose end it is submitted, -1 none; see `predecessors`.
+        start: (jobs,) ticks, start time in the trace, -1 unknown; hidden from policies.
+        preceding: (jobs,) number of the job whose end submits it, -1 none; see `predecessors`.
         think: (jobs,) ticks from that end to the submission; -1: not before that end, nor before `submit`.
-        units: (resource,) units of the cluster that they come to, where it is not that of the scenario; no
-            column.
+        units: (resource,) units of their cluster, if it differs from that of the scenario; not a column.
     """
 
     id: IntArray
@@ -69,20 +68,20 @@ class JobTable:
         preceding: object | None = None,
         think: object | None = None,
     ) -> JobTable:
-        """Make a table from array-likes, filling what is left out, and check it.
+        """Make a table from array-likes, fill missing columns in, and check it.
 
         Args:
             submit: (jobs,) ticks.
             runtime: (jobs,) ticks.
             demand: (jobs, resources) or (jobs,) units.
-            requested: (jobs,) ticks; the runtime where left out (exact estimates).
-            id: (jobs,) numbers; 1, 2, ... where left out.
-            qos: (jobs,) shares; 1 where left out.
-            user: (jobs,) numbers; -1 where left out.
-            queue: (jobs,) numbers; -1 where left out.
-            start: (jobs,) ticks; -1 where left out.
-            preceding: (jobs,) numbers; -1 where left out.
-            think: (jobs,) ticks; -1 where left out.
+            requested: (jobs,) ticks; default: the runtime (exact estimates).
+            id: (jobs,) numbers; default: 1, 2, ....
+            qos: (jobs,) shares; default: 1.
+            user: (jobs,) numbers; -default: 1.
+            queue: (jobs,) numbers; -default: 1.
+            start: (jobs,) ticks; -default: 1.
+            preceding: (jobs,) numbers; -default: 1.
+            think: (jobs,) ticks; -default: 1.
 
         Raises:
             BadInputError: a column has the wrong length or a value outside its range.
@@ -129,7 +128,7 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.submit)
 
-    def __iter__(self) -> Iterator[int]:  # a table is not a sequence of rows: say so early
+    def __iter__(self) -> Iterator[int]:  # a table is not a sequence of rows
         raise TypeError("iterate over a column of a JobTable, not over the table")
 
     def take(self, rows: slice | NDArray[np.generic]) -> JobTable:
@@ -137,7 +136,7 @@ class JobTable:
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def cluster(self, units: Sequence[int] | IntArray) -> IntArray:
-        """(resource,) units of the cluster that they come to: these, where they name none."""
+        """(resource,) units of their cluster; `units` if they have none."""
         return np.asarray(units, np.int64) if self.units is None else self.units
 
     def in_submit_order(self) -> JobTable:
@@ -149,7 +148,7 @@ class JobTable:
     def predecessors(self) -> IntArray:
         """(jobs,) row of the job that each waits for, -1 none.
 
-        A job that comes later in the table, or is not in it, precedes nobody: nothing waits for ever.
+        A job that is later in the table, or not in it, is no predecessor, so that no job waits forever.
         """
         rows = np.full(len(self), -1)
         waiting = np.flatnonzero(self.preceding >= 0)
@@ -157,17 +156,17 @@ class JobTable:
             return rows
         order = np.argsort(self.id, kind="stable")
         place = np.minimum(np.searchsorted(self.id, self.preceding[waiting], sorter=order), len(self) - 1)
-        found = order[place]
-        good = (self.id[found] == self.preceding[waiting]) & (found < waiting)
-        rows[waiting[good]] = found[good]
+        candidates = order[place]
+        good = (self.id[candidates] == self.preceding[waiting]) & (candidates < waiting)
+        rows[waiting[good]] = candidates[good]
         return rows
 
     def released(self, start: IntArray) -> JobTable:
-        """The same jobs with the submit times that their predecessors' ends gave them.
+        """The same jobs, with submit times that follow from the ends of their predecessors.
 
         Args:
-            start: (jobs,) ticks, -1 not started. A job whose predecessor never ended is not submitted before
-                all that is known has happened: it does not count as waiting.
+            start: (jobs,) ticks, -1 not started. A job whose predecessor never ended is submitted after all
+                other events, so that it does not count as waiting.
         """
         before = self.predecessors()
         rows = np.flatnonzero(before >= 0)
@@ -190,9 +189,9 @@ class JobTable:
 
     @property
     def area(self) -> FloatArray:
-        """(jobs,) units x ticks that the job really uses, of the first resource type."""
+        """(jobs,) units x true runtime of the first resource type, unit-ticks."""
         return self.demand[:, 0].astype(np.float64) * self.runtime
 
 
 COLUMNS = tuple(field.name for field in fields(JobTable) if field.name != "units")
-"""Of a table."""
+"""Names of the columns of a table."""

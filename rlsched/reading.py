@@ -1,4 +1,4 @@
-"""Reading files that people bring: plain or gzip, as text, and never more than a limit."""
+"""Reads text files of users, plain or gzip, up to a limit of bytes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rlsched.errors import BadInputError
 GZIP_MAGIC = b"\x1f\x8b"
 
 LIMIT_VARIABLE = "RLSCHED_MAX_INPUT_BYTES"
-"""Environment variable with the most bytes that are read of any file, after decompression."""
+"""Environment variable: largest file, bytes after decompression."""
 
 DATA_BYTES = 2**29
-"""Read of a data file where the variable is not set."""
+"""Largest data file, unless the variable is set."""
 
 MOST_LINE_BYTES = 2**20
-"""Longer lines are no rows of a table."""
+"""Longest line of a table."""
 
 MOST_IDLE_LINES = 1_000_000
-"""Lines without anything of use that a file may hold: each takes time, and gzip hides millions of them."""
+"""Most useless lines in a file: gzip may hide millions, and each takes time."""
 
 WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """First bytes of UTF-16."""
@@ -34,13 +34,13 @@ _CHUNK_BYTES = 2**20
 
 
 def most_bytes(usual: int) -> int:
-    """The most bytes to read of a file.
+    """The largest file, bytes.
 
     Args:
-        usual: where the environment variable `LIMIT_VARIABLE` is not set.
+        usual: unless the environment variable `LIMIT_VARIABLE` is set.
 
     Raises:
-        BadInputError: the variable is no number of bytes.
+        BadInputError: the variable is not a number of bytes.
     """
     text = os.environ.get(LIMIT_VARIABLE, "")
     if not text:
@@ -57,7 +57,7 @@ def too_large(where: str, most: int) -> BadInputError:
 
 
 def too_long(where: str, line: int) -> BadInputError:
-    """The error of a file with a line that is too long; lines count from 1."""
+    """The error of a file with a line beyond `MOST_LINE_BYTES`; lines count from 1."""
     return BadInputError(
         where, f"line {line} is longer than {MOST_LINE_BYTES:,} bytes", "end each row with a line break"
     )
@@ -70,12 +70,12 @@ def too_idle(where: str) -> BadInputError:
 
 
 def read_data(path: Path, remedy: str, usual: int = DATA_BYTES) -> bytes:
-    """A data file in text form, whole; see `read_stream`.
+    """Read a text file; see `read_stream`.
 
     Args:
         path: of the file.
-        remedy: what to give instead, for messages.
-        usual: most bytes of it, unpacked, where `LIMIT_VARIABLE` does not say it.
+        remedy: for messages.
+        usual: most bytes, unpacked, unless `LIMIT_VARIABLE` is set.
 
     Raises:
         BadInputError: it is missing, or cannot be read as text.
@@ -91,13 +91,13 @@ def read_data(path: Path, remedy: str, usual: int = DATA_BYTES) -> bytes:
 
 
 def read_stream(stream: IO[bytes], where: str, remedy: str, usual: int = DATA_BYTES) -> bytes:
-    """All text of a stream, plain or gzip, without a byte order mark; of UTF-16 as UTF-8.
+    """Read the text of a stream, plain or gzip, without a byte order mark; UTF-16 becomes UTF-8.
 
     Args:
         stream: to read.
-        where: what messages call it.
-        remedy: what to give instead, for messages.
-        usual: most bytes of it, unpacked, where `LIMIT_VARIABLE` does not say it.
+        where: its name in messages.
+        remedy: for messages.
+        usual: most bytes, unpacked, unless `LIMIT_VARIABLE` is set.
 
     Raises:
         BadInputError: it cannot be read, is damaged, empty, binary or too large, or has a line that is too
@@ -115,7 +115,7 @@ def read_stream(stream: IO[bytes], where: str, remedy: str, usual: int = DATA_BY
         raise _unreadable(where, error, remedy) from None
     if not data or data.isspace():
         raise BadInputError(where, "is empty", remedy)
-    if data[:64].lstrip()[:1] not in (b"{", b"["):  # JSON stands on one line, or on many
+    if data[:64].lstrip()[:1] not in (b"{", b"["):  # JSON may be one long line
         _check_lines(data, where)
     return data
 
@@ -126,7 +126,7 @@ def _unreadable(where: str, error: OSError | ValueError, remedy: str) -> BadInpu
 
 
 def _unpacked(stream: IO[bytes]) -> gzip.GzipFile | io.BufferedReader:
-    """What a stream holds, behind gzip if it is that."""
+    """The content of a stream, decompressed if it is gzip."""
     file = cast("io.BufferedReader", stream)
     if not hasattr(stream, "peek"):
         file = io.BufferedReader(cast("io.RawIOBase", stream))
@@ -134,7 +134,7 @@ def _unpacked(stream: IO[bytes]) -> gzip.GzipFile | io.BufferedReader:
 
 
 def _read_text_bytes(stream: IO[bytes], where: str, remedy: str, most: int) -> bytes:
-    """What a stream holds as UTF-8, or as it is; a device without an end fails early."""
+    """The content of a stream; UTF-16 as UTF-8. An endless device fails early."""
     file = _unpacked(stream)
     is_wide = file.peek(2)[:2] in WIDE_MARKS
     data = bytearray()
@@ -152,7 +152,7 @@ def _read_text_bytes(stream: IO[bytes], where: str, remedy: str, most: int) -> b
 
 
 def _narrowed(data: bytearray, where: str, remedy: str) -> bytes:
-    """UTF-16 as UTF-8: Excel's "Unicode text", and what `>` of PowerShell 5 writes."""
+    """UTF-16 as UTF-8: Excel's "Unicode text", and files that `>` of PowerShell 5 writes."""
     try:
         text = data.decode("utf-16")
     except UnicodeDecodeError as error:
@@ -176,20 +176,20 @@ def _check_lines(data: bytes, where: str) -> None:
 
 
 def lines_of(stream: IO[bytes], where: str, most: int) -> Generator[str]:
-    """The lines of a text, plain or gzip, that is too large to be held; JSON comes in parts of any length.
+    """The lines of a text, plain or gzip, that is too large for memory; JSON comes in parts of any length.
 
     Args:
-        stream: to read; it is left open.
-        where: what errors call it.
-        most: characters of it.
+        stream: to read; it stays open.
+        where: its name in errors.
+        most: largest number of characters.
 
     Raises:
-        BadInputError: it is too large, binary, has a line that is too long, or too many without anything.
+        BadInputError: it is too large or binary, has a line that is too long, or too many blank lines.
         OSError, EOFError, zlib.error: it cannot be read.
     """
     file = _unpacked(stream)
     is_wide = file.peek(2)[:2] in WIDE_MARKS
-    # What is no UTF-16 cannot be kept as it is: surrogates, which stand for bytes elsewhere, are part of it.
+    # UTF-16 has surrogates of its own, so surrogateescape cannot keep invalid bytes there.
     encoding, errors = ("utf-16", "replace") if is_wide else ("utf-8", "surrogateescape")
     text = io.TextIOWrapper(cast("IO[bytes]", file), encoding, errors)
     try:
@@ -217,12 +217,12 @@ def _lines(text: TextIO, where: str, most: int) -> Iterator[str]:
 
 
 def as_text(data: bytes) -> str:
-    """The bytes as UTF-8, or else as Latin-1, which reads every byte: what matters is ASCII."""
+    """The bytes as UTF-8, or else as Latin-1, which reads every byte; only ASCII matters."""
     return data.decode(encoding_of(data))
 
 
 def encoding_of(data: bytes) -> str:
-    """`utf-8` where the bytes are that, else `latin-1`."""
+    """`utf-8` if the bytes are valid UTF-8, else `latin-1`."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

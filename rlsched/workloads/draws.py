@@ -1,4 +1,4 @@
-"""What models and enrichment draw alike: runtimes, qos, and how many jobs may come in so many ticks."""
+"""Distributions that models and enrichment share: runtimes, qos, and a bound on arrivals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def draw_runtimes(rng: np.random.Generator, workload: PoissonWorkload | MaoWorkl
 def draw_qos(rng: np.random.Generator, shares: PoissonWorkload | Enrichment, jobs: int) -> FloatArray:
     """(jobs,) qos: uniform, of `high_qos` in the share `high_qos_share`, else of `low_qos`; never 0.
 
-    More jobs from the same stream begin with the same values.
+    A longer draw from the same stream has the same first values.
     """
     kind, place = rng.random((jobs, 2)).T
     high = kind < shares.high_qos_share
@@ -31,7 +31,7 @@ def draw_qos(rng: np.random.Generator, shares: PoissonWorkload | Enrichment, job
 
 
 def most_jobs(mean: float) -> int:
-    """What a count of arrivals hardly ever exceeds: 8 standard deviations of a Poisson count, and some.
+    """Bound on a Poisson count of arrivals: 8 standard deviations above its mean, and 16 more.
 
     Args:
         mean: expected arrivals.

@@ -1,4 +1,4 @@
-"""What traces lack: demands of further resource types, and qos.
+"""Enrichment of a trace: demands of further resources, and qos.
 
 Source: [Venkataswamy 2023, 4.4.2].
 """
@@ -19,17 +19,16 @@ from rlsched.workloads.machine import share_of, usable_units
 def enrich(jobs: JobTable, enrichment: Enrichment, cluster: Cluster) -> JobTable:
     """Add demands of all resources but the first, uniform on 0..max_demand x units, and qos.
 
-    Every column is drawn from a stream of its own, row after row. So a job gets the same in whatever
-    episode it is shown, whatever limits leave out other jobs, and also when the trace grows at its end or
-    the cluster by another resource.
+    Every column has its own random stream, row after row. So the values of a job do not depend on its
+    episode, on jobs that limits drop, on jobs after it, or on further resources.
 
     Args:
         jobs: every row of the trace, with the demand of the first resource only.
         enrichment: the settings.
-        cluster: with the units of every resource known.
+        cluster: with the units of every resource.
 
     Raises:
-        BadInputError: no job may ask for a whole unit of some resource.
+        BadInputError: max_demand is less than a unit of some resource.
     """
     columns = [jobs.demand]
     for k, resource in enumerate(cluster.resources[1:], start=1):

@@ -1,4 +1,4 @@
-"""Episodes: what they are, where they come from, and which random streams they are drawn from."""
+"""Episodes, their sources and their random streams."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ import numpy as np
 
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
-from rlsched.scenario import Cluster
+from rlsched.scenario import Cluster, Scenario
 
 EVALUATION_STREAM = 0x6576616C
-"""Marks the random streams of evaluation episodes.
+"""Key of the random streams of evaluation episodes.
 
-They are the streams SeedSequence(seed, spawn_key=(EVALUATION_STREAM, index)), and those of their power
-with POWER_STREAM as a third number. Training streams are made from a seed alone or spawned one after the
-other, with spawn keys 0, 1, ..., and so never meet them.
+A stream is SeedSequence(seed, spawn_key=(EVALUATION_STREAM, index)), that of its power has POWER_STREAM as a
+third number. Training streams have no spawn key, or 0, 1, ..., and so differ from all of them.
 """
 POWER_STREAM = 1
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodeJobs:
-    """The jobs of one episode, and what feeds it.
+    """The jobs and the power of one episode.
 
     Attributes:
-        jobs: in submit order; times in ticks, of a trace counted as there (the first submit is not 0).
-        offset: row of the trace at which the episode starts, -1 where jobs come from a model.
-        power: from the first submit on, for the ticks of the episode and of the horizon behind it; None
-            where the scenario has no power.
+        jobs: in submit order; times in ticks, on the clock of the trace (the first submit is not 0).
+        offset: row of the trace at which the episode starts; -1: jobs are drawn from a model.
+        power: from the first submit on, for the ticks of the episode and the planning horizon after it;
+            None: the scenario has no power.
     """
 
     jobs: JobTable
@@ -39,59 +38,59 @@ class EpisodeJobs:
 
 
 class Source(Protocol):
-    """Where episodes come from."""
+    """A source of episodes."""
 
     @property
     def cluster(self) -> Cluster:
-        """The machine, with the units of every resource known."""
+        """The machine, with the units of every resource."""
 
     @property
     def repairs(self) -> dict[str, int]:
-        """What was dropped or put right on reading: a name of `swf.REPAIRS` -> count."""
+        """Drops and repairs on reading: a key of `swf.REPAIRS` -> count."""
 
     @property
     def max_jobs(self) -> int:
-        """The most jobs that an episode can have."""
+        """Most jobs in an episode."""
 
     @property
     def parts(self) -> Sequence[tuple[float, Source]]:
-        """(share of episodes, where they come from): of a mixture its models, else this alone."""
+        """(share of episodes, source) for each model of a mixture; else this source alone."""
 
     def training(self, rng: np.random.Generator) -> EpisodeJobs:
-        """One random episode to train on.
+        """Draw a training episode.
 
         Raises:
-            BadInputError: the rows that training may see hold no whole episode.
+            BadInputError: the training rows have no whole episode.
         """
 
     def evaluation(self, index: int, seed: int) -> EpisodeJobs:
-        """Evaluation episode number `index` of a seed: the same at every call, and not for training.
+        """Evaluation episode number `index` of a seed: the same at every call, and disjoint from training.
 
         Raises:
-            BadInputError: there are fewer episodes, or no row is left for evaluation.
+            BadInputError: there are fewer episodes, or no rows for evaluation.
         """
 
 
 class DrawsPower(Protocol):
-    """What draws the power of an episode: `rlsched.power.model.PowerModel`."""
+    """Draws the power of an episode, see `rlsched.power.model.PowerModel`."""
 
     @property
     def repairs(self) -> dict[str, int]:
-        """What was put right in its file: a name of `swf.REPAIRS` -> count."""
+        """Repairs of its file: a key of `swf.REPAIRS` -> count."""
 
     def draw(self, rng: np.random.Generator, ticks: int) -> PowerSeries:
-        """A series of so many ticks."""
+        """Draw a series of `ticks` ticks."""
 
 
 @dataclass(frozen=True, eq=False)
 class Supply:
-    """Gives an episode the power of all ticks that it can ask about.
+    """Draws the power of an episode, with the forecasts of its last tick.
 
     Attributes:
-        model: what draws the series.
-        max_ticks: ticks of an episode, None where it ends when its jobs do; then the series lasts from
-            the first submit to the last, and repeats.
-        horizon: ticks that are forecast at every tick.
+        model: draws the series.
+        max_ticks: ticks of an episode; None: it ends with its jobs, and the series lasts from the first
+            submit to the last, and repeats.
+        horizon: ticks of a forecast.
     """
 
     model: DrawsPower
@@ -99,31 +98,44 @@ class Supply:
     horizon: int
 
     def draw(self, rng: np.random.Generator, jobs: JobTable) -> PowerSeries:
-        """The power of an episode with these jobs, in submit order."""
+        """Draw the power of an episode with these jobs, in submit order."""
         ticks = self.max_ticks or int(jobs.submit[-1] - jobs.submit[0]) + 1
         return self.model.draw(rng, ticks + self.horizon + 1)
 
 
 def all_repairs(jobs: dict[str, int], supply: Supply | None) -> dict[str, int]:
-    """What was put right in the jobs and in what feeds them."""
+    """Repairs of the jobs and of the power file."""
     return jobs if supply is None else jobs | supply.model.repairs
 
 
 def episode(jobs: JobTable, offset: int, supply: Supply | None, rng: np.random.Generator) -> EpisodeJobs:
-    """The episode of these jobs with its power; without a supply nothing is drawn."""
+    """Make an episode of jobs and draw its power; without a supply nothing is drawn."""
     return EpisodeJobs(jobs, offset, None if supply is None else supply.draw(rng, jobs))
 
 
 def evaluation_rng(index: int, seed: int) -> np.random.Generator:
-    """The stream of the jobs of an evaluation episode."""
+    """Random stream of the jobs of an evaluation episode."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(EVALUATION_STREAM, index)))
 
 
 def evaluation_power_rng(index: int, seed: int) -> np.random.Generator:
-    """The stream of the power of an evaluation episode.
+    """Random stream of the power of an evaluation episode.
 
-    It is not that of the jobs: so the same jobs come with and without power, and the same weather for
-    other jobs.
+    It differs from that of the jobs. So jobs are the same with and without power, and the weather is the same
+    for other jobs.
     """
     key = (EVALUATION_STREAM, index, POWER_STREAM)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+def open_supply(scenario: Scenario, cluster: Cluster) -> Supply | None:
+    """Open the power model of a scenario; None: it has no power."""
+    if scenario.power is None:
+        return None
+    from rlsched.power.model import open_power  # pandas is slow to import
+
+    return Supply(
+        model=open_power(scenario.power, cluster),
+        max_ticks=scenario.episode.max_ticks,
+        horizon=scenario.decision.horizon or 0,
+    )

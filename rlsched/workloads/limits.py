@@ -1,4 +1,4 @@
-"""How large and how long the jobs of a trace may be, and what becomes of those that are more."""
+"""Limits on the size and duration of a trace's jobs; jobs over a limit are dropped or scaled."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from rlsched.workloads.machine import share_of, usable_units
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit.
+    """A limit.
 
     Attributes:
-        name: what counts in `swf.REPAIRS` begin with; _dropped or _scaled follows.
-        of: what must not be more: units of the first resource, requested ticks, or `length`, which is the
-            longer one of requested ticks and runtime.
-        most: units or ticks.
-        problem: what is said where no job is within it.
-        remedy: what is advised then.
+        name: prefix of its keys in `swf.REPAIRS`; _dropped or _scaled follows.
+        quantity: units of the first resource, requested ticks, or `length`: the longer of requested ticks and
+            runtime.
+        most: largest value, units or ticks.
+        problem: message if no job is within the limit.
+        remedy: in that case.
     """
 
     name: str
-    of: Literal["units", "requested", "length"]
+    quantity: Literal["units", "requested", "length"]
     most: int
     problem: str
     remedy: str
 
     def exceeded(self, jobs: JobTable) -> NDArray[np.bool_]:
-        """(jobs,) which are over it."""
-        if self.of == "units":
+        """(jobs,) whether a job is over the limit."""
+        if self.quantity == "units":
             return jobs.demand[:, 0] > self.most
-        length = jobs.requested if self.of == "requested" else np.maximum(jobs.runtime, jobs.requested)
+        length = jobs.requested if self.quantity == "requested" else np.maximum(jobs.runtime, jobs.requested)
         return length > self.most
 
     def scaled(self, jobs: JobTable, over: NDArray[np.bool_]) -> JobTable:
-        """The jobs with those that are over it cut down to it."""
-        if self.of == "units":
+        """The jobs, with those over the limit cut to it."""
+        if self.quantity == "units":
             demand = jobs.demand.copy()
             demand[over, 0] = self.most
             return replace(jobs, demand=demand)
-        # The runtime is cut with the request: with the request alone cut, jobs would overrun that did not.
+        # The runtime is cut, too: otherwise jobs would exceed their requested times that did not before.
         return replace(
             jobs,
             runtime=np.where(over, np.minimum(jobs.runtime, self.most), jobs.runtime),
@@ -57,21 +57,21 @@ class Limit:
 def within_limits(
     jobs: JobTable, resource: Resource, workload: SwfWorkload, horizon: int | None, name: str
 ) -> tuple[JobTable, dict[str, int]]:
-    """Leave out jobs that are too large or too long, or cut them down, as the workload says.
+    """Drop or scale jobs that are too large or too long, as the workload has it.
 
     Args:
         jobs: in ticks, with demands in whole nodes.
         resource: the first of the cluster, with its units.
-        workload: the limits, and what to do with jobs that are over them.
-        horizon: ticks that can be planned, None where nothing is planned.
-        name: what errors call the trace.
+        workload: with the limits, and whether jobs over them are dropped or scaled.
+        horizon: planning horizon, ticks; None: no planning.
+        name: of the trace in errors.
 
     Returns:
-        The jobs, and names of `swf.REPAIRS` -> count. A job that is left out is counted for the first
-        limit that it is over; one that is cut down, for every limit.
+        The jobs, and key of `swf.REPAIRS` -> count. A dropped job counts for the first limit that it exceeds,
+        a scaled one for every limit.
 
     Raises:
-        BadInputError: no job is left, or no job could be.
+        BadInputError: no job is within the limits.
     """
     counts = {}
     for limit in _limits(resource, workload, horizon):
@@ -91,7 +91,7 @@ def within_limits(
 
 
 def _limits(resource: Resource, workload: SwfWorkload, horizon: int | None) -> list[Limit]:
-    """All that apply, in the order in which they are asked."""
+    """All limits that apply, in the order of their checks."""
     cut = "set workload.oversized=scale to cut jobs down to it"
     usable, node = usable_units(resource), resource.units_per_node or 1
     most = share_of(usable, workload.max_job_demand) // node * node
@@ -107,14 +107,14 @@ def _limits(resource: Resource, workload: SwfWorkload, horizon: int | None) -> l
         problem = f"no job fits {resource.units} {resource.name}"
         remedy = f"set a larger cluster.resources.0.units, or {cut}"
         limits.append(Limit("oversized", "units", usable, problem, remedy))
-    problem = f"no job asks for at most {most} {resource.name}, the workload.max_job_demand"
+    problem = f"no job requests at most {most} {resource.name}, the workload.max_job_demand"
     limits.append(Limit("larger_than_limit", "units", most, problem, f"set a larger one, or {cut}"))
     longer = f"set a longer one, a longer cluster.tick_s, or {cut}"
     longest = workload.max_job_duration
     if longest is not None:
-        problem = f"no job runs and asks for at most {longest} ticks, the workload.max_job_duration"
+        problem = f"no job runs for and requests at most {longest} ticks, the workload.max_job_duration"
         limits.append(Limit("longer_than_limit", "length", longest, problem, longer))
     if horizon is not None:
-        problem = f"no job asks for at most {horizon} ticks, the decision.horizon, so none could be planned"
+        problem = f"no job requests at most {horizon} ticks, the decision.horizon, so none could be planned"
         limits.append(Limit("beyond_horizon", "requested", horizon, problem, longer))
     return limits

@@ -7,30 +7,22 @@ episode at a time.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import exp, floor, lgamma, log, log2
+from math import exp, floor, log2
 
 import numpy as np
 
-from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.workloads.lublin_moments import (
+    DAY_S,
+    SLOT_S,
+    SLOTS,
+    expected_work_and_gap,
+    gap_factor,
+    rush_seconds,
+)
 
-SLOTS = 48
-"""Slots of a day in which the arrival rate is constant."""
-SLOT_S = 1800
-"""Seconds of a slot."""
-DAY_S = SLOTS * SLOT_S
-"""Seconds of a day."""
-FIRST_SLOT = 11
-"""The day of the gamma distribution of arrivals runs from this slot to the same slot a day later.
-
-The paper means the hour 11; the program uses the number as a half-hour slot, and every trace drawn
-from it, so it is kept.
-"""
 GAPS = 4096
-"""Gaps among which one that goes on is chosen."""
-RAREST_ACCEPTED = 1e-3
-"""Runtime limits that accept fewer draws than this are refused: drawing again would not end."""
+"""Gaps to choose from for the one in progress at the start."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +33,11 @@ class LublinModel:
         serial: share of jobs on one processor.
         power_of_two: share of jobs whose size is rounded to a power of two.
         size_low: log2 of processors, lower end of the first uniform distribution of sizes.
-        size_middle: log2 of processors below the whole machine, where the second one takes over.
+        size_middle: log2 of processors below the whole machine, where the second uniform distribution begins.
         size_high: log2 of processors, the largest size; None, or where that is more: the whole machine.
         size_first: probability of the first uniform distribution of sizes.
         runtime_first: (shape, scale) of the gamma distribution of ln(runtime in s) of short jobs.
-        runtime_second: (shape, scale) of the one of long jobs.
+        runtime_second: (shape, scale) of that distribution for long jobs.
         runtime_mix: (per processor, constant) of the probability of being short, cut to [0, 1]: wide
             jobs are longer.
         arrival: (shape, scale) of the gamma distribution of ln(gap between rush-hour arrivals in s).
@@ -117,14 +109,14 @@ class LublinModel:
     ) -> JobTable:
         """Draw jobs in the order of their arrival, with exact estimates.
 
-        Left to itself, the first job comes at a random moment of the first day, as often at each as jobs
-        do: like the first job of a window cut anywhere from a long trace.
+        Without `begin` the first job arrives at a random time of the first day, distributed as arrivals are,
+        like the first job of a random window of a long trace.
 
         Args:
             rng: where all randomness comes from.
             jobs: number of jobs, >= 1.
             processors: size of the machine and of the widest job, >= 1.
-            begin: seconds from the first midnight, at which some gap between two jobs goes on already.
+            begin: seconds from the first midnight to a time between two arrivals; None: see above.
 
         Returns:
             Times in seconds; submit counts from the first midnight; requested is the runtime.
@@ -132,7 +124,7 @@ class LublinModel:
         Raises:
             BadInputError: max_runtime_s leaves too few jobs to draw from.
         """
-        stretch = _gap_factor(self, processors)
+        stretch = gap_factor(self, processors)
         sizes = self._sizes(rng, jobs, processors)
         runtimes = self._runtimes(rng, sizes)
         if self.max_runtime_s is not None:
@@ -144,24 +136,24 @@ class LublinModel:
 
     @property
     def longest_runtime_s(self) -> int:
-        """Seconds that no job exceeds."""
+        """Longest runtime of a job, seconds."""
         longest = int(exp(self.longest_log_runtime))
         return longest if self.max_runtime_s is None else min(longest, self.max_runtime_s)
 
     def natural_load(self, processors: int) -> float:
         """Expected offered work / capacity with gaps as they come, whatever `load` asks for."""
-        work, gap = _means(self, processors)
+        work, gap = expected_work_and_gap(self, processors)
         return work / (processors * gap)
 
-    def _size_range(self, processors: int) -> tuple[float, float, float]:
-        """Low, middle and high end of log2(size); small machines squeeze them, serial ones to 0."""
+    def size_range(self, processors: int) -> tuple[float, float, float]:
+        """Low, middle and high end of log2(size); small machines have a smaller range, serial ones 0."""
         high = log2(processors)
         high = high if self.size_high is None else min(high, self.size_high)
         low = min(self.size_low, high)
         return low, max(low, high - self.size_middle), high
 
     def _sizes(self, rng: np.random.Generator, jobs: int, processors: int) -> IntArray:
-        low, middle, high = self._size_range(processors)
+        low, middle, high = self.size_range(processors)
         kind, stage, place = rng.random((3, jobs))
         first = stage <= self.size_first
         exponent = np.where(first, low + place * (middle - low), middle + place * (high - middle))
@@ -170,7 +162,8 @@ class LublinModel:
         sizes = np.minimum(np.floor(np.exp2(exponent) + 0.5), processors)
         return np.where(kind <= self.serial, 1, sizes).astype(np.int64)
 
-    def _short_share(self, sizes: IntArray) -> FloatArray:
+    def short_share(self, sizes: IntArray) -> FloatArray:
+        """(jobs,) probability of being short, by size."""
         slope, constant = self.runtime_mix
         return np.clip(slope * sizes + constant, 0.0, 1.0)
 
@@ -178,7 +171,7 @@ class LublinModel:
         """Runtimes in seconds, >= 1: a hyper-gamma distribution of their logarithm."""
         logs = np.full(len(sizes), np.inf)
         while len(again := np.flatnonzero(logs > self.longest_log_runtime)):
-            short = rng.random(len(again)) <= self._short_share(sizes[again])
+            short = rng.random(len(again)) <= self.short_share(sizes[again])
             shape = np.where(short, self.runtime_first[0], self.runtime_second[0])
             scale = np.where(short, self.runtime_first[1], self.runtime_second[1])
             logs[again] = rng.standard_gamma(shape) * scale
@@ -187,43 +180,46 @@ class LublinModel:
     def _arrivals(self, rng: np.random.Generator, jobs: int, stretch: float, begin: int | None) -> IntArray:
         """Submit times in seconds, ascending.
 
-        Gaps are drawn in rush-hour time, of which a slot holds as much as its share of a day's jobs;
-        the way back to clock time is one interpolation.
+        Gaps are drawn in rush-hour time: a slot has as much of it as its share of a day's jobs. Interpolation
+        converts it to clock time.
         """
         shape, scale = self.arrival
         logs = np.full(jobs, np.inf)
         while len(again := np.flatnonzero(logs > self.longest_log_gap)):
             logs[again] = rng.standard_gamma(shape * self.arrival_all_day, len(again)) * scale
         gaps = np.exp(logs) * stretch
-        rush, slots = _rush_seconds(self.cycle), np.arange(SLOTS + 1) * float(SLOT_S)
+        rush, slots = rush_seconds(self.cycle), np.arange(SLOTS + 1) * float(SLOT_S)
         if begin is None:
             gaps[0] = rng.random() * DAY_S
         else:
-            # A gap that goes on at some moment is one of the long ones more often: by its length.
+            # The gap in progress at a given time is drawn with a probability proportional to its length.
             logs = rng.standard_gamma(shape * self.arrival_all_day, GAPS) * scale
             among = np.exp(logs[logs <= self.longest_log_gap]) * stretch
             gaps[0] = rng.random() * rng.choice(among, p=among / among.sum())
             midnight = begin // DAY_S * DAY_S
             gaps[0] += midnight + np.interp(begin - midnight, slots, rush)
-        day, within = np.divmod(np.cumsum(gaps), DAY_S)
-        return (day * DAY_S + np.interp(within, rush, slots)).astype(np.int64)
+        day, time_of_day = np.divmod(np.cumsum(gaps), DAY_S)
+        return (day * DAY_S + np.interp(time_of_day, rush, slots)).astype(np.int64)
 
 
 def draw_apart(
     models: tuple[LublinModel, ...], rng: np.random.Generator, jobs: int, processors: int
 ) -> JobTable:
-    """Draw jobs of several kinds that come side by side, each in a queue of its own: 0, 1, ...
+    """Draw jobs of several kinds that arrive concurrently, with one queue per kind: 0, 1, ...
 
     Args:
-        models: one of each kind.
+        models: one per kind.
         rng: where all randomness comes from.
         jobs: of all kinds together, >= 1.
-        processors: as for `LublinModel.draw`.
+        processors: size of the machine, see `LublinModel.draw`.
     """
     rates = np.array(
-        [1.0 / (_gap_factor(model, processors) * _means(model, processors)[1]) for model in models]
+        [
+            1.0 / (gap_factor(model, processors) * expected_work_and_gap(model, processors)[1])
+            for model in models
+        ]
     )
-    leading = int(rng.choice(len(models), p=rates / rates.sum()))  # any job begins with the same chance
+    leading = int(rng.choice(len(models), p=rates / rates.sum()))  # all jobs are equally likely
     first = models[leading].draw(rng, jobs, processors)
     begin = int(first.submit[0])
     tables = [
@@ -241,131 +237,3 @@ def draw_apart(
     )
     table = table.take(np.argsort(table.submit, kind="stable")[:jobs])
     return replace(table, id=np.arange(1, jobs + 1))
-
-
-@lru_cache(maxsize=64)
-def _rush_seconds(cycle: tuple[float, float] | None) -> FloatArray:
-    """(slots + 1,) seconds of rush-hour time gone by at the start of each slot; DAY_S at the end.
-
-    Nan where no slot has a job.
-    """
-    if cycle is None:
-        return np.linspace(0.0, DAY_S, SLOTS + 1)
-    edges = np.arange(FIRST_SLOT, FIRST_SLOT + SLOTS + 1) - 0.5
-    share = np.diff([_gamma_integral(*cycle, edge, 0.0) for edge in edges])
-    if not share.sum() > 0.0:
-        return np.full(SLOTS + 1, np.nan)
-    share = np.roll(share, FIRST_SLOT - 1)  # the k-th slot of the distribution is clock slot k - 1
-    return np.concatenate([[0.0], np.cumsum(share)]) * (DAY_S / share.sum())
-
-
-@lru_cache(maxsize=64)
-def _gap_factor(model: LublinModel, processors: int) -> float:
-    """What gaps are multiplied by: one constant for all episodes, so that they keep their variance."""
-    if model.load is None:
-        _means(model, processors)  # refuses impossible limits
-        return 1.0
-    return model.natural_load(processors) / model.load
-
-
-@lru_cache(maxsize=64)
-def _means(model: LublinModel, processors: int) -> tuple[float, float]:
-    """Expected processors x seconds of a job, and seconds between two jobs, by integration.
-
-    Whole seconds are not accounted for: runtimes come out up to half a second too long.
-
-    Raises:
-        BadInputError: the runtime limit accepts next to no job.
-    """
-    sizes = np.arange(1, processors + 1)
-    share = _size_shares(model, processors)
-    short = model._short_share(sizes)
-
-    def hyper_gamma(limit: float, power: float) -> FloatArray:
-        """(processors,) the integral of `_gamma_integral` for the runtimes of each size."""
-        first, second = (
-            _gamma_integral(*g, limit, power) for g in (model.runtime_first, model.runtime_second)
-        )
-        return short * first + (1.0 - short) * second
-
-    _check_tails(model, short)
-    longest = model.longest_log_runtime
-    limit = longest if model.max_runtime_s is None else min(longest, log(model.max_runtime_s + 1))
-    share = share / hyper_gamma(longest, 0.0)  # a runtime beyond the model's limit is drawn again ...
-    accepted = float(np.sum(share * hyper_gamma(limit, 0.0)))  # ... and beyond the user's, the whole job
-    if accepted < RAREST_ACCEPTED:
-        raise BadInputError(
-            "workload.max_runtime_s",
-            f"value {model.max_runtime_s}: hardly any job of the Lublin model is so short",
-            "set a longer one",
-        )
-    work = float(np.sum(share * sizes * hyper_gamma(limit, 1.0))) / accepted
-    shape, scale = model.arrival
-    gap = (shape * model.arrival_all_day, scale, model.longest_log_gap)
-    return work, _gamma_integral(*gap, 1.0) / _gamma_integral(*gap, 0.0)
-
-
-def _check_tails(model: LublinModel, short: FloatArray) -> None:
-    """What is too long is drawn again: hardly anything may be.
-
-    Raises:
-        BadInputError: drawing would not end, or no slot of the day has a job.
-    """
-    shape, scale = model.arrival
-    drawn = {
-        "runtime_first": (model.runtime_first, model.longest_log_runtime, bool((short > 0).any())),
-        "runtime_second": (model.runtime_second, model.longest_log_runtime, bool((short < 1).any())),
-        "arrival": ((shape * model.arrival_all_day, scale), model.longest_log_gap, True),
-    }
-    for name, ((shape, scale), limit, used) in drawn.items():
-        if used and not _gamma_integral(shape, scale, limit, 0.0) >= RAREST_ACCEPTED:
-            raise BadInputError(
-                f"workload.parameters.{name}",
-                f"value [{shape:g}, {scale:g}]: hardly ever below ln(seconds) {limit:g}, the model's limit",
-                "set a smaller shape or scale",
-            )
-    if not np.isfinite(_rush_seconds(model.cycle)).all():
-        raise BadInputError(
-            "workload.parameters.cycle",
-            f"value {list(model.cycle or ())}: no job comes at any time of the day",
-            "set a smaller shape or scale",
-        )
-
-
-def _size_shares(model: LublinModel, processors: int) -> FloatArray:
-    """(processors,) probability of each size 1, 2, ..."""
-    low, middle, high = model._size_range(processors)
-    sizes = np.arange(1, processors + 1)
-
-    def below(exponent: FloatArray) -> FloatArray:
-        """Share of log2(size) drawn below this; the two uniform distributions, one after the other."""
-        first = np.clip((exponent - low) / max(middle - low, 1e-12), 0.0, 1.0)
-        second = np.clip((exponent - middle) / max(high - middle, 1e-12), 0.0, 1.0)
-        return model.size_first * first + (1.0 - model.size_first) * second
-
-    edges = np.concatenate([[0.5], sizes + 0.5])
-    cumulative = below(np.log2(edges))
-    cumulative[0], cumulative[-1] = 0.0, 1.0
-    shares = np.diff(cumulative) * (1.0 - model.serial - model.power_of_two)
-    powers = np.arange(floor(high) + 1)
-    cumulative = below(np.concatenate([[-1.0], powers + 0.5]))
-    cumulative[0], cumulative[-1] = 0.0, 1.0
-    shares[2**powers - 1] += np.diff(cumulative) * model.power_of_two
-    shares[0] += model.serial
-    return shares
-
-
-def _gamma_integral(shape: float, scale: float, limit: float, power: float) -> float:
-    """Integral of exp(power x) over the gamma density from 0 to the limit (Simpson's rule).
-
-    With power 0 that is the distribution function, with power 1 the mean of the log-gamma variable cut
-    off there, times what was not cut off.
-    """
-    if limit <= 0:
-        return 0.0
-    x = np.linspace(0.0, limit, 4001)[1:]
-    density = np.exp((shape - 1) * np.log(x) - x / scale - lgamma(shape) - shape * log(scale) + power * x)
-    density = np.concatenate([[0.0], density])
-    weights = np.ones(len(density))
-    weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
-    return float(np.sum(weights * density) * limit / (3 * (len(density) - 1)))

@@ -1,4 +1,4 @@
-"""The machine as workloads need it: units that are known, shares of them, whole nodes."""
+"""The machine of a workload: its units, shares of them, and whole nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rlsched.scenario.bounds import MOST_UNITS
 
 
 def resolved(cluster: Cluster, known: int | None, where: str) -> Cluster:
-    """The cluster with the units of every resource, from the scenario or else from the workload.
+    """Fill in the units of every resource, from the scenario or else from the workload.
 
     Args:
-        cluster: as the scenario has it.
-        known: units of the first resource as the workload knows them, or None.
-        where: what errors call the workload.
+        cluster: of the scenario.
+        known: units of the first resource in the workload; None: unknown.
+        where: name of the workload in errors.
 
     Raises:
-        BadInputError: units are not known, are too many, or are less than a node.
+        BadInputError: units are unknown, too many, or less than a node.
     """
     resources = [
         _resolved(resource, k, known if k == 0 else None, where)
@@ -52,13 +52,13 @@ def _resolved(resource: Resource, k: int, known: int | None, where: str) -> Reso
 
 
 def usable_units(resource: Resource) -> int:
-    """Units that jobs can get: a part of a node takes no job."""
+    """Units in whole nodes: a part of a node runs no job."""
     node = resource.units_per_node or 1
     return (resource.units or 0) // node * node
 
 
 def share_of(units: int, share: float) -> int:
-    """Whole units in a share of them; a share that means a whole number may lie a rounding error below it."""
+    """Whole units in a share of them; tolerates a rounding error."""
     return floor(share * units + 1e-9)
 
 
@@ -71,7 +71,21 @@ def whole_nodes(jobs: JobTable, cluster: Cluster) -> JobTable:
 
 
 def at_requested(jobs: JobTable, cluster: Cluster) -> JobTable:
-    """The same jobs as they run on a machine that may end them at the time they asked for."""
+    """The same jobs, with runtimes cut to requested times if the cluster ends jobs then."""
     if not cluster.kill_at_requested:
         return jobs
     return replace(jobs, runtime=np.minimum(jobs.runtime, jobs.requested))
+
+
+def check_one_resource(cluster: Cluster, remedy: str) -> None:
+    """Refuse several resources.
+
+    Raises:
+        BadInputError: the cluster has more than one resource.
+    """
+    if len(cluster.resources) != 1:
+        raise BadInputError(
+            "cluster.resources",
+            f"{len(cluster.resources)} types, but this workload has processors only",
+            remedy,
+        )

@@ -20,29 +20,29 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class MaoModel:
-    """At every tick a job arrives with the same probability.
+    """At every tick a job arrives with a constant probability.
 
     Attributes:
         workload: probability of an arrival and distribution of runtimes.
-        dominant: (resource,) units, lowest and highest demand of the resource that dominates a job; which
-            one that is, is drawn with equal chances.
-        other: (resource,) units, likewise where it does not.
+        dominant: (resource,) lowest and highest demand of a job's dominant resource, units; every resource is
+            dominant with the same probability.
+        minor: (resource,) lowest and highest demand of its other resources, units.
     """
 
     workload: MaoWorkload
     dominant: tuple[Span, ...]
-    other: tuple[Span, ...]
+    minor: tuple[Span, ...]
 
     @classmethod
     def of(cls, workload: MaoWorkload, cluster: Cluster) -> MaoModel:
-        """The model on a cluster; shares are rounded to whole units, at least one.
+        """Build the model on a cluster; shares are rounded to whole units, at least one.
 
         Args:
             workload: the settings.
-            cluster: with the units of every resource known.
+            cluster: with the units of every resource.
 
         Raises:
-            BadInputError: no job may ask for a whole unit of some resource.
+            BadInputError: max_demand is less than a unit of some resource.
         """
         largest = []
         for resource in cluster.resources:
@@ -66,7 +66,7 @@ class MaoModel:
 
     @property
     def longest(self) -> int:
-        """Ticks that a job may run."""
+        """Longest runtime of a job, ticks."""
         return max(self.workload.short[1], self.workload.long[1])
 
     def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
@@ -88,11 +88,11 @@ class MaoModel:
         )
 
     def most_jobs(self, ticks: int) -> int:
-        """Bound on the jobs of so many ticks from the first arrival on, beyond which they are cut off."""
+        """Bound on the jobs in `ticks` from the first arrival on; more are cut off."""
         return min(ticks, most_jobs(1 + (ticks - 1) * self.workload.rate))
 
     def _demands(self, rng: np.random.Generator, jobs: int) -> IntArray:
         resources = np.arange(len(self.dominant))
         dominates = rng.integers(len(resources), size=(jobs, 1)) == resources
-        spans = np.where(dominates[:, :, None], np.array(self.dominant), np.array(self.other))
+        spans = np.where(dominates[:, :, None], np.array(self.dominant), np.array(self.minor))
         return rng.integers(spans[:, :, 0], spans[:, :, 1], endpoint=True)

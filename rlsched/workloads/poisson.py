@@ -19,12 +19,12 @@ from rlsched.workloads.machine import share_of, usable_units
 
 @dataclass(frozen=True)
 class PoissonModel:
-    """Jobs that arrive by a Poisson process, seen once per tick.
+    """Jobs that arrive by a Poisson process, rounded to ticks.
 
     Attributes:
         workload: distributions of runtime and qos.
-        largest: (resource,) units; a job's demand is uniform on 0..largest of every resource, drawn again
-            together until it is at least one unit in all.
+        largest: (resource,) units; the demand of every resource is uniform on 0..largest. All demands of a
+            job are drawn again until their sum is at least one unit.
         rate: expected arrivals per tick.
     """
 
@@ -34,17 +34,17 @@ class PoissonModel:
 
     @classmethod
     def of(cls, workload: PoissonWorkload, cluster: Cluster) -> PoissonModel:
-        """The model at the rate that makes offered work = load x capacity of the most loaded resource.
+        """Build the model at the rate that makes offered work = load x capacity of the most loaded resource.
 
-        That is: load = expected units x expected runtime x rate / units. Units are those asked for, before
+        That is: load = expected units x expected runtime x rate / units. Units are requested ones, before
         they are rounded up to whole nodes, as with the Lublin model.
 
         Args:
             workload: the settings.
-            cluster: with the units of every resource known.
+            cluster: with the units of every resource.
 
         Raises:
-            BadInputError: no job may ask for a whole unit of anything.
+            BadInputError: max_demand is less than a unit of every resource.
         """
         units = [usable_units(resource) for resource in cluster.resources]
         largest = tuple(share_of(unit, workload.max_demand) for unit in units)
@@ -59,14 +59,13 @@ class PoissonModel:
 
     @property
     def longest(self) -> int:
-        """Ticks that a job may run."""
+        """Longest runtime of a job, ticks."""
         return max(self.workload.short[1], self.workload.long[1])
 
     def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
         """Draw jobs in the order of their arrival.
 
-        The first comes at tick 0, as if the clock of an endless process had started with it: in that tick
-        alone the number of arrivals is known to be at least one.
+        The first arrives at tick 0: the process is conditioned on at least one arrival in that tick.
 
         Args:
             rng: where all randomness comes from.
@@ -83,11 +82,11 @@ class PoissonModel:
         )
 
     def most_jobs(self, ticks: int) -> int:
-        """Bound on the jobs of so many ticks from the first arrival on, beyond which they are cut off."""
+        """Bound on the jobs in `ticks` from the first arrival on; more are cut off."""
         return most_jobs(self.rate / -expm1(-self.rate) + (ticks - 1) * self.rate)
 
     def _arrivals(self, rng: np.random.Generator, jobs: int) -> IntArray:
-        # Where in its tick the first job comes, given that one does: an exponential gap cut off at 1.
+        # Time of the first job in its tick, given that one arrives: a truncated exponential gap.
         first = -np.log1p(rng.random() * expm1(-self.rate)) / self.rate
         gaps = rng.standard_exponential(jobs) / self.rate
         gaps[0] = first

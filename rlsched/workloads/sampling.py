@@ -1,26 +1,26 @@
-"""Jobs of a scenario to look at: all of a trace, or many that its models draw."""
+"""A sample of a scenario's jobs: all of its trace, or many that its models draw."""
 
 from __future__ import annotations
 
 import re
 
 from rlsched.scenario import Episode, MixtureWorkload, Scenario, SwfWorkload
-from rlsched.workloads.lublin import DAY_S
+from rlsched.workloads.days import DAY_S
 from rlsched.workloads.source import TraceSource, open_source
 from rlsched.workloads.statistics import Sample
 
 PARTS = 64
-"""Episodes that are drawn of a mixture, whose jobs are of one of its parts each."""
+"""Episodes of a mixture; the jobs of an episode are of one part."""
 
 
 def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
-    """Jobs of a scenario.
+    """Sample the jobs of a scenario.
 
     Args:
-        name: what they are called.
-        scenario: whose workload it is; nothing is played, so power and pools do not count.
-        jobs: to draw, where they are drawn.
-        seed: of the draw.
+        name: of the sample.
+        scenario: only its workload and cluster matter.
+        jobs: number of jobs to draw from a model.
+        seed: random seed of the draw.
 
     Raises:
         BadInputError: the workload cannot be opened.
@@ -29,7 +29,7 @@ def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
     mixed, drawn = isinstance(workload, MixtureWorkload), True
     if isinstance(workload, SwfWorkload):
         drawn = workload.resample == "always"
-        if not drawn:  # what training would see are days of the same jobs
+        if not drawn:  # training resamples days of the same jobs
             workload = workload.model_copy(update={"resample": "never"})
     episode = Episode(jobs=max(1, jobs // PARTS if mixed else jobs) if drawn else None)
     source = open_source(
@@ -38,7 +38,7 @@ def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
     clock_s = 0
     if isinstance(source, TraceSource):
         clock_s = _clock_s(source.trace.header)
-        if drawn:  # days are put together from the first submit of the trace on
+        if drawn:  # resampled days count from the first submit of the trace
             clock_s += int(source.trace.jobs.submit[0]) * scenario.cluster.tick_s
     return Sample(
         name=name,
@@ -50,6 +50,6 @@ def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
 
 
 def _clock_s(header: dict[str, str]) -> int:
-    """Seconds since local midnight at which the clock of a trace starts, as far as its header says."""
+    """Start of a trace's clock, seconds since local midnight; 0 where its header lacks it."""
     start, zone = (re.match(r"-?\d+", header.get(key, "")) for key in ("UnixStartTime", "TimeZone"))
     return (int(start[0]) if start else 0) + (int(zone[0]) if zone else 0)

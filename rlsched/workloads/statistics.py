@@ -1,4 +1,4 @@
-"""What jobs are like: sizes, runtimes, arrivals, and what their users ask for."""
+"""Statistics of jobs: sizes, runtimes, arrivals and requested times."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.workloads.days import natural_load
-from rlsched.workloads.lublin import DAY_S
+from rlsched.workloads.days import DAY_S, natural_load
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 HOURS = 24
 POPULAR = 20
-"""Values that are counted as popular."""
+"""Number of values that count as popular."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Jobs to be described.
+    """A sample of jobs.
 
     Attributes:
-        name: what they are called.
-        tables: in submit order, each from a clock of its own.
+        name: of the sample.
+        tables: jobs in submit order; each table has its own clock.
         units: of the first resource.
         tick_s: seconds per tick.
         clock_s: seconds since midnight at tick 0.
@@ -55,24 +54,24 @@ class Sample:
 
     @property
     def gaps_s(self) -> IntArray:
-        """(jobs - tables,) seconds between one submit and the next."""
+        """(jobs - tables,) seconds between neighbouring submits."""
         return np.concatenate([np.diff(table.submit) for table in self.tables]) * self.tick_s
 
     @property
     def hourly(self) -> FloatArray:
-        """(hour,) share of jobs that come in each hour of the day."""
+        """(hour,) share of jobs submitted in each hour of the day."""
         submit = np.concatenate([table.submit for table in self.tables]) * self.tick_s + self.clock_s
         return np.bincount(submit % DAY_S // (DAY_S // HOURS), minlength=HOURS) / len(submit)
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Figures of a sample; quantiles are those of `QUANTILES`.
+    """Statistics of a sample; quantiles are those of `QUANTILES`.
 
     Attributes:
         name: of the sample.
         jobs: in it.
-        units: of the first resource, each size of cluster once.
+        units: of the first resource; each size of cluster once.
         load: offered work / capacity, from the first submit to the last; the mean over tables.
         serial: share of jobs on one unit.
         power_of_two: share of jobs on 2, 4, 8, ... units.
@@ -82,9 +81,9 @@ class Statistics:
         gap_variation: their standard deviation over their mean.
         hourly: (24,) share of jobs in each hour of the day.
         accuracy: quantiles of runtime / requested.
-        overdue: share of jobs that run longer than they request.
-        popular: share of jobs that request one of the twenty values that are requested most.
-        users: different ones; 0 where they are not known.
+        overdue: share of jobs that run longer than their requested time.
+        popular: share of jobs that request one of the twenty most requested values.
+        users: number of different ones; 0: unknown.
         queues: likewise.
     """
 
@@ -107,7 +106,7 @@ class Statistics:
 
 
 def statistics(sample: Sample) -> Statistics:
-    """Figures of jobs."""
+    """Compute the statistics of a sample."""
     sizes, runtimes, requested, gaps = sample.sizes, sample.runtimes_s, sample.requested_s, sample.gaps_s
     loads = [natural_load(table, int(table.cluster([sample.units])[0])) for table in sample.tables]
     load, mean = float(np.mean(loads)), float(gaps.mean()) if len(gaps) else 0.0

@@ -1,6 +1,6 @@
-"""Traces in the Standard Workload Format: from a file to jobs, and back.
+"""Reads and writes traces in the Standard Workload Format.
 
-Whatever is left out or put right on the way is counted, and the counts come with the jobs.
+Drops and repairs are counted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ REPAIRS = {
     "thousands_marks_removed": "values of the power file with marks between thousands, as in 1.234,5",
     "blank_rows_filled": "rows of the power file without values, filled with the mean of their neighbours",
 }
-"""Every name that counts of dropped and repaired input go by, and what it means; of power files, too."""
+"""Drop or repair of a trace or a power file -> its meaning."""
 
 NEGATIVE_RUNTIME_S = 10
 """Seconds that rlscheduler gives to a job without a runtime."""
@@ -67,15 +67,15 @@ NEGATIVE_RUNTIME_S = 10
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The jobs of a trace file and what its header says of the machine.
+    """The jobs of a trace file, and the machine in its header.
 
     Attributes:
         jobs: demand (jobs, 1) in processors; by submit time under the standard rules, by job number
             under those of rlscheduler.
         processors: MaxProcs of the header, else MaxNodes, else None.
         nodes: MaxNodes of the header, or None.
-        header: the `; Key: value` comments; a key that comes again adds a line to its value.
-        repairs: name of `REPAIRS` -> count; only counts above 0.
+        header: the `; Key: value` comments; a repeated key adds a line to its value.
+        repairs: key of `REPAIRS` -> count; only counts above 0.
     """
 
     jobs: JobTable
@@ -90,9 +90,9 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
 
     Args:
         path: a file, plain or gzip.
-        rules: standard: jobs that did not run are dropped, the rest ordered by submit time.
-            rlscheduler: the loading of that simulator [Zhang et al. 2020], for published figures: a
-            negative runtime is 10 s, jobs are ordered by number, sizes are whole nodes.
+        rules: standard: jobs that did not run are dropped, the others sorted by submit time.
+            rlscheduler: as that simulator loads traces [Zhang et al. 2020], for published figures: a
+            negative runtime is 10 s, jobs are sorted by number, sizes are whole nodes.
         tick_s: seconds per tick of the result.
 
     Raises:
@@ -140,17 +140,17 @@ _WHOLE = re.compile(
     r"(\d{1,3}(?:[,'_]\d{3}){1,5}|\d{1,18})(?:\.0*)?"
     r"(?=\s*$|\s*[;,](?!\d)|\s+[^\W\d_]{2,}(?!.*(?<!\w)\d))"
 )
-"""A number and what may stand behind it: a remark, or words without another number, which may count in it."""
+"""A number, and what may follow: a remark, or words without another number."""
 
 _UNKNOWN = re.compile(r"-1(?:\.0*)?(?=\D*$)|\D*$")
 """A value without a number."""
 
 
 def _header_number(header: Mapping[str, str], key: str, path: Path | None) -> int | None:
-    """The number that a header value starts with, as in `338 (batch partition; 512 total)` and `1,024`.
+    """The number at the start of a header value, as in `338 (batch partition; 512 total)` and `1,024`.
 
     Raises:
-        BadInputError: it holds digits, and what number they are is not clear; not without a path.
+        BadInputError: the value has an ambiguous number; only with a path.
     """
     values = [value for name, value in header.items() if re.sub(r"[\s_-]", "", name).lower() == key.lower()]
     value = re.sub(r"[(\[][^)\]]*[)\]]?", " ", values[0]).rstrip() if values else ""  # remarks in brackets
@@ -160,15 +160,15 @@ def _header_number(header: Mapping[str, str], key: str, path: Path | None) -> in
     if match is None and path is None:
         return None
     if match is None:
-        problem = f"value {values[0][:60]!r} is no whole number"
+        problem = f"value {values[0][:60]!r} is not a whole number"
         raise BadInputError(f"{path}: {key}", problem, "write it with digits only, as in 1024")
     return int(re.sub(r"\D", "", match[1])) or None
 
 
 def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules) -> dict[str, FloatArray]:
-    """Drop jobs that mean nothing, fill in what can be known, count both.
+    """Drop unusable jobs, fill missing values in, and count both.
 
-    The order of the questions is part of the counts: a job is counted for the first fault found.
+    The order of the checks matters: a job counts for its first fault.
     """
 
     def drop(bad: BoolArray, reason: str) -> None:
@@ -179,7 +179,9 @@ def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules)
 
     for name in OPTIONAL:
         columns[name] = np.where(columns[name] >= 0, columns[name], -1)  # nan too
-    columns["wait"] = np.where(columns["wait"] <= 2**53, columns["wait"], -1)  # no job is worth less for it
+    columns["wait"] = np.where(
+        columns["wait"] <= 2**53, columns["wait"], -1
+    )  # an optional value: the job stays
     for name in ("preceding", "think"):
         columns[name] = np.where(columns[name] <= 2**53, columns[name], -1)
     columns["processors"] = np.maximum(columns["allocated"], columns["processors"])
@@ -200,14 +202,14 @@ def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules)
     unknown = columns["requested"] <= 0
     repairs["requested_missing_filled"] += int(unknown.sum())
     columns["requested"] = np.where(unknown, columns["runtime"], columns["requested"])
-    rounded = [columns[name] % 1 != 0 for name in ("submit", "runtime", "requested", "processors")]
-    repairs["fractions_rounded"] += int(np.any(rounded, axis=0).sum())
+    is_fraction = [columns[name] % 1 != 0 for name in ("submit", "runtime", "requested", "processors")]
+    repairs["fractions_rounded"] += int(np.any(is_fraction, axis=0).sum())
     columns["processors"] = np.ceil(columns["processors"])
     return columns
 
 
 def _numbered(ids: FloatArray, repairs: Counter[str]) -> FloatArray:
-    """Give jobs without a number the ones after the largest."""
+    """Number jobs without a number after the largest."""
     missing = ids < 0
     count = int(missing.sum())
     if not count:
@@ -219,7 +221,7 @@ def _numbered(ids: FloatArray, repairs: Counter[str]) -> FloatArray:
 
 
 def _ordered(jobs: JobTable, repairs: Counter[str], rules: Rules) -> JobTable:
-    """By submit time, ties by number; by number alone under the rules of rlscheduler."""
+    """Sort by submit time, ties by number; by number alone under the rules of rlscheduler."""
     steps = np.diff(jobs.id)
     if rules == "standard":
         gaps = np.diff(jobs.submit)
@@ -239,27 +241,27 @@ def write(
     starts: IntArray | None = None,
     tick_s: int = 1,
 ) -> None:
-    """Write jobs as a trace, row by row, whole or not at all; gzip if the name ends in .gz.
+    """Write jobs as a trace, atomically; gzip if the name ends in .gz.
 
     The same jobs give the same bytes.
 
     Args:
         path: the file; an old one is replaced.
-        jobs: with one resource type, processors; qos has no place in the format.
+        jobs: with one resource type, processors; the format has no qos.
         processors: size of the machine.
         header: further `; Key: value` comments; each line of a value becomes one.
-        starts: (jobs,) ticks at which the jobs started, -1 not started; makes the wait field.
+        starts: (jobs,) start times, ticks, -1 not started; for the wait field.
         tick_s: seconds per tick of the jobs.
 
     Raises:
-        BadInputError: the jobs need more than processors, or the file cannot be written.
+        BadInputError: the jobs have several resources, or the file cannot be written.
     """
     path = Path(path)
     if jobs.num_resources != 1:
         raise BadInputError(
             str(path),
             f"{jobs.num_resources} resource types",
-            "write a trace of jobs that need processors only",
+            "write a trace of jobs with processors only",
         )
     comments = {"Version": "2.2", "MaxJobs": str(len(jobs)), "MaxRecords": str(len(jobs))}
     comments |= {"MaxNodes": str(processors), "MaxProcs": str(processors)} | dict(header or {})
@@ -286,45 +288,45 @@ def write(
 def rewrite(
     source: str | Path, target: str | Path, jobs: JobTable, *, note: str, processors: int | None = None
 ) -> None:
-    """Write some jobs of a trace as they stand in its file, with their submit times as they are now.
+    """Write some jobs of a trace with the lines of its file, but their present submit times.
 
-    Header and all other fields stay as they are; of jobs that have no number in the file, only what a
-    simulation knows of them.
+    The header and all other fields stay. Jobs without a number in the file get only the fields that a
+    simulation has.
 
     Args:
         source: a trace.
         target: the file to write; an old one is replaced; gzip if the name ends in .gz.
-        jobs: of it, in the order to be written; times in seconds.
-        note: what was done, for the header.
-        processors: of the machine, where the header does not say it.
+        jobs: of the trace, in the order to write; times in seconds.
+        note: for the header.
+        processors: of the machine, if the header has none.
 
     Raises:
         BadInputError: a file cannot be read or written.
     """
     header, lines = raw_lines(Path(source))
     counts = {"maxjobs": len(jobs), "maxrecords": len(jobs)}
-    told = [_recounted(line, counts) for line in header]
+    output_lines = [_recounted(line, counts) for line in header]
     if processors is not None and not any(
-        re.match(r"[;\s]*Max[\s_-]*Procs\s*[:=]", line, re.I) for line in told
+        re.match(r"[;\s]*Max[\s_-]*Procs\s*[:=]", line, re.I) for line in output_lines
     ):
-        told.append(f"; MaxProcs: {processors}")
-    told.append(f"; Note: {note}")
+        output_lines.append(f"; MaxProcs: {processors}")
+    output_lines.append(f"; Note: {note}")
     for k, number in enumerate(jobs.id.tolist()):
         line = lines.get(number)
         if line is None:
-            known = (jobs.runtime[k], jobs.demand[k, 0], jobs.requested[k])
-            fields = f"{number} 0 -1 {known[0]} {known[1]} -1 -1 {known[1]} {known[2]}".split()
+            runtime, demand, requested = jobs.runtime[k], jobs.demand[k, 0], jobs.requested[k]
+            fields = f"{number} 0 -1 {runtime} {demand} -1 -1 {demand} {requested}".split()
             fields += ["-1"] * (FIELDS - len(fields))
         else:
             fields = line.split(" ")
-        told.append(" ".join([fields[0], str(jobs.submit[k]), *fields[2:]]))
-    data = ("\n".join(told) + "\n").encode("utf-8", "surrogateescape")
+        output_lines.append(" ".join([fields[0], str(jobs.submit[k]), *fields[2:]]))
+    data = ("\n".join(output_lines) + "\n").encode("utf-8", "surrogateescape")
     target = Path(target)
     _replace(target, gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
 
 
 def _recounted(line: str, counts: Mapping[str, int]) -> str:
-    """A line of a header, with the number that belongs there now."""
+    """A line of the header, with the present count."""
     match = re.match(r"([;\s]*(\w+)\s*[:=]\s*)\d+", line)
     if match is None or match[2].lower() not in counts:
         return line
@@ -338,5 +340,5 @@ def _replace(path: Path, data: bytes) -> None:
         raise BadInputError(
             str(path),
             f"cannot be written ({error.strerror})",
-            "give a folder that exists and is yours",
+            "give a folder that exists and is writable",
         ) from None

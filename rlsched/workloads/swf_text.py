@@ -1,6 +1,6 @@
 """The text of a Standard Workload Format file: its header and the numbers of its lines.
 
-What the numbers mean for a simulation is the concern of `swf`. Format:
+`swf` makes jobs of the numbers. Format:
 https://www.cs.huji.ac.il/labs/parallel/workload/swf.html [Chapin et al. 1999].
 """
 
@@ -25,7 +25,7 @@ from rlsched.reading import MOST_IDLE_LINES, as_text, read_data, too_idle
 FIELDS = 18
 """Fields of a job line."""
 SHORTEST = 2 * FIELDS
-"""Bytes of a job line, with its end."""
+"""Fewest bytes of a job line, with its line break."""
 USED = {
     "id": 0,
     "submit": 1,
@@ -39,15 +39,15 @@ USED = {
     "preceding": 16,
     "think": 17,
 }
-"""The fields that a simulation needs, and where they stand in a line (from 0)."""
+"""Fields that a simulation needs -> position in a line, from 0."""
 OPTIONAL = ("wait", "user", "queue", "preceding", "think")
-"""Used fields without which a job still is a job."""
+"""Used fields that a job may lack."""
 NEEDED = [k for k, name in enumerate(USED) if name not in OPTIONAL]
-"""Where the others stand among the used ones."""
+"""Positions of the required fields among the used ones."""
 
 _JOB_LINE = re.compile(rb"^[ \t]*[^;\s]", re.MULTILINE)
 _COMMENT = re.compile(r"[ \t]*;+[ \t]*([A-Za-z][\w \t-]*:(?!//)|[Mm]ax[\w \t-]*=)(.*)")
-"""A key and its value; `=` stands for a colon behind MaxProcs and its like: formulas are no keys."""
+"""A key and its value; after MaxProcs and similar keys, `=` counts as a colon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ class SwfText:
     """A trace file as numbers.
 
     Attributes:
-        header: the `; Key: value` comments before the first job; a key that comes again adds a line.
+        header: the `; Key: value` comments before the first job; a repeated key adds a line.
         columns: field of `USED` -> (lines,) numbers as written; nan only in `OPTIONAL` ones.
-        dropped: lines that are no job lines, counted by reason.
+        dropped: reason -> number of lines without a job.
     """
 
     header: dict[str, str]
@@ -66,7 +66,7 @@ class SwfText:
 
 
 def load(path: Path) -> SwfText:
-    """Read a trace file, plain or gzip (told by its content, not by its name).
+    """Read a trace file, plain or gzip (by its content, not by its name).
 
     Raises:
         BadInputError: the file cannot be read, is empty, binary or damaged, or has no job line.
@@ -75,7 +75,7 @@ def load(path: Path) -> SwfText:
     first_job = _JOB_LINE.search(data)
     if first_job is None:
         raise BadInputError(str(path), "has no job line", "give a trace in the Standard Workload Format")
-    # Comments name people and places in whatever encoding: latin-1 reads every byte.
+    # Comments may have any encoding: latin-1 reads every byte.
     header = _header(as_text(data[: first_job.start()]))
     body = data[first_job.start() :]
     del data  # it may be large
@@ -89,7 +89,7 @@ def load(path: Path) -> SwfText:
 
 
 def _read(path: Path) -> bytes:
-    """The text of a trace file, with lines that end as elsewhere.
+    """The text of a trace file, with newlines as line breaks.
 
     Raises:
         BadInputError: it cannot be read, or nearly all of its lines are too short for a job.
@@ -103,20 +103,20 @@ def _read(path: Path) -> bytes:
 
 
 def _header(comments: str) -> dict[str, str]:
-    """The `; Key: value` lines; a key that comes again adds a line to its value."""
-    found: dict[str, list[str]] = {}
+    """The `; Key: value` lines; a repeated key adds a line to its value."""
+    values_of: dict[str, list[str]] = {}
     for line in comments.split("\n"):
         match = _COMMENT.match(line.removesuffix("\r"))
         if match is not None:
-            found.setdefault(match[1].rstrip(": =\t"), []).append(match[2].strip(" \t"))
-    return {key: "\n".join(values) for key, values in found.items()}
+            values_of.setdefault(match[1].rstrip(": =\t"), []).append(match[2].strip(" \t"))
+    return {key: "\n".join(values) for key, values in values_of.items()}
 
 
 def _refuse_other_form(path: Path, body: bytes) -> None:
-    """Say what a file is that has no line with 18 fields.
+    """Name the form of a file without a line of 18 fields.
 
     Raises:
-        BadInputError: always, but where it is no form that is known here.
+        BadInputError: the form is known, and unsupported.
     """
     first, _, _ = body.lstrip().partition(b"\n")
     remedy = "give a trace in the Standard Workload Format"
@@ -135,7 +135,7 @@ def _refuse_other_form(path: Path, body: bytes) -> None:
 
 
 def raw_lines(path: Path) -> tuple[list[str], dict[int, str]]:
-    """The lines of a header, and by number the first line of every job that has one, as it stands.
+    """The lines of the header, and job number -> its first line.
 
     Raises:
         BadInputError: see `load`.
@@ -144,18 +144,18 @@ def raw_lines(path: Path) -> tuple[list[str], dict[int, str]]:
     first_job = _JOB_LINE.search(data)
     begin = len(data) if first_job is None else first_job.start()
     header = data[:begin].decode("utf-8", "surrogateescape").splitlines()
-    found: dict[int, str] = {}
+    lines_of: dict[int, str] = {}
     for line in _lines(data[begin:]):
         fields = line.partition(b";")[0].split()
         if len(fields) == FIELDS:
             number = _number(fields[0])
             if number >= 0:
-                found.setdefault(int(number), b" ".join(fields).decode("utf-8", "surrogateescape"))
-    return header, found
+                lines_of.setdefault(int(number), b" ".join(fields).decode("utf-8", "surrogateescape"))
+    return header, lines_of
 
 
 def _columns_at_once(body: bytes) -> dict[str, FloatArray] | None:
-    """All lines in one call of numpy's parser, or None where a line is not 18 finite numbers."""
+    """All lines, by numpy's parser; None: a line is not 18 finite numbers."""
     try:
         table = np.loadtxt(io.BytesIO(body), comments=";", ndmin=2, encoding="latin-1")
     except ValueError:
@@ -167,7 +167,7 @@ def _columns_at_once(body: bytes) -> dict[str, FloatArray] | None:
 
 
 def _columns_by_line(body: bytes, dropped: Counter[str]) -> dict[str, FloatArray]:
-    """Line after line, keeping what is a job and counting what is not."""
+    """Line by line; lines without a job are counted."""
     numbers = array("d")  # a list of lists would take ten times the memory of the file
     short = False
     for line in _lines(body):
@@ -200,7 +200,7 @@ def _lines(body: bytes) -> Iterator[bytes]:
 
 
 def _number(token: bytes) -> float:
-    """The number, or nan where the token is none that is finite."""
+    """The number; nan if the token is not a finite number."""
     try:
         value = float(token)
     except ValueError:

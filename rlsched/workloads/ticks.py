@@ -1,4 +1,4 @@
-"""From seconds to ticks, by the one rule of the simulator."""
+"""Conversion of jobs from seconds to ticks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlsched.jobs import JobTable
 
 
 def in_ticks(jobs: JobTable, tick_s: int) -> JobTable:
-    """The same jobs with times in ticks: submit and start rounded down, lengths up, so never to 0.
+    """The same jobs with times in ticks: submit and start rounded down, lengths up, and so never to 0.
 
     Args:
         jobs: times in seconds.

@@ -26,12 +26,12 @@ from rlsched.workloads.swf import Trace
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """How much of a trace an episode is: so many jobs, all jobs of so many ticks, or all there are.
+    """The length of an episode: a number of jobs, a number of ticks, or the whole trace.
 
     Attributes:
-        submit: (rows,) ticks of the trace; in ascending order where `ticks` counts.
-        jobs: in an episode, or None.
-        ticks: where `jobs` is None: from the first submit on; None is all rows.
+        submit: (rows,) submit times of the trace, ticks; ascending if `ticks` is used.
+        jobs: in an episode; None: see `ticks`.
+        ticks: of an episode from its first submit, if `jobs` is None; None: all rows.
     """
 
     submit: IntArray
@@ -40,11 +40,11 @@ class Windows:
 
     @property
     def everything(self) -> bool:
-        """Whether an episode is all rows that there are."""
+        """Whether an episode has all rows."""
         return self.jobs is None and self.ticks is None
 
     def end(self, row: int) -> int:
-        """The row after the last one of the episode that starts at a row."""
+        """The row after the episode that starts at `row`."""
         if self.jobs is not None:
             return row + self.jobs
         if self.ticks is None:
@@ -52,10 +52,10 @@ class Windows:
         return int(np.searchsorted(self.submit, self.submit[row] + self.ticks))
 
     def starts(self, end: int) -> int:
-        """How many rows, counted from 0, an episode can start at that is whole and over before row `end`.
+        """Number of rows, from 0, at which a whole episode can start that ends before row `end`.
 
-        One of so many ticks is whole where its last tick is not after the last submit of the trace, and
-        over where the job of row `end` does not come before its last tick is.
+        An episode of ticks is whole if it ends by the last submit of the trace. It ends before row `end` if
+        that row's job is submitted after its last tick.
         """
         if self.jobs is not None:
             return max(0, end - self.jobs + 1)
@@ -64,20 +64,20 @@ class Windows:
         return int(np.searchsorted(self.submit, self._over(end) - self.ticks, side="right"))
 
     def last(self, count: int) -> list[int]:
-        """(episode,) rows at which the last whole episodes start, of which none overlap, in rising order.
+        """(episode,) ascending rows at which the last whole episodes start, without overlap.
 
         Args:
-            count: how many; fewer where the trace has no more.
+            count: number of episodes; the trace may have fewer.
         """
-        found: list[int] = []
+        rows: list[int] = []
         end = len(self.submit)
-        while len(found) < count and (starts := self.starts(end)):
+        while len(rows) < count and (starts := self.starts(end)):
             end = starts - 1
-            found.append(end)
-        return found[::-1]
+            rows.append(end)
+        return rows[::-1]
 
     def length(self, first: int, end: int) -> int:
-        """What rows [first, end) hold, in jobs or ticks, whichever episodes are measured in."""
+        """Length of rows [first, end), in the unit of episodes: jobs or ticks."""
         if self.ticks is None:
             return end - first
         return self._over(end) - int(self.submit[first]) if first < end else 0
@@ -98,7 +98,7 @@ class Windows:
         return int((ends - np.arange(len(ends))).max())
 
     def _over(self, end: int) -> int:
-        """The first tick that no longer belongs to the rows before `end`."""
+        """The first tick after the rows before `end`."""
         return int(self.submit[end]) if end < len(self.submit) else int(self.submit[-1]) + 1
 
 
@@ -108,16 +108,16 @@ class TraceSource:
 
     Attributes:
         cluster: the machine.
-        trace: jobs in loaded order, those over the limits left out or cut down.
-        name: what errors call the trace.
-        windows: how much of it an episode is. Everything means the training rows in training, the whole
-            trace in evaluation.
-        training_rows: rows [from, to) that training sees.
-        offsets: rows at which evaluation episodes start; may lie in the training rows, since published
-            figures are for such ones. Empty: random rows outside the training rows.
-        supply: draws the power, if there is any.
-        days: of the trace, from which episodes of training are put together; None: they are cut out.
-        resample_evaluation: whether those of evaluation that are not listed are, too.
+        trace: jobs in loaded order; limits have dropped or scaled some.
+        name: of the trace in errors.
+        windows: length of an episode. Everything means the training rows in training, the whole trace in
+            evaluation.
+        training_rows: rows [from, to) for training.
+        offsets: rows at which evaluation episodes start. They may be training rows, as in published
+            results. Empty: random rows outside the training rows.
+        supply: draws the power; None: no power.
+        days: of the trace, from which training episodes are resampled; None: they are windows of the trace.
+        resample_evaluation: evaluation episodes without offsets are resampled, too.
     """
 
     cluster: Cluster
@@ -132,27 +132,27 @@ class TraceSource:
 
     @property
     def repairs(self) -> dict[str, int]:
-        """What was dropped or put right on reading."""
+        """Drops and repairs on reading: a key of `swf.REPAIRS` -> count."""
         return all_repairs(self.trace.repairs, self.supply)
 
     @property
     def max_jobs(self) -> int:
-        """The most jobs that an episode can have."""
+        """Most jobs in an episode."""
         if self.days is None or self.windows.ticks is None:
             return self.windows.most
         return self.days.most_jobs(self.windows.ticks)
 
     @property
     def parts(self) -> Sequence[tuple[float, Source]]:
-        """This alone."""
+        """This source alone."""
         return [(1.0, self)]
 
     def rows(self, offset: int, jobs: int) -> JobTable:
-        """So many jobs from a row on, in loaded order: what the replay of rlscheduler starts from."""
+        """`jobs` jobs from row `offset` on, in loaded order, as the replay of rlscheduler needs them."""
         return self.trace.jobs.take(slice(offset, offset + jobs))
 
     def training(self, rng: np.random.Generator) -> EpisodeJobs:
-        """A random window that lies wholly in the training rows."""
+        """Draw a window within the training rows."""
         first, end = self.training_rows
         if self.windows.everything:
             return self._episode(first, end, rng)
@@ -162,7 +162,7 @@ class TraceSource:
         return self._episode(row, self.windows.end(row), rng)
 
     def evaluation(self, index: int, seed: int) -> EpisodeJobs:
-        """The listed window number `index`, or a random one that training does not touch."""
+        """The window at offset number `index`, or a random one outside the training rows."""
         if self.windows.everything:
             return self.listed(0, index, seed)
         if not self.offsets:
@@ -176,17 +176,17 @@ class TraceSource:
         if index >= len(self.offsets):
             raise BadInputError(
                 "episode.offsets",
-                f"lists {len(self.offsets)} episodes, asked for number {index + 1}",
-                "list more, or evaluate fewer episodes",
+                f"has {len(self.offsets)} episodes, and number {index + 1} is requested",
+                "add offsets, or evaluate fewer episodes",
             )
         return self.listed(self.offsets[index], index, seed)
 
     def listed(self, offset: int, index: int, seed: int) -> EpisodeJobs:
-        """The window at a row, with the power of evaluation episode number `index` of a seed."""
+        """The window at row `offset`, with the power of evaluation episode number `index` of a seed."""
         return self._episode(offset, self.windows.end(offset), evaluation_power_rng(index, seed))
 
     def _random_row(self, rng: np.random.Generator, spans: list[tuple[int, int]], purpose: str) -> int:
-        """A row at which an episode within one of the spans of rows starts, all with the same chance."""
+        """Draw the first row of an episode within one of the spans of rows, uniformly."""
         windows = self.windows
         counts = [max(0, windows.starts(end) - first) for first, end in spans]
         if not sum(counts):
@@ -202,13 +202,13 @@ class TraceSource:
             if place < count:
                 return first + place
             place -= count
-        raise AssertionError("a place lies in one of the spans")
+        raise AssertionError("a drawn row lies in one of the spans")
 
     def check_days(self) -> None:
-        """Refuse to resample a part of the trace that has no whole day.
+        """Check that the parts of the trace to resample have a whole day.
 
         Raises:
-            BadInputError: as said.
+            BadInputError: a part has none.
         """
         if self.days is not None:
             self._days_of(self.days, "training")
@@ -216,24 +216,24 @@ class TraceSource:
                 self._days_of(self.days, "evaluation")
 
     def _days_of(self, days: Days, purpose: str) -> IntArray:
-        """(day,) that lie in the rows for training, or in the others."""
+        """(day,) days in the training rows, or outside them."""
         first, end = self.training_rows
         spans = [(first, end)] if purpose == "training" else [(0, first), (end, len(self.trace.jobs))]
-        found = days.within(spans)
-        if not np.diff(days.edges)[found].any():
+        within = days.within(spans)
+        if not np.diff(days.edges)[within].any():
             raise BadInputError(
                 self.name,
-                f"has no whole day with a job for {purpose}, as workload.resample needs",
+                f"has no whole day with a job for {purpose}, which workload.resample needs",
                 "set workload.resample=never, or other workload.training_jobs",
             )
-        return found
+        return within
 
     def _resampled(
         self, days: Days, purpose: str, rng: np.random.Generator, power: np.random.Generator
     ) -> EpisodeJobs:
-        """An episode of days."""
-        found = self._days_of(days, purpose)
-        jobs = days.draw(rng, found, self.windows.jobs, self.windows.ticks)
+        """Draw an episode of resampled days."""
+        choices = self._days_of(days, purpose)
+        jobs = days.draw(rng, choices, self.windows.jobs, self.windows.ticks)
         return episode(jobs, -1, self.supply, power)
 
     def _episode(self, first: int, end: int, rng: np.random.Generator) -> EpisodeJobs:

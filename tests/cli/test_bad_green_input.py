@@ -45,29 +45,29 @@ BAD_FILES = {
         [*HOURS[:3], *HOURS[4:]],
         [
             "row 4, column 'timestamp': '2022-01-01T03:00:00Z' comes 2 h after row 3",
-            "fill in the rows that are missing",
+            "add the missing rows",
         ],
     ),
     "a repeated hour": (
         [*HOURS[:4], *HOURS[3:]],
-        ["row 5, column 'timestamp': '2022-01-01T02:00:00Z' is the time of row 4 again", "leave one row"],
+        ["row 5, column 'timestamp': '2022-01-01T02:00:00Z' is the time of row 4 again", "keep one row"],
     ),
     "a negative value": (
         changed(3, ",2,", ",-2,"),
         ["row 3, column 'WND': '-2' is negative", "give a number from 0 on"],
     ),
-    "a word": (changed(4, ",10,", ",ten,"), ["row 4, column 'SUN': 'ten' is no number", "give a number"]),
+    "a word": (changed(4, ",10,", ",ten,"), ["row 4, column 'SUN': 'ten' is not a number", "give a number"]),
     "a wrong column": (
         changed(1, "WND", "wind"),
-        ["has no column 'WND', but timestamp, wind, SUN, avg_CI", "set power.columns.wind to the one"],
+        ["has no column 'WND', but timestamp, wind, SUN, avg_CI", "set power.columns.wind to one of these"],
     ),
     "no carbon intensity": (
         [row.rpartition(",")[0] for row in HOURS],
-        ["has no column 'avg_CI'", "set power.columns.carbon to the one"],
+        ["has no column 'avg_CI'", "set power.columns.carbon to one of these"],
     ),
     "a cell too many": (
         changed(2, ",1,", ",1,1,"),
-        ["row 2 has 5 cells where the header has 4", "mend the row"],
+        ["row 2 has 5 cells where the header has 4", "correct the row"],
     ),
     "a header alone": (HOURS[:1], ["has 0 rows below its header", "give a CSV with"]),
     "no sun at all": (
@@ -226,7 +226,7 @@ def test_settings(rlsched: Run, tmp_path: Path, scenario: str, settings: list[st
         (["--set", "cluster.resources.1.units=null"], ["how much gpu", "cluster.resources.1.units=N"]),
         (
             ["--set", "workload={kind: lublin}", "--set", "episode.jobs=9"],
-            ["cluster.resources: 2 types", "leave one"],
+            ["cluster.resources: 2 types", "keep one"],
         ),
     ],
 )
@@ -280,5 +280,5 @@ def test_a_trace_with_no_job_within_the_horizon(rlsched: Run, tmp_path: Path) ->
     Path("long.swf").write_text("\n".join(["; MaxProcs: 4", *jobs, ""]))
     options = ("--trace", "long.swf", "--set", "workload.oversized=reject")
     line = in_folder(tmp_path, rlsched, "green-hpc2n", *options)
-    assert line.startswith("long.swf: no job asks for at most 48 ticks, the decision.horizon")
+    assert line.startswith("long.swf: no job requests at most 48 ticks, the decision.horizon")
     assert "set workload.oversized=scale" in line

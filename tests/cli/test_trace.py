@@ -118,7 +118,7 @@ def test_all_else_stays_as_it_was(rlsched: Run, tmp_path: Path) -> None:
         (["scale", "TRACE", "--load", 0, "--out", "OUT"], "--load: value 0"),
         (
             ["scale", "TRACE", "--load", 1e-14, "--out", "OUT"],
-            "--load: value 1e-14: the last job would never",
+            "--load: value 1e-14: the trace would become too long",
         ),
         (
             ["import", "sacct", "TRACE", "--out", "OUT", "--time-zone", "Mars/Base"],

@@ -17,16 +17,16 @@ from rlsched.workloads.swf import read
 from tests.workloads.opening import for_ticks
 from tests.workloads.swf_files import job_line, trace_file
 
-DAYS, EACH = 20, 5
+DAYS, JOBS_PER_DAY = 20, 5
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Five jobs a day, an hour apart, by a user of their own; the 8th day is empty."""
+    """Five jobs a day, an hour apart, by one user per day; the 8th day is empty."""
     lines = [
         job_line(100 * d + k, submit=1000 + d * DAY_S + k * 3600, runtime=600 + d, allocated=1 + k, user=d)
         for d in range(DAYS)
-        for k in range(EACH)
+        for k in range(JOBS_PER_DAY)
         if d != 7
     ]
     return trace_file(tmp_path, "; MaxProcs: 8", *lines)
@@ -41,7 +41,7 @@ def opened(path: Path, *overrides: str, **workload: Any) -> TraceSource:
 
 def test_days_are_put_together_in_whole(trace: Path) -> None:
     source = opened(trace, "episode.jobs=17", resample="training", training_jobs=[0, 60])
-    rng, firsts, gone = np.random.default_rng(0), set(), set()
+    rng, firsts, users_drawn = np.random.default_rng(0), set(), set()
     for _ in range(400):
         jobs = source.training(rng).jobs
         assert len(jobs) == 17
@@ -53,23 +53,23 @@ def test_days_are_put_together_in_whole(trace: Path) -> None:
             users = np.unique(jobs.user[day == k])
             assert len(users) <= 1
             if k and k < day.max():
-                assert len(users) == 0 or number[day == k].tolist() == [3600 * j for j in range(EACH)]
+                assert len(users) == 0 or number[day == k].tolist() == [3600 * j for j in range(JOBS_PER_DAY)]
         assert (np.diff(jobs.submit) >= 0).all()
         assert (jobs.start == -1).all()
-        gone |= set(jobs.user.tolist())
-    assert firsts == set(range(EACH))
-    assert gone == set(range(13)) - {7}  # 60 rows are the days 0 .. 12 without the empty one
+        users_drawn |= set(jobs.user.tolist())
+    assert firsts == set(range(JOBS_PER_DAY))
+    assert users_drawn == set(range(13)) - {7}  # 60 rows are the days 0 .. 12 without the empty one
 
 
 def test_empty_days_are_days(trace: Path) -> None:
     days = Days(read(trace).jobs, DAY_S)
     # The last day ends with its last job: it is none.
-    assert np.diff(days.edges).tolist() == [0 if d == 7 else EACH for d in range(DAYS - 1)]
+    assert np.diff(days.edges).tolist() == [0 if d == 7 else JOBS_PER_DAY for d in range(DAYS - 1)]
     jobs = days.draw(np.random.default_rng(3), np.array([7, 8]), 40, None)
     assert jobs.submit[-1] // DAY_S > 8  # some of the days in between had no job
 
 
-def test_evaluation_keeps_to_its_own_days(trace: Path) -> None:
+def test_evaluation_uses_days_outside_training(trace: Path) -> None:
     cut = opened(trace, "episode.jobs=7", resample="training", training_jobs=[0, 60])
     assert cut.evaluation(0, 0).offset >= 60
     source = opened(trace, "episode.jobs=7", resample="always", training_jobs=[0, 60])
@@ -86,7 +86,7 @@ def test_episodes_of_so_many_ticks(trace: Path) -> None:
         jobs = source.training(rng).jobs
         assert jobs.submit[-1] - jobs.submit[0] < 3 * DAY_S
         assert len(jobs) <= source.max_jobs
-    assert source.max_jobs == 5 * EACH
+    assert source.max_jobs == 5 * JOBS_PER_DAY
     for load in (1e-3, 0.005, 0.03):  # days are that much longer, or shorter
         scaled = opened(trace, *for_ticks(3 * DAY_S), resample="training", load=load)
         for _ in range(100):
@@ -155,18 +155,18 @@ def test_by_hand() -> None:
         (
             ["episode.jobs=5"],
             {"resample": "training", "rules": "rlscheduler"},
-            "workload.resample: is given with workload.rules rlscheduler",
+            "workload.resample: does not go with workload.rules rlscheduler",
         ),
         (
             ["episode.jobs=5", "cluster.kill_at_requested=true"],
             {"rules": "rlscheduler"},
-            "cluster.kill_at_requested: is given with workload.rules rlscheduler",
+            "cluster.kill_at_requested: does not go with workload.rules rlscheduler",
         ),
-        (["episode.jobs=5"], {"load": 0.5, "rules": "rlscheduler"}, "workload.load: is given with"),
+        (["episode.jobs=5"], {"load": 0.5, "rules": "rlscheduler"}, "workload.load: does not go with"),
         (
             ["episode.jobs=5", "cluster.tick_s=7"],
             {"resample": "training"},
-            "cluster.tick_s: value 7: a day is no",
+            "cluster.tick_s: value 7: workload.resample needs a day of whole ticks",
         ),
     ],
 )

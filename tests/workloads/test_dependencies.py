@@ -77,7 +77,7 @@ def test_who_follows_a_job_before_the_episode_comes_at_its_submit_time(trace: Pa
     [
         ("decision.horizon=50", "value 'follow' does not go with decision.horizon"),
         ("workload.resample=training", "value 'follow' does not go with workload.resample"),
-        ("workload.rules=rlscheduler", "is given with workload.rules rlscheduler"),
+        ("workload.rules=rlscheduler", "does not go with workload.rules rlscheduler"),
     ],
 )
 def test_what_they_do_not_go_with(trace: Path, override: str, message: str) -> None:

@@ -49,8 +49,8 @@ def test_qos_is_high_in_its_share_and_uniform(shares: PoissonWorkload | Enrichme
 def test_qos_is_never_0() -> None:
     nothing = PoissonWorkload(kind="poisson", low_qos=(0, 0), high_qos_share=0)
     assert set(draw_qos(rng(), nothing, 100).tolist()) == {LEAST_QOS}
-    one = PoissonWorkload(kind="poisson", high_qos=(1, 1), high_qos_share=1)
-    assert set(draw_qos(rng(), one, 100).tolist()) == {1.0}
+    always_high = PoissonWorkload(kind="poisson", high_qos=(1, 1), high_qos_share=1)
+    assert set(draw_qos(rng(), always_high, 100).tolist()) == {1.0}
 
 
 def test_more_jobs_begin_with_the_same_qos() -> None:

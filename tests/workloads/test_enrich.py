@@ -113,7 +113,7 @@ def test_nodes_are_whole_resource_by_resource(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("resources", "enriched", "message"),
     [
-        (({}, GPUS), None, "cluster.resources: 2 types, but this workload knows processors only; leave one"),
+        (({}, GPUS), None, "cluster.resources: 2 types, but this workload has processors only; keep one"),
         (
             ({}, {"name": "gpus"}),
             {},

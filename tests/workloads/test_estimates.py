@@ -25,21 +25,21 @@ def jobs(runtimes: Any, requested: Any = None) -> JobTable:
     return JobTable.build(submit=np.arange(count), runtime=runtimes, requested=requested, demand=[1] * count)
 
 
-def asked(estimates: Any, table: JobTable, *, tick_s: int = 1, longest_s: int = LONGEST_S) -> Any:
+def estimates_for(estimates: Any, table: JobTable, *, tick_s: int = 1, longest_s: int = LONGEST_S) -> Any:
     return estimated(table, estimates, np.random.default_rng(0), tick_s, longest_s).requested
 
 
-def test_left_out_they_are_as_they_are_and_exact_they_are_the_runtimes() -> None:
+def test_no_estimates_and_exact_estimates() -> None:
     table = jobs([10, 20], requested=[30, 5])
-    assert asked(None, table).tolist() == [30, 5]
-    assert asked(ExactEstimates(kind="exact"), table).tolist() == [10, 20]
+    assert estimates_for(None, table).tolist() == [30, 5]
+    assert estimates_for(ExactEstimates(kind="exact"), table).tolist() == [10, 20]
 
 
 @pytest.mark.parametrize("nu", [0.0, 0.1, 0.5, 2.0])
 def test_gaussian_errors_have_their_deviation(nu: float) -> None:
     runtime = np.full(200_000, 10_000)
     error = {
-        side: asked(GaussianEstimates(kind="gaussian", nu=nu, side=side), jobs(runtime)) / 10_000 - 1
+        side: estimates_for(GaussianEstimates(kind="gaussian", nu=nu, side=side), jobs(runtime)) / 10_000 - 1
         for side in ("two", "over", "under")
     }
     # Of a half-normal distribution the mean is sqrt(2 / pi) sigma; what is below one second is one second.
@@ -57,11 +57,11 @@ def test_gaussian_errors_have_their_deviation(nu: float) -> None:
 )
 def test_popular_values_are_never_below_the_runtime(runtimes: list[int], longest: int, tick_s: int) -> None:
     ticks = -(-np.array(runtimes) // tick_s)
-    found = asked(TsafrirEstimates(kind="tsafrir", longest_s=longest), jobs(ticks), tick_s=tick_s)
-    assert (found >= ticks).all()
-    assert (found <= np.maximum(ticks, -(-longest // tick_s))).all()
+    requested = estimates_for(TsafrirEstimates(kind="tsafrir", longest_s=longest), jobs(ticks), tick_s=tick_s)
+    assert (requested >= ticks).all()
+    assert (requested <= np.maximum(ticks, -(-longest // tick_s))).all()
     values = -(-popular_values(longest)[0] // tick_s)
-    assert np.isin(found, np.concatenate([values, ticks[ticks * tick_s > longest]])).all()
+    assert np.isin(requested, np.concatenate([values, ticks[ticks * tick_s > longest]])).all()
 
 
 def test_twenty_values_hold_nearly_all_jobs() -> None:
@@ -72,7 +72,7 @@ def test_twenty_values_hold_nearly_all_jobs() -> None:
     assert values[0] == LONGEST_S
     assert shares.argmax() == 0
     assert len(np.unique(values)) == len(values)
-    # The paper: of jobs that are not at the limit, 5, 10 and 15 minutes, 1, 2, 3 hours are asked for most.
+    # The paper: of jobs that are not at the limit, 5, 10 and 15 minutes, 1, 2, 3 hours are requested most.
     often = set(values[np.argsort(-shares)[:8]].tolist())
     assert {300, 600, 900, 2 * HOUR_S} <= often
 
@@ -81,7 +81,7 @@ def test_popular_values_are_popular_in_episodes_too() -> None:
     source = opened_model(LUBLIN | {"estimates": {"kind": "tsafrir"}}, "episode.jobs=4096", resources=MACHINE)
     table = source.evaluation(0, 0).jobs
     exact = opened_model(LUBLIN, "episode.jobs=4096", resources=MACHINE).evaluation(0, 0).jobs
-    assert np.array_equal(table.runtime, exact.runtime)  # the same jobs, asked for otherwise
+    assert np.array_equal(table.runtime, exact.runtime)  # the same jobs, estimates_for for otherwise
     assert (table.requested >= table.runtime).all()
     counts = np.sort(np.unique(table.requested, return_counts=True)[1])[::-1]
     assert 0.85 <= counts[:HEAD].sum() / len(table) <= 0.95
@@ -93,16 +93,16 @@ def test_traces_keep_the_values_of_their_paper(data_dir: Any) -> None:
     source = opened({"kind": "swf", "file": str(trace)}, "episode.jobs=null", resources=({},))
     table = source.evaluation(0, 0).jobs
     real = np.unique(table.requested, return_counts=True)
-    model = asked(TsafrirEstimates(kind="tsafrir", longest_s=LONGEST_S), table)
-    found = np.unique(model, return_counts=True)
+    model = estimates_for(TsafrirEstimates(kind="tsafrir", longest_s=LONGEST_S), table)
+    modelled = np.unique(model, return_counts=True)
     # How much of its request a job uses, in the mean: by the model as in the trace it was made from.
     used = [np.mean(table.runtime / asks) for asks in (np.maximum(table.requested, table.runtime), model)]
     assert used[1] == pytest.approx(used[0], abs=0.1)
-    twenty = [np.sort(counts)[::-1][:HEAD].sum() / len(table) for _, counts in (real, found)]
+    twenty = [np.sort(counts)[::-1][:HEAD].sum() / len(table) for _, counts in (real, modelled)]
     assert twenty[1] == pytest.approx(twenty[0], abs=0.06)
 
 
-def test_a_job_of_a_trace_asks_for_the_same_in_every_episode(data_dir: Any) -> None:
+def test_a_job_has_the_same_requested_time_in_every_episode(data_dir: Any) -> None:
     trace = {"kind": "swf", "file": str(data_dir / "swf" / "lublin_256.swf.gz")}
     requested: dict[int, int] = {}
     source = opened(
@@ -113,22 +113,22 @@ def test_a_job_of_a_trace_asks_for_the_same_in_every_episode(data_dir: Any) -> N
         drawn = source.training(rng).jobs
         for number, asks in zip(drawn.id.tolist(), drawn.requested.tolist(), strict=True):
             assert requested.setdefault(number, asks) == asks
-    other = opened(
+    reseeded = opened(
         trace | {"estimates": {"kind": "gaussian", "nu": 0.5, "seed": 1}}, "episode.jobs=500", resources=({},)
     )
-    drawn = other.training(np.random.default_rng(1)).jobs
+    drawn = reseeded.training(np.random.default_rng(1)).jobs
     assert any(
         requested.get(number, asks) != asks for number, asks in zip(drawn.id, drawn.requested, strict=True)
     )
 
 
-def test_nobody_asks_for_more_than_can_be_planned() -> None:
+def test_requested_times_fit_the_horizon() -> None:
     poisson = {"kind": "poisson", "estimates": {"kind": "gaussian", "nu": 3.0, "side": "over"}}
     source = opened(poisson, "decision={action_rule: fit, horizon: 40}", *for_ticks(500))
     assert source.evaluation(0, 0).jobs.requested.max() == 40
 
 
-def test_jobs_end_at_what_they_asked_for_where_the_machine_says_so() -> None:
+def test_kill_at_requested_ends_jobs() -> None:
     under = LUBLIN | {"estimates": {"kind": "gaussian", "nu": 0.5, "side": "under"}}
     long = opened_model(under, "episode.jobs=300", resources=MACHINE).evaluation(0, 0).jobs
     assert (long.requested < long.runtime).mean() > 0.9
@@ -144,8 +144,8 @@ def test_jobs_end_at_what_they_asked_for_where_the_machine_says_so() -> None:
 def test_how_many_jobs_of_a_trace_are_ended_is_counted(data_dir: Any) -> None:
     trace = {"kind": "swf", "file": str(data_dir / "swf" / "CTC-SP2-1996-3.1-cln.swf.gz")}
     source = opened(trace, "cluster.kill_at_requested=true", "episode.jobs=null", resources=({},))
-    left = opened(trace, "episode.jobs=null", resources=({},)).evaluation(0, 0).jobs
-    overdue = int((left.runtime > left.requested).sum())
+    unlimited = opened(trace, "episode.jobs=null", resources=({},)).evaluation(0, 0).jobs
+    overdue = int((unlimited.runtime > unlimited.requested).sum())
     assert overdue > 0
     assert source.repairs["ended_at_requested"] == overdue
     table = source.evaluation(0, 0).jobs
@@ -160,11 +160,11 @@ def test_the_same_jobs_of_a_trace_under_all_estimates(data_dir: Any) -> None:
         {"kind": "tsafrir"},
     ]
     ahead = ("cluster.tick_s=3600", "decision={action_rule: fit, horizon: 12}", *for_ticks(500))
-    found = [opened(trace | {"estimates": kind}, *ahead, resources=({},)).trace.jobs for kind in kinds]
-    for jobs in found[1:]:
-        assert np.array_equal(jobs.id, found[0].id)
+    tables = [opened(trace | {"estimates": kind}, *ahead, resources=({},)).trace.jobs for kind in kinds]
+    for jobs in tables[1:]:
+        assert np.array_equal(jobs.id, tables[0].id)
         assert jobs.requested.max() == 12
-    assert found[0].runtime.max() == 12
+    assert tables[0].runtime.max() == 12
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_the_same_jobs_of_a_trace_under_all_estimates(data_dir: Any) -> None:
         ({"kind": "gauss"}, "'exact', 'gaussian', 'tsafrir'"),
         ({"kind": "gaussian", "nu": -1}, "greater than or equal to 0"),
         ({"kind": "tsafrir", "longest_s": 0}, "greater than or equal to 60"),
-        ({"kind": "tsafrir", "seed": 1}, "workload.estimates.seed: means nothing to a model"),
+        ({"kind": "tsafrir", "seed": 1}, "workload.estimates.seed: is not supported by a model"),
     ],
 )
-def test_what_means_nothing_is_refused(estimates: dict[str, Any], line: str) -> None:
+def test_invalid_estimates_are_refused(estimates: dict[str, Any], line: str) -> None:
     with pytest.raises(BadInputError) as caught:
         opened_model(LUBLIN | {"estimates": estimates}, resources=MACHINE)
     assert "workload" in str(caught.value)

@@ -36,9 +36,9 @@ def test_a_header_takes_no_longer_than_its_length(tmp_path: Path, comment: str) 
     ],
 )
 def test_numbers_that_no_trace_can_hold_are_dropped(tmp_path: Path, changes: dict[str, str]) -> None:
-    lines = [f"{one}\n" for one in (COLUMNS, line("1"), line("2", **changes))]
-    found = import_sacct(lines, "test", tmp_path / "site.swf", zone=ZoneInfo("America/Los_Angeles"))
-    assert found.jobs == 1
+    lines = [f"{row}\n" for row in (COLUMNS, line("1"), line("2", **changes))]
+    result = import_sacct(lines, "test", tmp_path / "site.swf", zone=ZoneInfo("America/Los_Angeles"))
+    assert result.jobs == 1
     assert swf.read(tmp_path / "site.swf").repairs == {}
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
-from rlsched.workloads.lublin import DAY_S, LublinModel
+from rlsched.workloads.days import DAY_S
+from rlsched.workloads.lublin import LublinModel
 from rlsched.workloads.models import KINDS, LublinJobs
 from rlsched.workloads.statistics import Sample, statistics
 from tests.workloads.opening import for_ticks, opened_model
@@ -60,7 +61,7 @@ def test_the_daily_cycle_may_be_left_out() -> None:
 
 def test_every_parameter_is_heard_of() -> None:
     plain = drawn()
-    given = {
+    parameters = {
         "serial": 0.1,
         "power_of_two": 0.7,
         "size_low": 2.0,
@@ -74,7 +75,7 @@ def test_every_parameter_is_heard_of() -> None:
         "arrival_all_day": 1.1,
         "cycle": [5.0, 4.0],
     }
-    for name, value in given.items():
+    for name, value in parameters.items():
         jobs = drawn(parameters={name: value})
         changed = [
             not np.array_equal(getattr(jobs, column), getattr(plain, column))
@@ -83,7 +84,7 @@ def test_every_parameter_is_heard_of() -> None:
         assert any(changed), name
         # Sizes and runtimes are drawn first: what arrivals are like does not change them.
         assert any(changed[1:]) == (name not in {"arrival", "arrival_all_day", "cycle"}), name
-    jobs = drawn(parameters=given)
+    jobs = drawn(parameters=parameters)
     assert jobs.demand.max() == 32
     assert (jobs.demand == 1).mean() == pytest.approx(0.1, abs=0.01)
 
@@ -104,10 +105,10 @@ def test_interactive_and_batch_jobs_come_side_by_side(load: float | None) -> Non
     natural = [model.natural_load(128) for model in (LublinModel.interactive(), LublinModel.batch())]
     if load is not None:  # the kinds keep their shares of it
         loads = [model.load for model in source.model.models]
-        assert loads == pytest.approx([load * one / sum(natural) for one in natural])
+        assert loads == pytest.approx([load * share / sum(natural) for share in natural])
 
 
-def test_both_kinds_are_there_from_the_beginning_on() -> None:
+def test_the_first_jobs_are_of_all_kinds() -> None:
     source = opened_model(
         {"kind": "lublin", "jobs": "apart", "daily_cycle": False}, "episode.jobs=64", resources=MACHINE
     )
@@ -117,8 +118,8 @@ def test_both_kinds_are_there_from_the_beginning_on() -> None:
     )
     share = (long.evaluation(0, 0).jobs.queue == 0).mean()
     for part in (slice(1), slice(1, 10), slice(64)):
-        found = np.mean([(queue[part] == 0).mean() for queue in episodes])
-        assert found == pytest.approx(share, abs=0.06), part
+        short_share = np.mean([(queue[part] == 0).mean() for queue in episodes])
+        assert short_share == pytest.approx(share, abs=0.06), part
 
 
 def test_a_gap_that_goes_on_is_a_long_one() -> None:
@@ -146,22 +147,22 @@ def test_what_could_hardly_be_drawn_is_refused(parameters: dict[str, Any], name:
 
 
 @pytest.mark.parametrize(
-    ("workload", "told"),
+    ("workload", "message"),
     [
         ({"jobs": "apart", "parameters": {"serial": 0.1}}, "workload.parameters.serial: means nothing where"),
         (
             {"parameters": {"serial": 0.9, "power_of_two": 0.2}},
             "workload.parameters.serial: and power_of_two are 1.1",
         ),
-        ({"parameters": {"serial": 0.9}}, "workload.parameters.serial: value 0.9 beside power_of_two 0.576"),
+        ({"parameters": {"serial": 0.9}}, "workload.parameters.serial: value 0.9 and power_of_two 0.576"),
         ({"parameters": {"arrival": [1.0, -1.0]}}, "workload.parameters.arrival"),
         ({"jobs": "some"}, "workload.jobs"),
     ],
 )
-def test_what_means_nothing(workload: dict[str, Any], told: str) -> None:
+def test_invalid_settings(workload: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInputError) as caught:
         opened_model({"kind": "lublin", **workload}, resources=MACHINE)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 PARTS: dict[str, Any] = {

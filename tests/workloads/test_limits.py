@@ -52,7 +52,7 @@ def rows(source: TraceSource) -> dict[int, tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("decision", "settings", "kept", "repairs"),
+    ("decision", "settings", "remaining", "repairs"),
     [
         ({}, {}, {1, 2, 4, 5}, {"oversized_dropped": 1}),
         (
@@ -72,11 +72,11 @@ def rows(source: TraceSource) -> dict[int, tuple[int, int, int]]:
         ),
     ],
 )
-def test_jobs_over_a_limit_are_left_out_and_counted_once(
-    trace: Path, decision: Any, settings: Any, kept: set[int], repairs: dict[str, int]
+def test_jobs_over_a_limit_are_dropped_and_counted_once(
+    trace: Path, decision: Any, settings: Any, remaining: set[int], repairs: dict[str, int]
 ) -> None:
     source = opened(trace, decision, **settings)
-    assert (set(rows(source)), source.repairs) == (kept, repairs)
+    assert (set(rows(source)), source.repairs) == (remaining, repairs)
     assert set(source.repairs) <= set(swf.REPAIRS)
 
 
@@ -156,17 +156,17 @@ def test_the_trace_itself_is_not_changed(trace: Path) -> None:
         (
             {},
             {"max_job_demand": 0.1},
-            "no job asks for at most 1 processors, the workload.max_job_demand; set",
+            "no job requests at most 1 processors, the workload.max_job_demand; set",
         ),
         (
             {},
             {"max_job_duration": 5},
-            "no job runs and asks for at most 5 ticks, the workload.max_job_duration",
+            "no job runs for and requests at most 5 ticks, the workload.max_job_duration",
         ),
         (
             {**PLANNED, "horizon": 5},
             {},
-            "no job asks for at most 5 ticks, the decision.horizon, so none could be planned; set a "
+            "no job requests at most 5 ticks, the decision.horizon, so none could be planned; set a "
             "longer one, a longer cluster.tick_s, or set workload.oversized=scale to cut jobs down to it",
         ),
         (
@@ -181,9 +181,7 @@ def test_the_trace_itself_is_not_changed(trace: Path) -> None:
         ),
     ],
 )
-def test_where_nothing_is_left_the_limit_is_named(
-    trace: Path, decision: Any, settings: Any, message: str
-) -> None:
+def test_a_limit_without_jobs_is_named(trace: Path, decision: Any, settings: Any, message: str) -> None:
     with pytest.raises(BadInputError) as caught:
         opened(trace, decision, **settings)
     assert message in str(caught.value)

@@ -12,8 +12,9 @@ import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, JobTable
-from rlsched.workloads import lublin, swf
-from rlsched.workloads.lublin import DAY_S, LublinModel
+from rlsched.workloads import lublin_moments, swf
+from rlsched.workloads.days import DAY_S
+from rlsched.workloads.lublin import LublinModel
 
 MODEL = LublinModel()
 
@@ -34,7 +35,7 @@ def original(data_dir: Path) -> JobTable:
 
 def test_sizes_and_runtimes_are_those_of_the_original_program(original: JobTable) -> None:
     ours, sizes = draw(MODEL, 100_000), original.demand[:, 0]
-    shares = lublin._size_shares(MODEL, 256)
+    shares = lublin_moments._size_shares(MODEL, 256)
     for size in (1, 2, 4, 8, 16, 32, 64, 128, 256):
         sigma = np.sqrt(shares[size - 1] / len(original))
         assert np.mean(sizes == size) == pytest.approx(shares[size - 1], abs=4 * sigma)
@@ -66,7 +67,7 @@ def test_the_batch_model_is_not_that_of_the_trace(original: JobTable) -> None:
 @pytest.mark.parametrize("processors", [1, 2, 3, 64, 240, 256])
 @pytest.mark.parametrize("model", [MODEL, LublinModel.batch()])
 def test_sizes_follow_their_shares(model: LublinModel, processors: int) -> None:
-    shares = lublin._size_shares(model, processors)
+    shares = lublin_moments._size_shares(model, processors)
     assert shares.min() >= 0
     assert shares.sum() == pytest.approx(1)
     sizes = draw(model, 40_000, processors).demand[:, 0]
@@ -76,7 +77,7 @@ def test_sizes_follow_their_shares(model: LublinModel, processors: int) -> None:
 
 @pytest.mark.parametrize("model", [MODEL, LublinModel.batch(), LublinModel(max_runtime_s=600)])
 def test_expected_work_and_gap_are_those_of_draws(model: LublinModel) -> None:
-    work, gap = lublin._means(model, 256)
+    work, gap = lublin_moments.expected_work_and_gap(model, 256)
     jobs = draw(model, 200_000)
     assert jobs.area.mean() == pytest.approx(work, rel=0.02)
     spread = np.diff(jobs.submit).std() / np.sqrt(len(jobs))

@@ -22,10 +22,10 @@ def mao(*resources: dict[str, Any], **workload: Any) -> MaoModel:
 
 def test_spans_by_hand() -> None:
     """Those of DeepRM: machines of twice 10 slots, of which a job may ask for up to 10."""
-    assert (mao(*TWICE_TWENTY).dominant, mao(*TWICE_TWENTY).other) == (((5, 10),) * 2, ((1, 2),) * 2)
+    assert (mao(*TWICE_TWENTY).dominant, mao(*TWICE_TWENTY).minor) == (((5, 10),) * 2, ((1, 2),) * 2)
     model = mao({"units": 100}, {"units": 2}, max_demand=0.5, dominant=(0.33, 0.8), other=(0, 0.2))
     assert model.dominant == ((16, 40), (1, 1))  # 16.5 goes to the even neighbour
-    assert model.other == ((1, 10), (1, 1))
+    assert model.minor == ((1, 10), (1, 1))
 
 
 def test_each_resource_dominates_as_often() -> None:
@@ -112,7 +112,7 @@ def test_nodes_are_whole_resource_by_resource() -> None:
         ),
         (["cluster.resources.1.units=1"], "workload.max_demand: value 0.5 is less than one unit of 1 memory"),
         (["cluster.resources.1.units=null"], "cluster.resources.1.units: value None: a workload"),
-        (["episode.jobs=null"], "a model has no end"),
+        (["episode.jobs=null"], "a model draws any number of jobs"),
     ],
 )
 def test_what_does_not_fit_is_refused_on_opening(overrides: list[str], message: str) -> None:

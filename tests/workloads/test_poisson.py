@@ -54,8 +54,8 @@ def test_moments_of_the_defaults() -> None:
     assert jobs.runtime.mean() == pytest.approx(0.7 * 5.5 + 0.3 * 20, rel=0.02)
     np.testing.assert_array_equal(jobs.requested, jobs.runtime)
     assert jobs.qos.mean() == pytest.approx(0.6 * 0.8 + 0.4 * 0.35, rel=0.01)
-    for left, right in [("runtime", "demand"), ("demand", "qos"), ("runtime", "qos")]:
-        pair = [getattr(jobs, name).ravel().astype(float) for name in (left, right)]
+    for first, second in [("runtime", "demand"), ("demand", "qos"), ("runtime", "qos")]:
+        pair = [getattr(jobs, name).ravel().astype(float) for name in (first, second)]
         assert abs(np.corrcoef(*pair)[0, 1]) < 0.02
 
 
@@ -158,7 +158,10 @@ def test_one_resource_that_nobody_can_ask_for_is_allowed_but_not_all() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["episode.jobs=null"], "episode.jobs: value None: a model has no end; set a number of jobs, or epi"),
+        (
+            ["episode.jobs=null"],
+            "episode.jobs: value None: a model draws any number of jobs; set",
+        ),
         (["episode.offsets=[1]"], "episode.offsets: are rows of a trace"),
         (
             ["cluster.resources.1.units=null"],

@@ -38,8 +38,8 @@ def test_the_sample_is_loaded_enough_for_order_to_matter() -> None:
 
 def test_the_demo_compares_different_episodes() -> None:
     makefile = (DATASETS.parent / "Makefile").read_text()
-    found = re.search(r"evaluate runs/demo --episodes (\d+)", makefile)
-    assert found is not None
+    match = re.search(r"evaluate runs/demo --episodes (\d+)", makefile)
+    assert match is not None
     feed = EpisodeFeed(scenario.load("hpc-trace", [f"workload.file={DATASETS / 'sample.swf.gz'}"]))
-    offsets = {feed.evaluation(index, 0).offset for index in range(int(found[1]))}
-    assert len(offsets) == int(found[1])
+    offsets = {feed.evaluation(index, 0).offset for index in range(int(match[1]))}
+    assert len(offsets) == int(match[1])

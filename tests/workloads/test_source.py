@@ -75,7 +75,7 @@ def test_listed_offsets(trace: Path) -> None:
     source = opened(trace, "episode.offsets=[5, 90, 0]")
     assert [source.evaluation(k, seed=k).offset for k in range(3)] == [5, 90, 0]
     assert source.evaluation(0, seed=0).jobs.id.tolist() == list(range(5, 15))
-    with pytest.raises(BadInputError, match="lists 3 episodes, asked for number 4"):
+    with pytest.raises(BadInputError, match="has 3 episodes, and number 4 is requested"):
         source.evaluation(3, seed=0)
 
 
@@ -182,9 +182,9 @@ def test_model_episodes() -> None:
     source = model()
     assert isinstance(source, ModelSource)
     assert (source.repairs, source.cluster.resources[0].units) == ({}, 64)
-    first, again, other = (source.evaluation(k, seed=1).jobs for k in (0, 0, 1))
+    first, again, second = (source.evaluation(k, seed=1).jobs for k in (0, 0, 1))
     np.testing.assert_array_equal(first.submit, again.submit)
-    assert (first.runtime != other.runtime).any()
+    assert (first.runtime != second.runtime).any()
     trained = source.training(np.random.default_rng(1))
     assert (trained.offset, len(trained.jobs)) == (-1, 50)
     assert (trained.jobs.runtime != first.runtime).any()
@@ -203,13 +203,13 @@ def test_model_with_nodes_and_ticks() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("episode.jobs=null", "a model has no end"),
+        ("episode.jobs=null", "a model draws any number of jobs"),
         ("episode.offsets=[1]", "rows of a trace"),
         ("cluster.resources=[{units: 4, units_per_node: 8}]", "more than the 4 units"),
-        ("cluster.resources=[{units: 4}, {name: memory, units: 4}]", "2 types, but this workload knows proc"),
+        ("cluster.resources=[{units: 4}, {name: memory, units: 4}]", "2 types, but this workload has proc"),
         (
             "episode={jobs: null, end: max_ticks, max_ticks: 9}",
-            "value None: the Lublin model draws so many jobs",
+            "value None: the Lublin model draws a number of jobs",
         ),
     ],
 )

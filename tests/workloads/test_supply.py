@@ -31,7 +31,7 @@ class Noise:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Power, Cluster]]:
+def power_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Power, Cluster]]:
     """What power was opened with; nothing but noise comes of it."""
     calls: list[tuple[Power, Cluster]] = []
 
@@ -70,16 +70,17 @@ def power_of(episode: EpisodeJobs) -> PowerSeries:
     return episode.power
 
 
-def same(left: PowerSeries, right: PowerSeries) -> bool:
-    return left.seed == right.seed and all(
-        np.array_equal(getattr(left, name), getattr(right, name)) for name in ("supply_w", "carbon_g_per_kwh")
+def same(first: PowerSeries, second: PowerSeries) -> bool:
+    return first.seed == second.seed and all(
+        np.array_equal(getattr(first, name), getattr(second, name))
+        for name in ("supply_w", "carbon_g_per_kwh")
     )
 
 
 @pytest.mark.parametrize("episode", EPISODES)
 @pytest.mark.parametrize("kind", ["poisson", "swf"])
 def test_series_last_for_the_episode_and_the_horizon(
-    asked: list[Any], trace: Path, kind: str, episode: dict[str, Any]
+    power_calls: list[Any], trace: Path, kind: str, episode: dict[str, Any]
 ) -> None:
     workload = POISSON if kind == "poisson" else {"kind": "swf", "file": str(trace)}
     source = opened(workload, {}, episode)
@@ -87,14 +88,16 @@ def test_series_last_for_the_episode_and_the_horizon(
         span = int(drawn.jobs.submit[-1] - drawn.jobs.submit[0]) + 1
         ticks = episode.get("max_ticks", span) + HORIZON + 1
         assert len(power_of(drawn).supply_w) == len(power_of(drawn).carbon_g_per_kwh) == ticks
-    assert len(asked) == 1
-    assert asked[0][0] == Power()
+    assert len(power_calls) == 1
+    assert power_calls[0][0] == Power()
     assert source.repairs == {"blank_rows_filled": 3}
 
 
 @pytest.mark.parametrize("offsets", [[], [0, 50]])
 @pytest.mark.parametrize("kind", ["poisson", "swf"])
-def test_evaluation_has_its_own_series(asked: list[Any], trace: Path, kind: str, offsets: list[int]) -> None:
+def test_evaluation_draws_separate_series(
+    power_calls: list[Any], trace: Path, kind: str, offsets: list[int]
+) -> None:
     workload = POISSON if kind == "poisson" else {"kind": "swf", "file": str(trace)}
     episode = {"jobs": 20, "offsets": offsets if kind == "swf" else []}
     source, again = (opened(workload, {}, episode) for _ in range(2))
@@ -112,7 +115,7 @@ def test_evaluation_has_its_own_series(asked: list[Any], trace: Path, kind: str,
 
 @pytest.mark.parametrize("episode", EPISODES)
 def test_jobs_are_those_without_power_and_weather_is_that_of_other_jobs(
-    asked: list[Any], episode: dict[str, Any]
+    power_calls: list[Any], episode: dict[str, Any]
 ) -> None:
     with_power = opened(POISSON, {}, episode).evaluation(2, seed=1)
     without = opened(POISSON, None, episode).evaluation(2, seed=1)
@@ -124,9 +127,9 @@ def test_jobs_are_those_without_power_and_weather_is_that_of_other_jobs(
         assert same(power_of(heavier), power_of(with_power))
 
 
-def test_the_whole_trace_has_power_in_every_evaluation(asked: list[Any], trace: Path) -> None:
+def test_the_whole_trace_has_power_in_every_evaluation(power_calls: list[Any], trace: Path) -> None:
     source = opened({"kind": "swf", "file": str(trace)}, {}, {"jobs": None}, units=None)
-    assert asked[0][1].resources[0].units == 8
+    assert power_calls[0][1].resources[0].units == 8
     first, second = source.evaluation(0, 0), source.evaluation(1, 0)
     assert len(first.jobs) == len(second.jobs) == 100
     assert len(power_of(first).supply_w) == 991 + HORIZON + 1

@@ -22,9 +22,11 @@ from tests.workloads.swf_files import job_line, trace_file
 RULES: tuple[Literal["standard", "rlscheduler"], ...] = ("standard", "rlscheduler")
 
 
-def same(left: JobTable, right: JobTable) -> None:
+def same(actual: JobTable, expected: JobTable) -> None:
     for column in fields(JobTable):
-        np.testing.assert_array_equal(getattr(left, column.name), getattr(right, column.name), column.name)
+        np.testing.assert_array_equal(
+            getattr(actual, column.name), getattr(expected, column.name), column.name
+        )
 
 
 def test_fields_of_a_line(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_size_of_the_machine(tmp_path: Path, header: list[str], processors: int,
     ],
 )
 def test_numbers_of_a_header_that_go_on_are_refused(tmp_path: Path, value: str) -> None:
-    with pytest.raises(BadInputError, match=re.escape(f"MaxProcs: value '{value}' is no whole number")):
+    with pytest.raises(BadInputError, match=re.escape(f"MaxProcs: value '{value}' is not a whole number")):
         swf.read(trace_file(tmp_path, f"; MaxProcs: {value}", "; MaxNodes: 128", job_line()))
 
 

@@ -57,7 +57,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, name: str, problem: str) -> 
 
 @pytest.mark.parametrize("name", ["trace.swf", "trace.swf.gz"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_gzip_is_told_by_content_not_by_name(tmp_path: Path, name: str, compress: type[bytes]) -> None:
+def test_gzip_is_recognized_by_content_not_by_name(tmp_path: Path, name: str, compress: type[bytes]) -> None:
     path = tmp_path / name
     path.write_bytes(compress(job_line(7).encode()))
     assert swf_text.load(path).columns["id"].tolist() == [7]

@@ -75,19 +75,19 @@ def test_starts_are_those_of_whole_windows(gaps: list[int], jobs: int | None, ti
 
 def test_training_windows_are_whole_and_in_the_training_rows(trace: Path) -> None:
     source, rng = opened(trace), np.random.default_rng(0)
-    seen = {}
+    windows = {}
     for _ in range(1500):
         episode = source.training(rng)
-        seen[episode.offset] = episode.jobs.id.tolist()
+        windows[episode.offset] = episode.jobs.id.tolist()
     assert source.training_rows == (0, 80)
     # the window from row 75 on would hold row 80, submitted at 795
-    assert seen == {row: list(range(row, row + 5)) for row in range(75)}
+    assert windows == {row: list(range(row, row + 5)) for row in range(75)}
 
 
 def test_evaluation_windows_are_those_outside(trace: Path) -> None:
     source = opened(trace)
-    seen = {(e := source.evaluation(k, seed=0)).offset: len(e.jobs) for k in range(400)}
-    assert seen == dict.fromkeys(range(80, 90), 10)  # of ticks 840..889; the trace ends with tick 890
+    windows = {(e := source.evaluation(k, seed=0)).offset: len(e.jobs) for k in range(400)}
+    assert windows == dict.fromkeys(range(80, 90), 10)  # of ticks 840..889; the trace ends with tick 890
     assert source.max_jobs == 10
     again = opened(trace)
     assert [again.evaluation(k, 3).offset for k in range(9)] == [

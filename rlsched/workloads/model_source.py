@@ -1,0 +1,187 @@
+"""Episodes drawn from a model, and the models of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rlsched.errors import BadInputError
+from rlsched.jobs import JobTable
+from rlsched.scenario import (
+    Cluster,
+    LublinWorkload,
+    MixtureWorkload,
+    ModelWorkload,
+    Part,
+    PoissonWorkload,
+    Scenario,
+)
+from rlsched.workloads.episodes import (
+    EpisodeJobs,
+    Source,
+    Supply,
+    all_repairs,
+    episode,
+    evaluation_power_rng,
+    evaluation_rng,
+    open_supply,
+)
+from rlsched.workloads.machine import (
+    at_requested,
+    check_one_resource,
+    resolved,
+    usable_units,
+    whole_nodes,
+)
+from rlsched.workloads.mao import MaoModel
+from rlsched.workloads.models import EstimatedJobs, LublinJobs, MixedModels, Model, SizedModel
+from rlsched.workloads.poisson import PoissonModel
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSource:
+    """Episodes drawn from a model; every training episode is new.
+
+    The load of a model is that of the requested units, before they are rounded up to whole nodes.
+
+    Attributes:
+        cluster: the machine.
+        model: draws the jobs.
+        max_jobs: jobs in an episode; with `ticks`, the most that are drawn for one.
+        ticks: length of an episode from its first arrival; None: an episode is `max_jobs` jobs.
+        supply: draws the power; None: no power.
+    """
+
+    cluster: Cluster
+    model: Model
+    max_jobs: int
+    ticks: int | None = None
+    supply: Supply | None = None
+
+    @property
+    def repairs(self) -> dict[str, int]:
+        """Repairs of the power file: a key of `swf.REPAIRS` -> count."""
+        return all_repairs({}, self.supply)
+
+    @property
+    def parts(self) -> Sequence[tuple[float, Source]]:
+        """(share of episodes, source) for each model of a mixture; else this source alone."""
+        if not isinstance(self.model, MixedModels):
+            return [(1.0, self)]
+        sources = (replace(self, model=model) for model in self.model.models)
+        return list(zip(self.model.shares, sources, strict=True))
+
+    def training(self, rng: np.random.Generator) -> EpisodeJobs:
+        """Draw a training episode."""
+        return episode(self._jobs(rng), -1, self.supply, rng)
+
+    def evaluation(self, index: int, seed: int) -> EpisodeJobs:
+        """Evaluation episode number `index` of a seed, from its own random streams."""
+        jobs = self._jobs(evaluation_rng(index, seed))
+        return episode(jobs, -1, self.supply, evaluation_power_rng(index, seed))
+
+    def _jobs(self, rng: np.random.Generator) -> JobTable:
+        jobs = self.model.draw(rng, self.max_jobs)
+        if self.ticks is not None:
+            jobs = jobs.take(slice(np.searchsorted(jobs.submit, jobs.submit[0] + self.ticks)))
+        return at_requested(whole_nodes(jobs, self.cluster), self.cluster)
+
+
+def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) -> ModelSource:
+    """Open the source of a scenario whose workload is a model.
+
+    Args:
+        scenario: of the episodes.
+        workload: of the scenario.
+
+    Raises:
+        BadInputError: settings of the scenario do not go with the model.
+    """
+    cluster = resolved(scenario.cluster, None, f"workload: the {workload.kind} model")
+    jobs, ticks = scenario.episode.jobs, scenario.episode.max_ticks
+    if jobs is None and ticks is None:
+        raise BadInputError(
+            "episode.jobs",
+            "value None: a model draws any number of jobs",
+            "set a number of jobs, or episode.end: max_ticks and episode.max_ticks: N",
+        )
+    if scenario.episode.offsets:
+        raise BadInputError(
+            "episode.offsets", "are rows of a trace, and the workload is a model", "remove them"
+        )
+    model: Model
+    if isinstance(workload, MixtureWorkload):
+        largest = max((part.units or 0) for part in workload.parts)
+        if all(part.units for part in workload.parts) and largest != cluster.resources[0].units:
+            raise BadInputError(
+                "cluster.resources.0.units",
+                f"value {cluster.resources[0].units}, and the largest of workload.parts.N.units is {largest}",
+                f"set it to {largest}, or remove the units of a part",
+            )
+        models = tuple(_part(scenario, part, cluster, k) for k, part in enumerate(workload.parts))
+        model = MixedModels(models, tuple(part.share for part in workload.parts))
+    else:
+        model = _model(scenario, workload, cluster)
+    return ModelSource(
+        cluster=cluster,
+        model=model,
+        max_jobs=model.most_jobs(ticks or 1) if jobs is None else jobs,
+        ticks=ticks if jobs is None else None,
+        supply=open_supply(scenario, cluster),
+    )
+
+
+def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Model:
+    """The model of a part of a mixture, on its own cluster if it has one."""
+    if part.units is None:
+        return _model(scenario, part.workload, cluster)
+    where = f"workload.parts.{number}.units"
+    if len(cluster.resources) > 1:
+        raise BadInputError(where, "does not go with several cluster.resources", "keep one resource")
+    (resource,) = cluster.resources
+    least = resource.units_per_node or 1
+    if not least <= part.units <= (resource.units or 0):
+        raise BadInputError(
+            where,
+            f"value {part.units}",
+            f"use {least} to {resource.units}, which are cluster.resources.0.units",
+        )
+    part_cluster = cluster.model_copy(
+        update={"resources": (resource.model_copy(update={"units": part.units}),)}
+    )
+    return SizedModel(_model(scenario, part.workload, part_cluster), part.units)
+
+
+def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Model:
+    model: Model
+    horizon = scenario.decision.horizon
+    if isinstance(workload, LublinWorkload):
+        model = _lublin(workload, cluster, horizon)
+    elif isinstance(workload, PoissonWorkload):
+        model = PoissonModel.of(workload, cluster)
+    else:
+        model = MaoModel.of(workload, cluster)
+    if workload.estimates is None:
+        return model
+    if getattr(workload.estimates, "seed", 0):
+        raise BadInputError(
+            "workload.estimates.seed",
+            "is not supported by a model, which draws requested times with its jobs",
+            "remove it",
+        )
+    return EstimatedJobs(model, workload.estimates, cluster.tick_s, horizon)
+
+
+def _lublin(workload: LublinWorkload, cluster: Cluster, horizon: int | None) -> LublinJobs:
+    check_one_resource(cluster, "keep one resource")
+    jobs = LublinJobs.of(workload, usable_units(cluster.resources[0]), cluster.tick_s)
+    if horizon is not None and jobs.longest > horizon:
+        longest = max(model.longest_runtime_s for model in jobs.models)
+        raise BadInputError(
+            "workload.max_runtime_s",
+            f"jobs of up to {longest} s do not fit decision.horizon {horizon} of {cluster.tick_s} s each",
+            f"set at most {horizon * cluster.tick_s}, or a longer horizon or cluster.tick_s",
+        )
+    return jobs
