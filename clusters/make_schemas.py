@@ -3,7 +3,7 @@
     python clusters/make_schemas.py
 
 Needs what rlsched does not, in an environment of its own: `pip install kubernetes==37.0.2` and
-`pip install --no-deps docker-compose==1.29.2`. The same bytes at every run. `ray.yaml` is written by hand.
+`pip install --no-deps docker-compose==1.29.2`. The same bytes at every run. YAML files are written by hand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[1] / "rlsched" / "clusters" / "schemas"
+FOLDER = Path(__file__).parents[1] / "rlsched" / "deploy" / "schemas"
 KINDS = {
     "v1": (
         *("ConfigMap", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod", "ResourceQuota"),
@@ -41,6 +41,22 @@ WORDS = {
 }
 QUANTITY = {"$ref": "#/$defs/Quantity"}
 QUANTITY_PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+
+RESOURCE = {
+    "propertyNames": {
+        "pattern": r"^(cpu|memory|ephemeral-storage|storage|hugepages-.+|.+/.+)$",
+        "examples": ["cpu", "memory", "nvidia.com/gpu"],
+    }
+}
+# What the server refuses, and the client does not.
+STRICTER = {
+    "V1ContainerPort": {"containerPort": {"minimum": 1, "maximum": 65535}},
+    "V1ObjectMeta": {
+        "name": {"pattern": r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "examples": ["lower-case-1"]},
+    },
+    "V1ResourceRequirements": {"limits": RESOURCE, "requests": RESOURCE},
+    "V1VolumeMount": {"mountPath": {"pattern": "^/", "examples": ["/FOLDER"]}},
+}
 
 
 def plain(schema: Any) -> Any:
@@ -90,13 +106,41 @@ def kubernetes() -> dict[str, Any]:
             definitions |= {key: plain(value) for key, value in found.pop("$defs", {}).items()}
             definitions[f"V1{name}"] = plain(found)
             kinds[f"{version} {name}"] = f"V1{name}"
+    for name, rules in STRICTER.items():
+        for key, rule in rules.items():
+            definitions[name]["properties"][key] |= rule
+    definitions["V1Container"]["required"] = ["image", "name"]
+    definitions["V1Volume"]["minProperties"] = 2  # its name, and its kind
     return {"kinds": kinds, "$defs": definitions}
 
 
+# Keys of Compose that came after the schema of docker-compose 1.29.
+NEW_KEYS = ("include", "models", "name")
+NEW_SERVICE_KEYS = (
+    *("annotations", "attach", "cgroup", "develop", "gpus", "label_file", "models", "oom_kill_disable"),
+    *("post_start", "pre_stop", "provider", "storage_opt", "use_api_socket", "uts"),
+)
+
+
+def marked(schema: Any) -> Any:
+    """The schema with its version in each closed mapping: a newer one may have more keys."""
+    if isinstance(schema, list):
+        return [marked(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    version = {"$comment": "Compose 1.29"} if schema.get("additionalProperties") is False else {}
+    return {key: marked(value) for key, value in schema.items()} | version
+
+
 def compose() -> dict[str, Any]:
-    """The Compose Specification's own schema, as Docker's first compose shipped it."""
+    """The Compose Specification's own schema, as Docker's first compose shipped it, with newer keys."""
     found = distribution("docker-compose").locate_file("compose/config/compose_spec.json")
-    return dict(json.loads(Path(str(found)).read_text("utf-8")))
+    schema = dict(json.loads(Path(str(found)).read_text("utf-8")))
+    schema["properties"] |= {key: {} for key in NEW_KEYS}
+    schema["definitions"]["service"]["properties"] |= {key: {} for key in NEW_SERVICE_KEYS}
+    built = {"anyOf": [{"required": [key]} for key in ("build", "extends", "provider")]}
+    schema["definitions"]["service"] |= {"if": {"not": built}, "then": {"required": ["image"]}}
+    return dict(marked(schema))
 
 
 def main() -> None:

@@ -1,15 +1,16 @@
-"""`rlsched cluster check`: cluster files, before a cluster is paid for."""
+"""`rlsched cluster check`: checks cluster files before a cluster is started."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rlsched.cli import options, output
-from rlsched.errors import BadInputError
+from rlsched.errors import BadInputError, visible
 
 app = typer.Typer(help="Files that start clusters: clusters/ has some.", no_args_is_help=True)
 
@@ -24,30 +25,30 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="As clusters/aws.yaml.")],
     json: options.JsonOption = None,
 ) -> None:
-    """Look through files of ray up, Kubernetes with KubeRay, Slurm, Docker and compose, without a cluster.
+    """Check files of ray up, Kubernetes with KubeRay, Slurm, Docker and compose, without a cluster.
 
-    Unknown keys are refused, however deep, and what does not go together. Exit code 2 where something is
-    wrong, with a line for each.
+    JSON schemas check the keys, cross-checks the values that depend on each other. shellcheck and docker
+    compose are used where they are installed. Exit code 2 where there are faults, with a line for each.
 
     Example: rlsched cluster check clusters/aws.yaml clusters/kuberay/*.yaml
     """
     output.Targets(json=json).check()
     from rlsched.cli.main import BAD_INPUT, say
     from rlsched.cli.tables import plain_table
-    from rlsched.deploy.check import check as look
+    from rlsched.deploy.check import check as check_file
 
-    looked = [(file, *look(file, refusal, served)) for file in files]
-    problems = [problem for _, _, found in looked for problem in found]
+    reports = {file: check_file(file, refusal, check_service) for file in files}
+    problems = [problem for report in reports.values() for problem in report.problems]
     if json is not None:
         rows = [
             {
                 "file": str(file),
-                "kind": found.kind if found is not None else None,
-                "holds": found.holds if found is not None else None,
-                "unchecked": list(found.unchecked) if found is not None else [],
-                "problems": [line(problem) for problem in wrong],
+                "kind": report.kind,
+                "holds": "; ".join(report.summary) or None,
+                "unchecked": report.unchecked,
+                "problems": [parts(problem) for problem in report.problems],
             }
-            for file, found, wrong in looked
+            for file, report in reports.items()
         ]
         output.write_json(json, {"schema": 1, "files": rows})
     for problem in problems:
@@ -56,22 +57,22 @@ def check(
         raise typer.Exit(BAD_INPUT)
     console = output.people(json)
     table = plain_table(None, ["file", "kind", "holds", "not checked"])
-    for file, found, _ in looked:
-        if found is not None:
-            table.add_row(str(file), found.kind, found.holds, "; ".join(found.unchecked))
+    for file, report in reports.items():
+        contents = ("; ".join(report.summary), "; ".join(report.unchecked))
+        table.add_row(str(file), report.kind, *map(visible, contents))
     console.print(table)
 
 
-def line(problem: BadInputError) -> dict[str, str]:
+def parts(problem: BadInputError) -> dict[str, str]:
     """A problem in its parts."""
     return {"where": problem.where, "problem": problem.problem, "remedy": problem.remedy}
 
 
-def served(args: Mapping[str, Any], where: str) -> None:
-    """Refuse arguments of the decision service.
+def check_service(args: Mapping[str, Any], where: str) -> None:
+    """Check arguments of the decision service.
 
     Raises:
-        BadInputError: they do not fit.
+        BadInputError: an argument is wrong.
     """
     from rlsched.serve.settings import ServeConfig
     from rlsched.settings import validate
@@ -80,10 +81,42 @@ def served(args: Mapping[str, Any], where: str) -> None:
 
 
 def refusal(words: Sequence[str]) -> str | None:
-    """Why this program would refuse its arguments; None: it would not."""
+    """The reason why `ray` or `rlsched` refuses its arguments; None: it does not. Nothing is run.
+
+    Args:
+        words: of a command, which begins with `ray` or `rlsched`.
+    """
+    name, *arguments = words
+    command = _command(name)
+    parent = None
+    if {"-h", "--help"} & set(arguments):
+        return None  # click would print the help
+    try:
+        while hasattr(command, "resolve_command"):
+            rest = []
+            if arguments:  # else click would print the help
+                parent = command.make_context(name, arguments, parent=parent)
+                rest = [*getattr(parent, "_protected_args", ()), *parent.args]
+            if not rest:
+                return None if command.invoke_without_command else "it names no command"
+            name, command, arguments = command.resolve_command(parent, rest)
+        command.make_context(name, arguments, parent=parent)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # only errors in arguments are expected
+            raise
+        return " ".join(str(error.format_message()).split()).rstrip(".")
+    return None
+
+
+@cache
+def _command(name: str) -> Any:
+    """The click command of `ray` or `rlsched`."""
+    if name == "ray":
+        from ray.scripts.scripts import cli
+
+        return cli
     from typer.main import get_command
 
-    from rlsched.cli.commands import app as everything
-    from rlsched.deploy.commands import refused
+    from rlsched.cli.commands import app as rlsched_app
 
-    return refused(get_command(everything), "rlsched", words)
+    return get_command(rlsched_app)

@@ -1,62 +1,68 @@
-"""`rlsched cluster check`: what a file is, by what stands in it, and what is wrong with it."""
+"""`rlsched cluster check`: recognises the kind of a file by its content, and checks it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from rlsched.deploy import compose, dockerfile, kubernetes, ray_up, slurm
-from rlsched.deploy.documents import read_documents
-from rlsched.deploy.findings import Found, Place, Refusal, Served
+import yaml
+
+from rlsched.deploy.commands import Refusal
+from rlsched.deploy.docker import DOCKERFILE, check_compose, check_dockerfile
+from rlsched.deploy.findings import Place, Report
+from rlsched.deploy.kubernetes import CheckService, check_manifest
+from rlsched.deploy.ray_up import check_ray_up
+from rlsched.deploy.slurm import check_slurm
+from rlsched.deploy.texts import walk
 from rlsched.errors import BadInputError
 from rlsched.settings_files import read_text
+from rlsched.yaml_text import LimitedLoader, reason
 
-KINDS = "a file of ray up, Kubernetes, Slurm, Docker or compose"
+KINDS = "name a file of ray up, Kubernetes, Slurm, Docker or compose"
 
 
-def check(path: Path, rlsched: Refusal, served: Served) -> tuple[Found | None, list[BadInputError]]:
-    """Look at one file; nothing outside of this machine is asked.
+def check(path: Path, refusal: Refusal, check_service: CheckService) -> Report:
+    """Check one file, without a cluster and without a network.
 
     Args:
         path: of the file.
-        rlsched: why `rlsched` would refuse its arguments.
-        served: refuses arguments of the decision service.
-
-    Returns:
-        What it is, None where that cannot be told, and a line for everything that is wrong with it.
+        refusal: checks the arguments of commands.
+        check_service: checks the arguments of the decision service.
     """
-    place = Place(str(path))
+    report = Report()
+    place = Place(report, str(path))
     try:
-        text = read_text(path, f"name {KINDS}")
+        text = read_text(path, KINDS)
+        if text.startswith("#!") and "\n#SBATCH" in text:
+            check_slurm(text, place, refusal)
+        elif "dockerfile" in path.name.lower() or DOCKERFILE.match(text):
+            check_dockerfile(text, place)
+        elif text.startswith("#!"):
+            place.error("is a script without #SBATCH lines", KINDS)
+        else:
+            _check_yaml(text, place, refusal, check_service)
     except BadInputError as error:
-        return None, [error]
-    if not text.strip():
-        return None, [place.wrong("is empty", f"name {KINDS}")]
-    if slurm.is_slurm(text):
-        return slurm.describe(text), list(slurm.check_slurm(text, place, rlsched))
-    if dockerfile.is_dockerfile(path, text):
-        return dockerfile.describe(text), list(dockerfile.check_dockerfile(text, place, rlsched))
-    if text.startswith("#!"):
-        return None, [place.wrong("is a script without #SBATCH lines", f"name {KINDS}")]
-    try:
-        documents = read_documents(text, str(path))
-    except BadInputError as error:
-        return None, [error]
-    return _check_yaml(documents, place, rlsched, served)
+        report.problems.append(error)
+    except yaml.YAMLError as error:
+        place.error(reason(error), "correct the YAML")
+    return report
 
 
-def _check_yaml(
-    documents: list[Any], place: Place, rlsched: Refusal, served: Served
-) -> tuple[Found | None, list[BadInputError]]:
-    first: Any = documents[0] if documents else None
-    if kubernetes.is_manifest(first):
-        problems = list(kubernetes.check_manifests(documents, place, rlsched, served))
-        return (None if problems else kubernetes.describe(documents)), problems
-    if ray_up.is_ray_up(first):
-        problems = list(ray_up.check_ray_up(first, place, rlsched))
-        return (None if problems else ray_up.describe(first)), problems
-    if compose.is_compose(first):
-        problems = list(compose.check_compose(first, place, rlsched))
-        return (None if problems else compose.describe(first)), problems
-    held = f"holds {', '.join(first)}" if isinstance(first, dict) else f"holds {type(first).__name__}"
-    return None, [place.wrong(held, f"name {KINDS}: these have cluster_name, kind, services or #SBATCH")]
+def _check_yaml(text: str, place: Place, refusal: Refusal, check_service: CheckService) -> None:
+    documents = [document for document in yaml.load_all(text, LimitedLoader) if document is not None]
+    for here, value in walk(documents, place):
+        for key in value if isinstance(value, dict) else ():
+            if not isinstance(key, str):  # as `on:`, which is true
+                here.error(f"key {key!r} is not text", "quote it")
+    if place.report.problems:
+        return
+    match documents:
+        case [{"apiVersion": _} | {"kind": _}, *_]:
+            for k, document in enumerate(documents, 1):
+                here = place if k == 1 else Place(place.report, f"{place.file}: document {k}")
+                check_manifest(document, here, refusal, check_service)
+        case [{"cluster_name": _, "provider": _} as config]:
+            check_ray_up(config, place, refusal)
+        case [{"services": _} as config]:
+            check_compose(config, place, refusal)
+        case _:
+            place.error("is of no known kind", f"{KINDS}: these have cluster_name, kind, services or #SBATCH")

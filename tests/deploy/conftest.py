@@ -1,35 +1,34 @@
-"""The shipped cluster files, and copies of them with something wrong."""
+"""Lines that the check writes about a file."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rlsched.cli.cluster import refusal, served
+from rlsched.cli.cluster import check_service, refusal
 from rlsched.deploy.check import check
+from rlsched.deploy.findings import Report
 
 ROOT = Path(__file__).parents[2]
 
-Broken = Callable[..., list[str]]
+CheckText = Callable[[str, str], list[str]]
+
+
+def check_file(path: Path) -> Report:
+    """Check a file as the command does."""
+    return check(path, refusal, check_service)
 
 
 @pytest.fixture
-def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Broken:
-    """`broken("aws.yaml", old, new, ...)`: the lines for a shipped file with other texts in it."""
-    monkeypatch.chdir(ROOT)  # what is copied from there must be there
-    shutil.copytree(ROOT / "clusters", tmp_path / "clusters")
+def check_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckText:
+    """`check_text("aws.yaml", text)`: the findings for a text, without the name of the file."""
+    monkeypatch.chdir(ROOT)  # relative paths in files begin there
 
-    def look(name: str, *pairs: str) -> list[str]:
-        path = tmp_path / "clusters" / name
-        text = path.read_text()
-        for old, new in zip(pairs[::2], pairs[1::2], strict=True):
-            assert old in text, f"{name} has no {old!r}"
-            text = text.replace(old, new)
-        path.write_text(text)
-        _, problems = check(path, refusal, served)
-        return [str(problem).removeprefix(f"{path}: ") for problem in problems]
+    def findings(name: str, text: str) -> list[str]:
+        path = tmp_path / Path(name).name
+        path.write_text(text, "utf-8")
+        return [str(problem).removeprefix(f"{path}: ") for problem in check_file(path).problems]
 
-    return look
+    return findings

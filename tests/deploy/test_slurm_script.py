@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .slurm_fakes import PYTHON, RAY, RLSCHED, ROOT, SCONTROL, SCRIPT, SLEEP, SRUN, Slurm
+from .slurm_fakes import PYTHON, RAY, RLSCHED, ROOT, SCONTROL, SLEEP, SRUN, Slurm
 
 PORT = 20000 + 4711 * 3
 OUT = ("train", "--scenario", "green-10", "--out", "runs/x")
@@ -109,14 +109,6 @@ def test_without_a_run_to_write_nothing_starts(slurm: Slurm, arguments: tuple[st
     assert ended.code == 2
     assert ended.said.startswith("usage: sbatch")
     assert ended.calls == []
-
-
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed (make tools)")
-def test_shellcheck_has_nothing_to_say() -> None:
-    said = subprocess.run(
-        ["shellcheck", "--severity=style", str(SCRIPT)], capture_output=True, text=True, check=False
-    )
-    assert said.returncode == 0, said.stdout
 
 
 def free_job() -> int:
