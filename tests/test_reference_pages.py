@@ -10,6 +10,12 @@ import pytest
 
 from tests import reference_pages
 
+GUIDES = [
+    reference_pages.FOLDER.parents[1] / "README.md",
+    *sorted((reference_pages.FOLDER.parent / "guide").glob("*.md")),
+    reference_pages.FOLDER / "formulations.md",
+    reference_pages.FOLDER / "green-rules.md",
+]
 SETTINGS = (reference_pages.FOLDER / "settings.md").read_text("utf-8")
 
 
@@ -28,6 +34,16 @@ def test_each_setting_has_a_type_and_a_description() -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| .* \| (.*?) \|$", SETTINGS, flags=re.MULTILINE)
     assert len(rows) > 200
     assert [name for name, kind, description in rows if not (kind and description)] == []
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_guides_name_settings_that_exist(page: Path) -> None:
+    settings = [re.sub(r"\.\d+", "", key) for key in re.findall(r"`(\w+\.[\w.]+)`", SETTINGS)]
+    known = {key[:end] for key in settings for end in (*(m.start() for m in re.finditer(r"\.", key)), None)}
+    sections = "|".join(sorted({key.partition(".")[0] for key in settings}))
+    named = re.findall(rf"(?:--set \"?|`)((?:{sections})\.[\w.]+)(?==|`)", page.read_text("utf-8"))
+    other = r".*\.(json|py)|objective\.(reward|costs)\.\w+|smooth_bc.*"  # files, terms, an example
+    assert [key for key in named if key not in known and not re.fullmatch(other, key)] == []
 
 
 @pytest.mark.parametrize(
