@@ -17,7 +17,7 @@ def export(
         typer.Argument(metavar="CHECKPOINT", help="A run folder (its best policy) or a checkpoint."),
     ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; an artefact there is replaced.")],
-    window: options.SeenOption = None,
+    window: options.WindowOption = None,
     json: options.JsonOption = None,
 ) -> None:
     """Write a trained policy as a small folder: weights, spaces, scenario, versions, a card, a first request.

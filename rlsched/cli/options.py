@@ -1,4 +1,4 @@
-"""Options that several commands share, and how what they were given is read."""
+"""Options of several commands, and the values that they stand for."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 DIGITS = 18
-"""Of the largest number that an option takes."""
-FAR = 10**DIGITS
+"""Digits of the largest number that an option takes."""
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A parser of numbers from `least` to `most`; its message shows the value, which typer's own does not."""
+    """A parser of whole numbers from `least` to `most`; its message shows the value, unlike typer's."""
+    largest = 10**DIGITS if most is None else most
 
     def parse(text: str) -> int:
-        if text.isascii() and text.isdigit() and len(text) <= DIGITS and least <= int(text) <= (most or FAR):
+        if text.isascii() and text.isdigit() and len(text) <= DIGITS and least <= int(text) <= largest:
             return int(text)
-        shown = text if len(text) <= DIGITS else f"{text[:DIGITS]}..."
+        short = text if len(text) <= DIGITS else f"{text[:DIGITS]}..."
         raise typer.BadParameter(
-            f"value {shown!r}; use a whole number from {least} {'on' if most is None else f'to {most}'}"
+            f"value {short!r}; use a whole number from {least} {'on' if most is None else f'to {most}'}"
         )
 
     return parse
 
 
 def discount(text: str) -> float:
-    """A parser of what is left of a value after a tick."""
+    """A parser of a discount per tick."""
     try:
         value = float(text)
     except ValueError:
@@ -49,7 +49,7 @@ def discount(text: str) -> float:
 
 
 def chance(text: str) -> float:
-    """A parser of how likely something is."""
+    """A parser of a probability."""
     try:
         value = float(text)
     except ValueError:
@@ -63,14 +63,14 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust-checkpoint",
-        help="With --resume: go on from a checkpoint that another user, home folder or version wrote. "
-        "Reading it runs what its pickles say.",
+        help="With --resume: accept a checkpoint that another user, home folder or version wrote. Reading it "
+        "executes its pickles.",
     ),
 ]
 
 
 class Protocol(StrEnum):
-    """Published experiments that can be run again."""
+    """Published experiments that can be reproduced."""
 
     rlscheduler = "rlscheduler"
 
@@ -96,8 +96,8 @@ def set_option(field: str, example: str) -> Any:
     """The option `--set` of a command.
 
     Args:
-        field: what it sets, as in "scenario field".
-        example: of an assignment.
+        field: kind of setting, as in "scenario field".
+        example: an assignment.
     """
     text = f"Set any {field}, as in --set {example}; 'rlsched settings' lists them. Repeatable."
     return typer.Option("--set", metavar="KEY=VALUE", help=text)
@@ -109,7 +109,7 @@ JsonOption = Annotated[
     typer.Option(
         "--json",
         metavar="FILE|-",
-        help="Write the figures as JSON; '-': to stdout, and nothing else there.",
+        help="Write the figures as JSON to a file, or to stdout (-), which then has nothing else.",
     ),
 ]
 ReportOption = Annotated[
@@ -123,12 +123,12 @@ EpisodesOption = Annotated[
         "-n",
         metavar="N",
         parser=whole_number(1),
-        help="How many episodes (20).",
+        help="Number of episodes (default 20).",
     ),
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", parser=whole_number(1), help="Jobs in each episode."),
+    typer.Option("--jobs", metavar="N", parser=whole_number(1), help="Jobs per episode."),
 ]
 OffsetsOption = Annotated[
     list[str] | None,
@@ -137,20 +137,23 @@ OffsetsOption = Annotated[
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        "--seed", metavar="N", parser=whole_number(0), help="Seed of drawn episodes and intervals (0)."
+        "--seed",
+        metavar="N",
+        parser=whole_number(0),
+        help="Random seed of episodes and intervals (default 0).",
     ),
 ]
 ProtocolOption = Annotated[
     Protocol | None,
     typer.Option(
         "--protocol",
-        help="rlscheduler: ten sequences of 1,024 jobs, loaded and measured as published figures were.",
+        help="rlscheduler: ten sequences of 1,024 jobs, loaded and measured as in the publication.",
     ),
 ]
 
 
 def items(values: Iterable[str] | None) -> list[str]:
-    """Comma-separated and repeated options as one list without repeats."""
+    """Comma-separated and repeated options as one list without duplicates."""
     parts = (part.strip() for value in values or () for part in value.split(","))
     return list(dict.fromkeys(part for part in parts if part))
 
@@ -159,22 +162,22 @@ def rows(values: Iterable[str] | None) -> tuple[int, ...]:
     """Trace rows from `--offsets`.
 
     Raises:
-        BadInputError: something is not a row number.
+        BadInputError: an item is not a row number.
     """
     texts = [part.strip() for value in values or () for part in value.split(",")]
     for text in texts:
         if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-            raise BadInputError("--offsets", f"{text!r} is no trace row", "give numbers, as in 0,1024")
+            raise BadInputError("--offsets", f"{text!r} is not a trace row", "give numbers, as in 0,1024")
     return tuple(map(int, texts))
 
 
 def choose_scenario(
     scenario: str | None, trace: Path | None, overrides: Sequence[str], protocol: Protocol | None
 ) -> Scenario:
-    """The scenario that `--scenario` or `--trace` or both name, with `--set` applied.
+    """The scenario of `--scenario`, `--trace` or both, with `--set` applied.
 
     Raises:
-        BadInputError: neither is given, they do not go together, or they are wrong.
+        BadInputError: neither is given, they contradict each other, or they are wrong.
     """
     if scenario is None and trace is None:
         raise BadInputError(
@@ -191,7 +194,7 @@ def given_scenario(scenario: str | None, trace: Path | None, overrides: Sequence
     """The scenario of the options: named, of a trace on the machine of its header, or named with a trace.
 
     Raises:
-        BadInputError: it is wrong, or draws its jobs itself where a trace is given, too.
+        BadInputError: it is wrong, or draws its jobs from a model although a trace is given.
     """
     if trace is None:
         return named_scenario("--scenario", scenario or "", overrides)
@@ -202,13 +205,13 @@ def given_scenario(scenario: str | None, trace: Path | None, overrides: Sequence
         raise BadInputError(
             "--scenario, --trace",
             f"both are given, but scenario {scenario!r} draws its jobs from the {workload.kind} model",
-            f"leave one out, or name a scenario of a trace: {', '.join(_of_traces())}",
+            f"remove one, or name a scenario with a trace: {', '.join(_trace_scenarios())}",
         )
     return named_scenario("--scenario", scenario, [trace_setting(trace), *overrides])
 
 
-def _of_traces() -> list[str]:
-    """Names of the scenarios that take a trace."""
+def _trace_scenarios() -> list[str]:
+    """Names of the scenarios with a trace."""
     from rlsched.scenario import load, names
 
     return [name for name in names() if load(name).workload.kind == "swf"]
@@ -222,24 +225,24 @@ def trace_setting(trace: Path) -> str:
 
 
 def named_scenario(where: str, name: str, overrides: Sequence[str] = ()) -> Scenario:
-    """A scenario by its name or file; `where` is what the user typed the name for.
+    """A scenario by its name or file; `where` names the option in messages.
 
     Raises:
-        BadInputError: there is none, or it is wrong, or its trace is not there.
+        BadInputError: there is none, or it is wrong, or its trace is missing.
     """
     from rlsched.scenario import load, names
 
     if not is_scenario(name):
         close = get_close_matches(name, names(), n=1)
-        meant = f"did you mean {close[0]!r}? " if close else ""
+        hint = f"did you mean {close[0]!r}? " if close else ""
         raise BadInputError(
-            where, f"unknown scenario {name!r}", f"{meant}use a .yaml file or one of {', '.join(names())}"
+            where, f"unknown scenario {name!r}", f"{hint}use a .yaml file or one of {', '.join(names())}"
         )
     return load(name, overrides)
 
 
 def is_scenario(name: str) -> bool:
-    """Whether that is a name of a scenario, or of a file with one."""
+    """Whether this is the name of a scenario or of a YAML file."""
     from rlsched.scenario import names
 
     return name in names() or Path(name).suffix in {".yaml", ".yml"}
@@ -253,7 +256,7 @@ def trace_scenario(trace: Path, overrides: Sequence[str]) -> Scenario:
 
 
 def check_trace(scenario: Scenario) -> None:
-    """Say how to name a trace where the one a scenario points to is not there.
+    """Check that the trace of a scenario exists.
 
     Raises:
         BadInputError: there is no such file.
@@ -268,20 +271,20 @@ def check_trace(scenario: Scenario) -> None:
 
 
 def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Protocol | None) -> None:
-    """Refuse `--set` assignments that the command would have to ignore, and a protocol that knows no horizon.
+    """Refuse `--set` assignments without effect, and a protocol in scenarios with a planning horizon.
 
     Raises:
-        BadInputError: a key that a protocol or the command fixes, or a scenario that it does not know.
+        BadInputError: the protocol or the command fixes a key, or the protocol does not support the scenario.
     """
     fixed = {}
     if protocol and scenario.decision.horizon is not None:
         raise BadInputError(
             "--protocol",
-            f"{protocol.value} knows no power, plans and pools, but scenario {scenario.name!r} has them",
-            "leave it out, or give --trace without --scenario",
+            f"{protocol.value} does not support power, plans and pools, which scenario {scenario.name!r} has",
+            "remove it, or give --trace without --scenario",
         )
     if scenario.decision.horizon is None:
-        fixed = dict.fromkeys(("episode.end", "episode.max_ticks"), "every job is run to its end here")
+        fixed = dict.fromkeys(("episode.end", "episode.max_ticks"), "here all jobs are completed")
     if protocol:
         protocols = ("episode", "workload.rules", "cluster.tick_s")
         fixed |= {key: f"--protocol {protocol.value} fixes {key}" for key in protocols}
@@ -289,30 +292,30 @@ def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Prot
         path = override.partition("=")[0]
         for key, reason in fixed.items():
             if path == key or path.startswith(f"{key}."):
-                raise BadInputError("--set", f"{override!r}: {reason}", "leave it out")
+                raise BadInputError("--set", f"{override!r}: {reason}", "remove it")
 
 
-SeenOption = Annotated[
+WindowOption = Annotated[
     int | None,
     typer.Option(
         "--window",
         metavar="N",
         parser=whole_number(1),
-        help="Trained policies see the N oldest waiting jobs (as many as in training).",
+        help="Trained policies observe the N oldest waiting jobs (default: as many as in training).",
     ),
 ]
 
 
 def check_window(window: int | None, scenario: Scenario) -> None:
-    """Refuse `--window` where orders see what the ready pool holds.
+    """Refuse `--window` in scenarios with a ready pool.
 
     Raises:
-        BadInputError: it is given for a scenario with a horizon.
+        BadInputError: it is given for a scenario with a planning horizon.
     """
     if window is not None and scenario.decision.horizon is not None:
         raise BadInputError(
             "--window",
-            f"value {window} means nothing where there is a ready pool (decision.horizon)",
+            f"value {window} is not supported in scenarios with a ready pool (decision.horizon)",
             f"set the size of the pool: --set decision.window={window}",
         )
 
@@ -326,10 +329,10 @@ def choice(
     protocol: Protocol | None,
     whole: bool,
 ) -> Choice:
-    """Which episodes the options ask for; contradictions are refused.
+    """The episodes of the options.
 
     Raises:
-        BadInputError: options that do not go together.
+        BadInputError: options contradict each other.
     """
     from rlsched.evaluate.session import Choice
 
@@ -346,5 +349,5 @@ def choice(
 
 
 def says_episodes(overrides: Iterable[str]) -> bool:
-    """Whether a `--set` assignment shapes the episodes."""
+    """Whether a `--set` assignment changes the episodes."""
     return any(override.partition("=")[0].partition(".")[0] == "episode" for override in overrides)

@@ -145,7 +145,7 @@ def gate_line(verdict: Verdict, trace: str = "") -> str:
         finding = judgement(verdict.hoarding).removeprefix("does not count: ")
         reasons.append(f"hoards: {finding}" if verdict.hoarding.breached else f"hoarding {finding}")
     reasons += [f"{cost_of(check)} {within(check)}" for check in verdict.broken]
-    return f"stands back{place}: {'; '.join(reasons)}"
+    return f"fails the gate{place}: {'; '.join(reasons)}"
 
 
 def _against(verdict: Verdict) -> str:

@@ -113,8 +113,8 @@ def test_a_service_gives_the_same_advice(
 def test_notes_name_the_fallback_and_the_gate(rlsched: Run, service: Service) -> None:
     service.shadow = True
     assert "note: the heuristic decided, not the policy: shadow" in ask(rlsched, service.url).out
-    service.gate = {"line": "default stands back: \N{MINUS SIGN}2\x1b"}
-    assert "note: default stands back: -2?\n" in ask(rlsched, service.url).out
+    service.gate = {"line": "default fails the gate: \N{MINUS SIGN}2\x1b"}
+    assert "note: default fails the gate: -2?\n" in ask(rlsched, service.url).out
 
 
 @pytest.mark.parametrize(

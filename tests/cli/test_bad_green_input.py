@@ -244,7 +244,7 @@ def test_clusters(rlsched: Run, tmp_path: Path, options: list[str], parts: list[
         ("green-10", ["-p", "fcfs:greedy"], ["--policy: ", "'greedy'", "now, horizon, none"]),
         (HPC, ["--backfill", "now"], ["--backfill: ", "'now'", "none, greedy, easy, conservative"]),
         (HPC, ["-p", "sjf:horizon"], ["--policy: ", "'horizon'", "none, greedy, easy, conservative"]),
-        ("green-10", ["--window", "3"], ["--window: value 3 means nothing", "--set decision.window=3"]),
+        ("green-10", ["--window", "3"], ["--window: value 3 is not supported", "--set decision.window=3"]),
         ("green-10", ["--offsets", "3"], ["--offsets: are rows of a trace"]),
     ],
 )
@@ -266,13 +266,13 @@ def test_a_scenario_of_a_trace_says_how_to_name_one(rlsched: Run, tmp_path: Path
 def test_a_trace_with_a_scenario_that_draws_its_jobs(rlsched: Run, tmp_path: Path, trace: Path) -> None:
     line = in_folder(tmp_path, rlsched, "green-10", "--trace", str(trace))
     assert line.startswith("--scenario, --trace: both are given, but scenario 'green-10' draws its jobs")
-    assert line.endswith("leave one out, or name a scenario of a trace: green-ctc, green-hpc2n, hpc-trace")
+    assert line.endswith("remove one, or name a scenario with a trace: green-ctc, green-hpc2n, hpc-trace")
 
 
 def test_a_protocol_of_another_simulator(rlsched: Run, tmp_path: Path, trace: Path) -> None:
     options = ("--trace", str(trace), "--protocol", "rlscheduler")
     line = in_folder(tmp_path, rlsched, "green-hpc2n", *options)
-    assert line.startswith("--protocol: rlscheduler knows no power, plans and pools")
+    assert line.startswith("--protocol: rlscheduler does not support power, plans and pools")
 
 
 def test_a_trace_with_no_job_within_the_horizon(rlsched: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`--gate` of `rlsched evaluate`, `serve` and `advise slurm`: policies that are behind stand back."""
+"""`--gate` of `rlsched evaluate`, `serve` and `advise slurm`: policies that are behind fail it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.cli.evaluate import STANDS_BACK
+from rlsched.cli.evaluate import FAILS_GATE
 from tests.gated import EPISODE, JOBS, export_by_length, write_site
 
 from .conftest import Run
@@ -46,12 +46,14 @@ def test_evaluate_says_who_passes_and_ends_accordingly(
 
     file = tmp_path / "figures.json"
     ran = rlsched("evaluate", bad, good, *given[:-1], file)
-    assert (ran.code, STANDS_BACK) == (3, 3)
+    assert (ran.code, FAILS_GATE) == (3, 3)
     told = {one["policy"]: one for one in json.loads(file.read_text())["gate"]}
     assert (told[str(bad)]["passes"], told[str(good)]["passes"]) == (False, True)
-    (line,) = [line for line in ran.out.splitlines() if line.startswith(str(bad)) and "stands back" in line]
-    assert "stands back: worse than area + conservative in bounded slowdown: " in line
-    assert line.endswith("; let area + conservative act instead")
+    (line,) = [
+        line for line in ran.out.splitlines() if line.startswith(str(bad)) and "fails the gate" in line
+    ]
+    assert "fails the gate: worse than area + conservative in bounded slowdown: " in line
+    assert line.endswith("; use area + conservative instead")
 
 
 def test_without_a_gate_nothing_is_judged(rlsched: Run, site: Path, bad: Path) -> None:
@@ -95,8 +97,10 @@ def test_advice_is_the_heuristics_where_the_policy_stands_back(
     assert told["decided_by"] == "fallback"
     assert isinstance(told["fallback"], dict)
     assert (told["decisions"], told["fallback"]["name"]) == (told["fallback"]["decisions"], "area:easy")
-    (note,) = [note for note in told["notes"] if "stands back" in note]
-    assert note.startswith("the policy stands back on site.swf: worse than area + conservative in bounded ")
+    (note,) = [note for note in told["notes"] if "fails the gate" in note]
+    assert note.startswith(
+        "the policy fails the gate on site.swf: worse than area + conservative in bounded "
+    )
     assert note.endswith("; area:easy decides, and the policy is its shadow")
     told = advice(bad, "--gate", site, "--fallback", "fcfs:easy")
     assert isinstance(told["fallback"], dict)
@@ -105,7 +109,7 @@ def test_advice_is_the_heuristics_where_the_policy_stands_back(
     assert told["decided_by"] == "policy"
     (note,) = [note for note in told["notes"] if "passes" in note]
     assert note.startswith("the policy passes the gate on site.swf: level with area + conservative ")
-    assert not [note for note in advice(bad)["notes"] if "gate" in note or "stands back" in note]
+    assert not [note for note in advice(bad)["notes"] if "gate" in note or "fails the gate" in note]
 
 
 def test_gates_that_mean_nothing(rlsched: Run, site: Path, good: Path, tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def test_a_policy_that_is_shown_other_jobs_than_the_orders_is_said_so(
     )
     told = " ".join(other.out.split())
     assert (
-        "keeps decision.window=5, decision.admission='fcfs', as it was trained; the orders have 9, 'qos'"
+        "keeps decision.window=5, decision.admission='fcfs' of its training; the heuristics have 9, 'qos'"
         in told
     )
     assert re.search(r"3 episodes of \d+ to \d+ jobs", told)

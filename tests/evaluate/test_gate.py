@@ -73,20 +73,22 @@ def test_it_is_said_in_one_line() -> None:
     better = [value - 2 for value in HEURISTIC]
     assert gate_line(judged(better)) == f"passes the gate: better than sjf + greedy {LINE}"
     worse = gate_line(judged([value + 2 for value in HEURISTIC]))
-    assert worse.startswith("stands back: worse than sjf + greedy in bounded slowdown: 14.5 against 12.5, ")
+    assert worse.startswith(
+        "fails the gate: worse than sjf + greedy in bounded slowdown: 14.5 against 12.5, "
+    )
 
 
 def test_a_policy_that_hoards_stands_back_however_good_it_is() -> None:
     found = judged([2.0] * 6, wait=9.0)
     assert (found.against, found.hoards, found.passes) == ("better", True, False)
-    assert gate_line(found) == "stands back: hoards: its jobs wait too long on average"
+    assert gate_line(found) == "fails the gate: hoards: its jobs wait too long on average"
 
 
 def test_so_does_one_whose_hoarding_cannot_be_judged() -> None:
     episodes = played("it", [2.0] * 6, learned=True) + played("fcfs", HEURISTIC)
     (found,) = verdicts(Result.of(HERE, episodes))
     assert (found.against, found.hoards, found.passes) == ("better", True, False)
-    assert gate_line(found).startswith("stands back: hoarding not judged")
+    assert gate_line(found).startswith("fails the gate: hoarding not judged")
 
 
 def test_a_limit_of_its_training_is_kept() -> None:
@@ -98,7 +100,7 @@ def test_a_limit_of_its_training_is_kept() -> None:
     broken = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
     found = judged([2.0] * 6, kept, broken)
     assert (found.broken, found.passes) == ((broken,), False)
-    assert gate_line(found) == "stands back: makespan of an episode broken by 20.0 %"
+    assert gate_line(found) == "fails the gate: makespan of an episode broken by 20.0 %"
 
 
 @pytest.mark.parametrize(("values", "passes"), [([0.7] * 6, True), ([0.5] * 6, True), ([0.4] * 6, False)])
@@ -118,7 +120,9 @@ def test_what_was_hardly_measured_does_not_pass() -> None:
     for values, count in (([nan] * 6, 0), ([2.0, 2.0, 2.0, 2.0, nan, nan], 4)):
         found = judged(values)
         assert (found.against, found.passes, found.episodes) == ("unknown", False, count)
-        assert gate_line(found) == f"stands back: bounded slowdown could be measured in {count} episodes only"
+        assert (
+            gate_line(found) == f"fails the gate: bounded slowdown could be measured in {count} episodes only"
+        )
     (told,) = gate_json([judged([nan] * 6)])
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert (told["mean"], told["difference"], told["passes"]) == (None, None, False)

@@ -41,7 +41,7 @@ def test_a_policy_that_is_behind_is_the_shadow_of_the_best_heuristic(folder: Pat
     found = policy["gate"]
     assert (found["passes"], found["against"], found["episodes"]) == (False, "worse", JOBS // EPISODE)
     assert found["offsets"] == list(range(0, JOBS, EPISODE))
-    assert found["line"].startswith("default stands back on site.swf: worse than area + conservative in ")
+    assert found["line"].startswith("default fails the gate on site.swf: worse than area + conservative in ")
     assert "; no service runs conservative; of the others area + easy is best, 1.4" in found["line"]
     assert found["line"].endswith("; area:easy decides, and the policy is its shadow")
     answer = service.ask("/v1/decisions", example(folder)).json

@@ -1,0 +1,281 @@
+"""Comparisons of `simulate` and `evaluate`: run policies, show and write the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from rlsched.cli import output, tables
+from rlsched.evaluate.compare import Comparison
+from rlsched.evaluate.gate import Verdict, gate_json, verdicts
+from rlsched.evaluate.policies import LearnedPolicies
+from rlsched.evaluate.policy import Policy
+from rlsched.evaluate.policy_factory import training_overlap
+from rlsched.evaluate.results import to_json
+from rlsched.evaluate.seeds import named_seeds, seed_folders
+from rlsched.evaluate.session import Session
+from rlsched.files import write_whole
+from rlsched.report.words import gate_line, sizes, workload_name
+from rlsched.scenario import SwfWorkload
+from rlsched.settings import as_written
+
+if TYPE_CHECKING:
+    from rlsched.report.gantt import Gantt
+    from rlsched.report.learning_curve import LearningCurves
+    from rlsched.report.over_time import Timeline
+
+PICTURED = 2
+"""Most policies in a picture of an episode."""
+
+POOLS = ("horizon", "window", "wait_pool", "admission", "suspend", "suspend_pool", "expiry")
+"""Settings of `decision` that determine the pools, which trained policies keep."""
+
+REPORT_PICTURE_JOBS = 20_000
+"""Most jobs of an episode that a report draws; in longer ones, single jobs are not visible."""
+
+
+def compare_and_show(
+    session: Session, policies: Sequence[Policy], targets: output.Targets, *, gate: bool = False
+) -> bool:
+    """Run policies, print the comparison, and write it to the targets.
+
+    Args:
+        session: the episodes.
+        policies: to compare.
+        targets: files to write.
+        gate: also check learned policies by the gate.
+
+    Returns:
+        Whether all policies pass the gate; True without a gate.
+    """
+    console = output.people(targets.json)
+    print_session(console, session)
+    warn_of_training_jobs(console, session, policies)
+    warn_of_missing_seeds(console, policies)
+    warn_of_other_pools(console, session, policies)
+    output.announce_compiling()
+    clock = output.Clock()
+    runs = sum(len(policy.members) for policy in policies)
+    with output.progress("simulating", runs * len(session.episodes)) as step:
+        comparison = session.run(policies, step)
+    jobs = sum(len(episode.jobs) for episode in session.episodes) * runs
+    tables.show_result(console, comparison.result)
+    console.print(f"{jobs:,} jobs in {clock.seconds:.1f} s", style=tables.FAINT)
+    gate_verdicts = verdicts(comparison.result) if gate else None
+    for verdict in gate_verdicts or ():
+        remedy = "" if verdict.passes else f"; use {verdict.heuristic} instead"
+        style = tables.GOOD if verdict.passes else tables.BAD
+        line = f"{verdict.policy} {gate_line(verdict)}{remedy}"
+        console.print(line, style=style, markup=False, soft_wrap=True)
+    write(session, comparison, policies, targets, console, gate_verdicts)
+    return all(verdict.passes for verdict in gate_verdicts or ())
+
+
+def print_session(console: Console, session: Session) -> None:
+    """Print the workload and the episodes in a line, and repairs of the trace below it."""
+    scenario, episodes = session.scenario, session.episodes
+    units_by_resource = zip(*(e.jobs.cluster(session.units).tolist() for e in episodes), strict=True)
+    machine = ", ".join(
+        f"{sizes(units)} {resource.name}"
+        for resource, units in zip(scenario.cluster.resources, units_by_resource, strict=True)
+    )
+    lengths = [len(episode.jobs) for episode in episodes]
+    equal = min(lengths) == max(lengths)
+    jobs = f"{lengths[0]:,} jobs" if equal else f"{min(lengths):,} to {max(lengths):,} jobs"
+    count = f"{len(episodes)} episodes" if len(episodes) > 1 else "1 episode"
+    drawn = (
+        f", drawn with seed {session.seed}" if scenario.episode.jobs and not scenario.episode.offsets else ""
+    )
+    protocol = f", protocol {session.protocol}" if session.protocol else ""
+    console.print(
+        f"{workload_name(scenario)} on {machine}: {count} of {jobs}{drawn}{protocol}",
+        style="bold",
+        markup=False,
+    )
+    tables.show_repairs(console, session.repairs)
+    offsets = [episode.offset for episode in episodes if episode.offset is not None]
+    if len(set(offsets)) < len(offsets):
+        console.print(
+            f"  only {len(set(offsets))} different episodes: the evaluation part has too few rows; "
+            "shorten them with --jobs",
+            style="yellow",
+        )
+
+
+def warn_of_training_jobs(console: Console, session: Session, policies: Sequence[Policy]) -> None:
+    """Warn where a trained policy may run on jobs of its training."""
+    for policy in policies:
+        if isinstance(policy, LearnedPolicies) and (overlap := training_overlap(policy, session)):
+            console.print(
+                f"  {policy.name} may have been trained on jobs of {overlap} of the "
+                f"{len(session.episodes)} episodes",
+                style="yellow",
+                markup=False,
+            )
+
+
+def warn_of_missing_seeds(console: Console, policies: Sequence[Policy]) -> None:
+    """Warn where seeds of a training have no policy yet and are not compared."""
+    for policy in policies:
+        if isinstance(policy, LearnedPolicies) and policy.seeds:
+            missing = seed_folders(Path(policy.name)).keys() - policy.seeds.keys()
+            if missing:
+                console.print(
+                    f"  {policy.name}: no policy yet of {named_seeds(sorted(missing))}; compared with "
+                    f"{named_seeds(policy.seeds)}",
+                    style="yellow",
+                    markup=False,
+                )
+
+
+def warn_of_other_pools(console: Console, session: Session, policies: Sequence[Policy]) -> None:
+    """Warn where a trained policy has other pools than the heuristics, because it keeps those of training."""
+    decision = session.scenario.decision
+    if decision.horizon is None:
+        return
+    for policy in policies:
+        if not isinstance(policy, LearnedPolicies):
+            continue
+        trained = policy.scenario.decision
+        differing = [name for name in POOLS if getattr(trained, name) != getattr(decision, name)]
+        if differing:
+            settings = ", ".join(
+                f"decision.{name}={as_written(getattr(trained, name))}" for name in differing
+            )
+            heuristics = ", ".join(as_written(getattr(decision, name)) for name in differing)
+            console.print(
+                f"  {policy.name} keeps {settings} of its training; the heuristics have {heuristics}",
+                style="yellow",
+                markup=False,
+            )
+
+
+def write(
+    session: Session,
+    comparison: Comparison,
+    policies: Sequence[Policy],
+    targets: output.Targets,
+    console: Console,
+    gate: Sequence[Verdict] | None,
+) -> None:
+    """Write JSON, picture and report, and print their names and a next step."""
+    if targets.json is not None:
+        gate_values = {} if gate is None else {"gate": gate_json(gate)}
+        output.write_json(targets.json, to_json(comparison.result) | gate_values)
+        if targets.json != output.STDOUT:
+            console.print(f"figures: {targets.json}", markup=False)
+    drawn = targets.report is not None or (targets.render is not None and not targets.films)
+    timeline = _timeline(session, policies) if drawn else None
+    if targets.render is not None:
+        with output.busy("drawing"):
+            extent = draw(session, comparison, policies, timeline, targets.render)
+        console.print(f"picture: {targets.render}{extent}", markup=False)
+    if targets.report is not None:
+        from rlsched.report.runs import learning_of
+
+        with output.busy("writing the report"):
+            learned = [policy for policy in policies if isinstance(policy, LearnedPolicies)]
+            members = [member for policy in learned for member in policy.members.values()]
+            learning = learning_of([Path(member.name) for member in members])
+            page = write_page(session, comparison, policies, timeline, learning, targets.report)
+        console.print(f"report:  {page}", markup=False)
+    if targets.report is None:
+        console.print("next: --report DIR writes a page with pictures", style=tables.FAINT)
+
+
+def draw(
+    session: Session,
+    comparison: Comparison,
+    policies: Sequence[Policy],
+    timeline: Timeline | None,
+    path: Path,
+) -> str:
+    """Draw the first episode under the first policies as a PNG, or under the first policy as a film.
+
+    Returns:
+        The part of the episode that a film shows, in words; empty for a picture.
+
+    Raises:
+        BadInputError: a film of an episode or a policy without ticks.
+    """
+    from rlsched.report.gantt import draw_gantt
+    from rlsched.report.style import to_png
+
+    if path.suffix.lower() == ".gif":
+        from rlsched.report.film import film
+
+        first, episode = _pictured(policies[0]), session.episodes[0]
+        shot = film(first, episode, session.units)
+        write_whole(path, shot.gif)
+        return f" (the first {shot.ticks:,} ticks of the first episode under {first.name} + {first.backfill})"
+    if timeline is not None:
+        from rlsched.report.over_time import draw_summary
+
+        write_whole(path, to_png(draw_summary(timeline)))
+    else:
+        write_whole(path, to_png(draw_gantt(_gantt(session, comparison, policies))))
+    return ""
+
+
+def write_page(
+    session: Session,
+    comparison: Comparison,
+    policies: Sequence[Policy],
+    timeline: Timeline | None,
+    learning: Sequence[LearningCurves],
+    folder: Path,
+) -> Path:
+    """Write the HTML report."""
+    from rlsched.report.html import write_report
+
+    short = len(session.episodes[0].jobs) <= REPORT_PICTURE_JOBS
+    gantts = [_gantt(session, comparison, policies)] if short and timeline is None else []
+    timelines = [] if timeline is None else [timeline]
+    return write_report(folder, comparison.result, gantts, learning, timelines)
+
+
+def _timeline(session: Session, policies: Sequence[Policy]) -> Timeline | None:
+    """The first episode over time under the first policies; None without ticks."""
+    from rlsched.evaluate.history import knows_ticks, record
+    from rlsched.report.over_time import Timeline
+
+    episode = session.episodes[0]
+    with output.busy("recording every tick"):
+        pictured = [_pictured(policy) for policy in policies[:PICTURED] if knows_ticks(policy)]
+        histories = [record(policy, episode, session.units) for policy in pictured]
+    if not any(history.ticks for history in histories):
+        return None
+    return Timeline(_title(session), histories)
+
+
+def _gantt(session: Session, comparison: Comparison, policies: Sequence[Policy]) -> Gantt:
+    from rlsched.report.gantt import Gantt, Schedule
+
+    schedules = []
+    for policy in policies[:PICTURED]:
+        played = comparison.runs[policy.name, policy.backfill][0]
+        name = _pictured(policy).name
+        schedules.append(Schedule(f"{name} + {policy.backfill}", played.jobs, played.start))
+    return Gantt(
+        title=_title(session),
+        schedules=schedules,
+        processors=int(session.episodes[0].jobs.cluster(session.units)[0]),
+        tick_s=session.scenario.cluster.tick_s,
+    )
+
+
+def _pictured(policy: Policy) -> Policy:
+    """The policy to draw: the first of several seeds."""
+    return next(iter(policy.members.values()))
+
+
+def _title(session: Session) -> str:
+    """Name of the first episode."""
+    first = session.episodes[0]
+    workload = session.scenario.workload
+    name = workload.file.name if isinstance(workload, SwfWorkload) else session.scenario.name
+    place = "" if first.offset is None else f" from row {first.offset:,} on"
+    return f"{name}: {len(first.jobs):,} jobs{place}"
