@@ -33,7 +33,7 @@ class SlowTwin:
     ) -> float:
         """Random legal decisions per second in one episode, measured for at least `seconds`."""
         rng = np.random.default_rng(seed)
-        taken, start = 0, time.perf_counter()
+        elapsed, start = 0, time.perf_counter()
         while True:
             env: TwinEnv | TwinGreen
             if scenario.decision.horizon is None:
@@ -42,9 +42,9 @@ class SlowTwin:
                 env = TwinGreen(scenario, units, episode.jobs, episode.power)
             while not env.over:
                 env.step(int(rng.choice(np.flatnonzero(env.mask))))
-                taken += 1
+                elapsed += 1
                 if time.perf_counter() - start > seconds:
-                    return taken / (time.perf_counter() - start)
+                    return elapsed / (time.perf_counter() - start)
 
     def jobs_replayed(self, jobs: JobTable, units: Sequence[int], policy: str, backfill: str) -> float:
         """Jobs per second that a heuristic schedules, on one sequence."""

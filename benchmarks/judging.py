@@ -60,8 +60,8 @@ def policy(scenario: Scenario, units: list[int], weights: dict[str, float], fold
 
 def read(path: Path) -> dict[str, Any]:
     """What a command wrote."""
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return result
 
 
 def main() -> None:
@@ -71,22 +71,22 @@ def main() -> None:
     parser.add_argument("--gamma", type=float, default=0.998, help="discount per tick")
     parser.add_argument("--reward", default=REWARD)
     parser.add_argument("--out", type=Path, default=Path("runs/judging"))
-    asked = parser.parse_args()
-    if asked.out.exists():
-        parser.error(f"--out {asked.out}: is there already")
-    data, judged, played = (asked.out / name for name in ("data", "judged.json", "played.json"))
-    words = ["--scenario", "green-10", "--policy", RECORDERS, "--set", asked.reward]
-    words += ["--set", f"objective.gamma={asked.gamma}", "--steps", str(asked.steps)]
+    requested = parser.parse_args()
+    if requested.out.exists():
+        parser.error(f"--out {requested.out}: is there already")
+    data, assessed, played = (requested.out / name for name in ("data", "judged.json", "played.json"))
+    words = ["--scenario", "green-10", "--policy", RECORDERS, "--set", requested.reward]
+    words += ["--set", f"objective.gamma={requested.gamma}", "--steps", str(requested.steps)]
     rlsched("collect", *words, "--out", str(data))
     feed = EpisodeFeed(load("green-10"))
     runs = {
-        name: str(policy(feed.scenario, feed.units, weights, asked.out / name))
+        name: str(policy(feed.scenario, feed.units, weights, requested.out / name))
         for name, weights in ORDERS.items()
     }
-    rlsched("dataset", "judge", str(data), *runs.values(), "--json", str(judged))
+    rlsched("dataset", "judge", str(data), *runs.values(), "--json", str(assessed))
     words = ["--scenario", "green-10", "--against", "packing", "--episodes", str(EPISODES)]
     rlsched("evaluate", *runs.values(), *words, "--json", str(played))
-    fqe = {name: read(judged)["policies"][run]["fqe"] for name, run in runs.items()}
+    fqe = {name: read(assessed)["policies"][run]["fqe"] for name, run in runs.items()}
     earned: dict[str, list[float]] = {name: [] for name in runs}
     names = {run: name for name, run in runs.items()}
     for episode in read(played)["episodes"]:
@@ -96,8 +96,8 @@ def main() -> None:
     for name in sorted(true, key=lambda name: -true[name]):
         mean, low, high = (fqe[name][part] for part in ("mean", "low", "high"))
         print(f"{name:<10} {true[name]:.1%}  fqe {mean:,.0f} [{low:,.0f}, {high:,.0f}]")
-    found = stats.spearmanr([true[name] for name in runs], [fqe[name]["mean"] for name in runs])
-    print(f"rank correlation {found.statistic:.3f} of {len(runs)} policies")
+    result = stats.spearmanr([true[name] for name in runs], [fqe[name]["mean"] for name in runs])
+    print(f"rank correlation {result.statistic:.3f} of {len(runs)} policies")
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def family(seed: int, members: int) -> list[dict[str, Any]]:
 def main() -> None:
     """Write the scenario."""
     parts = family(TRAINING_SEED, TRAINING_MEMBERS)
-    given = load("lublin-sizes").model_dump(mode="json", exclude_unset=True)
-    given |= {
+    arguments = load("lublin-sizes").model_dump(mode="json", exclude_unset=True)
+    arguments |= {
         "name": "lublin-family",
         "description": f"{TRAINING_MEMBERS} clusters of 64 to 4,096 processors with models of their jobs, "
         "calm to overloaded; policies for unseen clusters are trained on it.",
@@ -74,7 +74,7 @@ def main() -> None:
         "decision": {"action_rule": "commit"},
     }
     sys.stdout.write("# Written by benchmarks/lublin_family.py.\n")
-    yaml.safe_dump(given, sys.stdout, sort_keys=False, default_flow_style=None, width=118)
+    yaml.safe_dump(arguments, sys.stdout, sort_keys=False, default_flow_style=None, width=118)
 
 
 if __name__ == "__main__":

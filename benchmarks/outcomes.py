@@ -39,9 +39,9 @@ class Outcome:
         """Per cent of the value."""
         return float(self.values[name].mean())
 
-    def ahead(self, names: Sequence[str], other: str) -> list[Interval]:
+    def ahead(self, names: Sequence[str], second: str) -> list[Interval]:
         """How far each is ahead of another, runs averaged, paired by episode."""
-        return bootstrap_columns([self.values[name].mean(0) - self.values[other].mean(0) for name in names])
+        return bootstrap_columns([self.values[name].mean(0) - self.values[second].mean(0) for name in names])
 
     @property
     def methods(self) -> list[str]:
@@ -74,13 +74,13 @@ def values_of(
         metric: a share.
         kinds: run -> method; whoever is not among them goes by its own name.
     """
-    found: dict[str, dict[str, dict[int, float]]] = {}
+    actual: dict[str, dict[str, dict[int, float]]] = {}
     for result in results:
-        runs = found.setdefault(kinds.get(result.policy, result.policy), {})
+        runs = actual.setdefault(kinds.get(result.policy, result.policy), {})
         runs.setdefault(result.policy, {})[result.episode] = 100 * result.metrics[metric]
     return {
         name: np.array([[episodes[number] for number in sorted(episodes)] for episodes in runs.values()])
-        for name, runs in found.items()
+        for name, runs in actual.items()
     }
 
 
@@ -96,20 +96,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def told(outcome: Outcome) -> str:
     """Markdown: what each method came to, and how far it is ahead of others."""
-    methods, others = outcome.methods, ("bc", "crr", outcome.best_order)
+    methods, rest = outcome.methods, ("bc", "crr", outcome.best_order)
     columns = [
-        [" " if name == other else in_words(each) for name, each in zip(methods, over, strict=True)]
-        for other in others
-        for over in [outcome.ahead(methods, other)]
+        [" " if name == second else in_words(item) for name, item in zip(methods, over, strict=True)]
+        for second in rest
+        for over in [outcome.ahead(methods, second)]
     ]
     rows = []
     for name, *over in zip(methods, *columns, strict=True):
         runs = " ".join(f"{run.mean():.1f}" for run in outcome.values[name])
         rows.append([name, f"{outcome.mean(name):.1f} ({runs})", *over, f"{outcome.alike[name]:.1%}"])
     orders = [name for name in outcome.values if name not in methods]
-    said = ", ".join(f"{name} {outcome.mean(name):.1f}" for name in sorted(orders, key=outcome.mean)[::-1])
-    head = [outcome.case, "value (%), and of each run", *(f"to {name}" for name in others), "alike"]
-    return f"{table(head, rows)}\n\nOrders: {said}."
+    message = ", ".join(f"{name} {outcome.mean(name):.1f}" for name in sorted(orders, key=outcome.mean)[::-1])
+    head = [outcome.case, "value (%), and of each run", *(f"to {name}" for name in rest), "alike"]
+    return f"{table(head, rows)}\n\nOrders: {message}."
 
 
 def quality(outcomes: Sequence[Outcome]) -> str:
@@ -134,9 +134,9 @@ def advice(outcomes: Sequence[Outcome]) -> str:
     rows = []
     for outcome in outcomes:
         behind = outcome.ahead(outcome.methods, outcome.best_method)
-        advised = next(name for name, each in zip(outcome.methods, behind, strict=True) if each.high >= 0)
+        advised = next(name for name, item in zip(outcome.methods, behind, strict=True) if item.high >= 0)
         order = outcome.best_order
-        ahead = [in_words(outcome.ahead([advised], other)[0]) for other in (order, "bc")]
+        ahead = [in_words(outcome.ahead([advised], second)[0]) for second in (order, "bc")]
         values = [f"{order} {outcome.mean(order):.1f}", advised, f"{outcome.mean(advised):.1f}"]
         rows.append([outcome.case, *values, *ahead])
     head = ["recorded", "best order", "advised", "value (%)", "ahead of the order", "ahead of bc"]

@@ -182,14 +182,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", action="append", default=[])
-    asked = parser.parse_args()
-    settings = {"seed": asked.seed, "steps": asked.steps}
-    feed = EpisodeFeed(load(asked.scenario))
-    config = make_config(settings, "plain_ppo", asked.set)
+    requested = parser.parse_args()
+    settings = {"seed": requested.seed, "steps": requested.steps}
+    feed = EpisodeFeed(load(requested.scenario))
+    config = make_config(settings, "plain_ppo", requested.set)
     if config.network.lstm:
         parser.error("network.lstm is not supported here: remove it")
     loop = PlainPPO(config, feed)
-    while loop.steps < asked.steps:
+    while loop.steps < requested.steps:
         began = time.perf_counter()
         done = loop.iterate()
         rate = done.steps / (time.perf_counter() - began)

@@ -39,20 +39,20 @@ def main() -> None:
     recorded = ["--policy", "qos,sjf,fcfs,hvf", "--set", "objective.reward={started_value: 1}"]
     words = ["--scenario", "green-10", *recorded, "--steps", str(ROWS)]
     data = collect(chosen.out / "data", words, threads=1)
-    found: dict[str, list[float]] = {method: [] for method in chosen.methods}
+    result: dict[str, list[float]] = {method: [] for method in chosen.methods}
     for _ in range(chosen.turns):
         for method in chosen.methods:
             run = chosen.out / method
             shutil.rmtree(run, ignore_errors=True)
-            asked = ["--algo", method, "--dataset", str(data), *FEW, "--steps", str(ROWS)]
+            requested = ["--algo", method, "--dataset", str(data), *FEW, "--steps", str(ROWS)]
             if chosen.minibatch is not None:
-                asked += ["--set", f"{method}.minibatch={chosen.minibatch}"]
+                requested += ["--set", f"{method}.minibatch={chosen.minibatch}"]
             if method == "rare":  # from the beginning as it goes on
-                asked += ["--set", "rare.imitate=0"]
-            rlsched("train", *asked, "--out", str(run), log=chosen.out / f"{method}.log", threads=1)
-            found[method] += speeds(run)
-    for method, each in found.items():
-        print(f"{method}: {median(each):,.0f} decisions/s ({min(each):,.0f} to {max(each):,.0f})")
+                requested += ["--set", "rare.imitate=0"]
+            rlsched("train", *requested, "--out", str(run), log=chosen.out / f"{method}.log", threads=1)
+            result[method] += speeds(run)
+    for method, item in result.items():
+        print(f"{method}: {median(item):,.0f} decisions/s ({min(item):,.0f} to {max(item):,.0f})")
 
 
 if __name__ == "__main__":

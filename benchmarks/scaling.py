@@ -56,12 +56,12 @@ class Parts:
 def seconds(does: Any, turns: int = 5) -> float:
     """The median time of a call, after one that does not count."""
     does()
-    taken = []
+    elapsed = []
     for _ in range(turns):
         began = time.perf_counter()
         does()
-        taken.append(time.perf_counter() - began)
-    return median(taken)
+        elapsed.append(time.perf_counter() - began)
+    return median(elapsed)
 
 
 def parts(config: TrainConfig, feed: EpisodeFeed) -> Parts:
@@ -74,14 +74,14 @@ def parts(config: TrainConfig, feed: EpisodeFeed) -> Parts:
 
         def timed(**kwargs: Any) -> Any:
             began = time.perf_counter()
-            found = update(**kwargs)
+            result = update(**kwargs)
             spent.append((time.perf_counter() - began, sum(map(len, kwargs["episodes"]))))
-            return found
+            return result
 
         learners.update = timed
         for _ in range(4):
             engine.iterate()
-        learned = median(decisions / taken for taken, decisions in spent[1:])
+        learned = median(decisions / elapsed for elapsed, decisions in spent[1:])
 
         sampling = median(
             group.foreach_env_runner(lambda runner: seconds(runner.sample, 1), local_env_runner=False)[0]
@@ -90,7 +90,7 @@ def parts(config: TrainConfig, feed: EpisodeFeed) -> Parts:
         actor = group._worker_manager.actors()[1]
         fragment = actor.apply.remote(lambda runner: ray.put(runner.sample()))
         held = ray.get(fragment)
-        taken = seconds(lambda: ray.get(held))
+        elapsed = seconds(lambda: ray.get(held))
         episodes = ray.get(held)
         weights = learners.get_state(components="learner/rl_module", inference_only=True)
         return Parts(
@@ -98,18 +98,18 @@ def parts(config: TrainConfig, feed: EpisodeFeed) -> Parts:
             decisions=sum(map(len, episodes)),
             fragment_bytes=sent_bytes(episodes),
             weights_bytes=sent_bytes(weights),
-            receive_s=taken,
+            receive_s=elapsed,
             learned_per_s=learned,
         )
     finally:
         engine.stop()
 
 
-def sent_bytes(what: Any) -> int:
+def sent_bytes(spec: Any) -> int:
     """Of a pickle, arrays included, as Ray sends it."""
     arrays: list[pickle.PickleBuffer] = []
-    head = ray.cloudpickle.dumps(what, protocol=5, buffer_callback=arrays.append)
-    return len(head) + sum(one.raw().nbytes for one in arrays)
+    head = ray.cloudpickle.dumps(spec, protocol=5, buffer_callback=arrays.append)
+    return len(head) + sum(item.raw().nbytes for item in arrays)
 
 
 def throughput(config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int) -> float:
@@ -128,28 +128,28 @@ def throughput(config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int)
         engine.stop()
 
 
-def projected(found: Parts, runners: int) -> dict[str, float]:
+def projected(result: Parts, runners: int) -> dict[str, float]:
     """Decisions per second that this many runners, a core each, and one learner like ours could do.
 
     PPO samples, then learns, then sends weights to everybody; APPO does all at once, as fast as the slowest.
     """
-    sampled = runners * found.sampled_per_s
-    received = found.decisions / found.receive_s
-    carried = NETWORK_BYTES_PER_S / (found.fragment_bytes / found.decisions)
+    sampled = runners * result.sampled_per_s
+    received = result.decisions / result.receive_s
+    carried = NETWORK_BYTES_PER_S / (result.fragment_bytes / result.decisions)
     arriving = min(sampled, received, carried)
-    told = runners * found.weights_bytes / NETWORK_BYTES_PER_S
-    batch = runners * found.decisions
-    ppo = batch / (batch / arriving + batch / found.learned_per_s + told)
+    reported = runners * result.weights_bytes / NETWORK_BYTES_PER_S
+    batch = runners * result.decisions
+    ppo = batch / (batch / arriving + batch / result.learned_per_s + reported)
     return {
         "runners": runners,
         "sampled": sampled,
         "received": received,
         "carried": carried,
-        "learned": found.learned_per_s,
+        "learned": result.learned_per_s,
         "ppo": ppo,
-        "appo": min(arriving, found.learned_per_s),
-        "broadcast_s": told,
-        "learners_to_keep_up": arriving / found.learned_per_s,
+        "appo": min(arriving, result.learned_per_s),
+        "broadcast_s": reported,
+        "learners_to_keep_up": arriving / result.learned_per_s,
     }
 
 
@@ -162,35 +162,35 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("scaling.json"))
-    asked = parser.parse_args()
-    for_training, for_scenario = split_overrides(TrainConfig, asked.set)
-    feed = EpisodeFeed(load(asked.scenario, for_scenario))
+    requested = parser.parse_args()
+    for_training, for_scenario = split_overrides(TrainConfig, requested.set)
+    feed = EpisodeFeed(load(requested.scenario, for_scenario))
     base = make_config({"steps": 10**9}, "scaling", for_training)
-    results: dict[str, Any] = {"scenario": asked.scenario, "throughput": []}
-    for nodes in asked.nodes:
+    results: dict[str, Any] = {"scenario": requested.scenario, "throughput": []}
+    for nodes in requested.nodes:
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         for _ in range(nodes):
-            cluster.add_node(num_cpus=-(-max(asked.runners) // nodes))
+            cluster.add_node(num_cpus=-(-max(requested.runners) // nodes))
         ray.init(address=cluster.address, log_to_driver=False)
         try:
             for algo in ("ppo", "appo"):
                 config = base.model_copy(update={"algo": algo}).settled(feed.scenario)
-                for runners in asked.runners:
-                    speed = throughput(config, feed, runners, asked.turns)
+                for runners in requested.runners:
+                    speed = throughput(config, feed, runners, requested.turns)
                     results["throughput"].append([algo, nodes, runners, speed])
                     print(f"{algo:5} {nodes} nodes {runners} runners: {speed:,.0f} decisions/s", flush=True)
-            if nodes == asked.nodes[0]:
+            if nodes == requested.nodes[0]:
                 sampling = base.sampling.model_copy(update={"runners": 1})
-                found = parts(base.model_copy(update={"sampling": sampling}).settled(feed.scenario), feed)
-                results["parts"] = asdict(found)
-                results["projected"] = [projected(found, runners) for runners in PROJECTED]
+                result = parts(base.model_copy(update={"sampling": sampling}).settled(feed.scenario), feed)
+                results["parts"] = asdict(result)
+                results["projected"] = [projected(result, runners) for runners in PROJECTED]
                 print(
                     json.dumps({name: results[name] for name in ("parts", "projected")}, indent=1), flush=True
                 )
         finally:
             ray.shutdown()
             cluster.shutdown()
-        asked.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+        requested.out.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

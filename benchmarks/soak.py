@@ -55,10 +55,10 @@ def family(root: int) -> list[int]:
             except OSError:  # it has ended just now
                 continue
             parents[int(entry.name)] = int(fields[1])
-    found = [root]
-    for one in found:  # it grows on the way
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
+    result = [root]
+    for item in result:  # it grows on the way
+        result += [child for child, parent in parents.items() if parent == item]
+    return result
 
 
 def proportional_mib(process: int) -> list[float]:
@@ -74,7 +74,7 @@ def proportional_mib(process: int) -> list[float]:
 def read(process: int, began: float) -> Reading:
     """Memory of a process and its family now."""
     all_of_them = family(process)
-    mib = np.sum([proportional_mib(one) for one in all_of_them], axis=0).tolist()
+    mib = np.sum([proportional_mib(item) for item in all_of_them], axis=0).tolist()
     return Reading((time.monotonic() - began) / 60, *mib, processes=len(all_of_them))
 
 
@@ -89,8 +89,8 @@ def growth(readings: list[Reading], warm: float, kind: str = "mib") -> tuple[flo
 def draw(readings: dict[str, list[Reading]], warm: float, path: Path) -> None:
     """Memory over time, one line for each algorithm."""
     figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
-    for algo, found in readings.items():
-        axes.plot([r.minute for r in found], [r.mib for r in found], label=algo)
+    for algo, result in readings.items():
+        axes.plot([r.minute for r in result], [r.mib for r in result], label=algo)
     axes.axvspan(0, warm, color="0.93", lw=0)
     axes.set(
         xlabel="minutes of training", ylabel="memory of all processes (MiB)", ylim=(0, None), xlim=(0, None)
@@ -111,54 +111,54 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=10.0, help="minutes of warm-up")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("runs/soak"))
-    asked = parser.parse_args()
-    if asked.minutes < asked.warm + 2 * WINDOW_MINUTES:
-        parser.error(f"--minutes {asked.minutes:g}: needs {asked.warm + 2 * WINDOW_MINUTES:g} to compare")
-    if asked.out.exists():
-        parser.error(f"--out {asked.out}: is there already")
-    asked.out.mkdir(parents=True)
+    options = parser.parse_args()
+    if options.minutes < options.warm + 2 * WINDOW_MINUTES:
+        parser.error(f"--minutes {options.minutes:g}: needs {options.warm + 2 * WINDOW_MINUTES:g} to compare")
+    if options.out.exists():
+        parser.error(f"--out {options.out}: is there already")
+    options.out.mkdir(parents=True)
     running: dict[str, subprocess.Popen[bytes]] = {}
-    readings: dict[str, list[Reading]] = {algo: [] for algo in asked.algo}
+    readings: dict[str, list[Reading]] = {algo: [] for algo in options.algo}
     began = time.monotonic()
     try:
-        for algo in asked.algo:
+        for algo in options.algo:
             words = [sys.executable, "-m", "rlsched", "train", "--algo", algo]
-            words += ["--dataset", asked.dataset] if asked.dataset else ["--scenario", asked.scenario]
-            words += ["--minutes", str(2 * asked.minutes), "--steps", str(10**12)]
-            words += ["--out", str(asked.out / algo)]
-            for setting in asked.set:
+            words += ["--dataset", options.dataset] if options.dataset else ["--scenario", options.scenario]
+            words += ["--minutes", str(2 * options.minutes), "--steps", str(10**12)]
+            words += ["--out", str(options.out / algo)]
+            for setting in options.set:
                 words += ["--set", setting]
-            with (asked.out / f"{algo}.log").open("wb") as log:
+            with (options.out / f"{algo}.log").open("wb") as log:
                 running[algo] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        while time.monotonic() - began < 60 * asked.minutes:
+        while time.monotonic() - began < 60 * options.minutes:
             time.sleep(EVERY_S)
             for algo, process in running.items():
                 if process.poll() is not None:
-                    raise SystemExit(f"{algo} ended with {process.returncode}: see {asked.out / algo}.log")
+                    raise SystemExit(f"{algo} ended with {process.returncode}: see {options.out / algo}.log")
                 readings[algo].append(read(process.pid, began))
     finally:
         for process in running.values():
             process.send_signal(signal.SIGINT)
         for process in running.values():
             process.wait()
-    for algo, found in readings.items():
-        with (asked.out / f"{algo}.csv").open("w", encoding="utf-8", newline="") as file:
+    for algo, result in readings.items():
+        with (options.out / f"{algo}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(Reading._fields)
-            writer.writerows(found)
-        first, last = growth(found, asked.warm)
+            writer.writerows(result)
+        first, last = growth(result, options.warm)
         more = 100 * (last / first - 1)
-        parts = {kind: growth(found, asked.warm, kind) for kind in ("own", "files", "shared")}
-        rows = (asked.out / algo / "metrics.csv").read_text("utf-8").splitlines()
+        parts = {kind: growth(result, options.warm, kind) for kind in ("own", "files", "shared")}
+        rows = (options.out / algo / "metrics.csv").read_text("utf-8").splitlines()
         decisions = dict(zip(rows[0].split(","), rows[-1].split(","), strict=True))["steps"]
         verdict = "flat" if more < LIMIT_PERCENT else "GROWS"
         print(
             f"{algo:5} {first:,.0f} -> {last:,.0f} MiB, {more:+.2f} %, {verdict}; "
-            f"{int(decisions):,} decisions, {found[-1].processes} processes; "
+            f"{int(decisions):,} decisions, {result[-1].processes} processes; "
             + ", ".join(f"{kind} {was:,.0f} -> {now:,.0f}" for kind, (was, now) in parts.items())
         )
-    draw(readings, asked.warm, asked.out / "soak.png")
-    print(f"curves: {asked.out / 'soak.png'}")
+    draw(readings, options.warm, options.out / "soak.png")
+    print(f"curves: {options.out / 'soak.png'}")
 
 
 if __name__ == "__main__":

@@ -32,14 +32,14 @@ SEARCH_STEPS, GOING_ON_STEPS = 80_000_000, 30_000_000
 """Decisions of a search on green-10, and of one that goes on from there in another scenario."""
 
 
-def going_on_from(found: Path) -> list[str]:
+def going_on_from(result: Path) -> list[str]:
     """The words that search on from a priority function that was found before.
 
     What is found on green-10 as it is does well on others at once, better than most that is searched for
     there from the beginning: seen with pools of 15 and less power, where a search stays at one that never
     plans.
     """
-    return [*SEARCH, "--set", f"search.start={json.dumps(str(found))}", "--set", "search.sigma=0.15"]
+    return [*SEARCH, "--set", f"search.start={json.dumps(str(result))}", "--set", "search.sigma=0.15"]
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ def train(out: Path, words: Iterable[str], *, seed: int, threads: int) -> None:
             settings that no words name were others.
     """
     recipe = [*words, "--seed", str(seed)]
-    begun = (out / "train.yaml").exists()
+    started = (out / "train.yaml").exists()
     out.parent.mkdir(parents=True, exist_ok=True)
     defaults = sha256(as_yaml(TrainConfig())).hexdigest()
-    _check_recipe(out, [*recipe, f"defaults {defaults}"], begun=begun)
+    _check_recipe(out, [*recipe, f"defaults {defaults}"], started=started)
     if (out / "done").exists():
         return
-    chosen = ["--resume"] if begun else recipe
+    chosen = ["--resume"] if started else recipe
     rlsched("train", *chosen, "--out", str(out), log=out.parent / f"{out.name}.log", threads=threads)
     (out / "done").touch()
 
@@ -148,23 +148,23 @@ def collect(out: Path, words: Sequence[str], *, threads: int) -> Path:
     Raises:
         SystemExit: it failed, or the dataset in the folder was asked for in other words.
     """
-    begun = (out / "recipe.yaml").exists()
-    _check_recipe(out, list(words), begun=begun)
+    started = (out / "recipe.yaml").exists()
+    _check_recipe(out, list(words), started=started)
     if not (out / "dataset.json").exists():
-        chosen = ["--resume"] if begun else words
+        chosen = ["--resume"] if started else words
         rlsched("collect", *chosen, "--out", str(out), log=out.parent / f"{out.name}.log", threads=threads)
     return out
 
 
-def _check_recipe(out: Path, words: Sequence[str], *, begun: bool) -> None:
+def _check_recipe(out: Path, words: Sequence[str], *, started: bool) -> None:
     """Keep what asks for a result beside it; what was made by other words is not taken for it."""
-    asked_for = out.with_name(f"{out.name}.asked")
-    kept = json.loads(asked_for.read_text("utf-8")) if asked_for.exists() else None
-    if begun and kept != list(words):
+    requested = out.with_name(f"{out.name}.asked")
+    retained = json.loads(requested.read_text("utf-8")) if requested.exists() else None
+    if started and retained != list(words):
         raise SystemExit(
             f"{out} was asked for in other words, or under other defaults: remove it, or name another --out"
         )
-    asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
+    requested.write_text(json.dumps(list(words)) + "\n", "utf-8")
 
 
 def _made(policy: Path) -> float:
@@ -181,12 +181,12 @@ def evaluated(target: Path, words: Sequence[str], policies: Iterable[Path]) -> P
         words: all but `--json`.
         policies: folders of runs, or in them, that are evaluated.
     """
-    asked_for = target.with_name(f"{target.name}.asked")
-    same = asked_for.exists() and json.loads(asked_for.read_text("utf-8")) == list(words)
+    requested = target.with_name(f"{target.name}.asked")
+    same = requested.exists() and json.loads(requested.read_text("utf-8")) == list(words)
     newest = max(map(_made, policies))
     if not (same and target.exists() and target.stat().st_mtime >= newest):
         rlsched("evaluate", *words, "--json", str(target), log=target.parent / "evaluate.log", threads=1)
-        asked_for.write_text(json.dumps(list(words)) + "\n", "utf-8")
+        requested.write_text(json.dumps(list(words)) + "\n", "utf-8")
     return target
 
 
@@ -194,8 +194,8 @@ def evaluate(
     policies: Sequence[Path], words: Iterable[str], target: Path, *, episodes: int = EPISODES
 ) -> list[EpisodeResult]:
     """What these policies and the heuristics reach on the same episodes."""
-    asked_for = [*map(str, policies), *words, "--episodes", str(episodes)]
-    return _played(evaluated(target, asked_for, policies))
+    requested = [*map(str, policies), *words, "--episodes", str(episodes)]
+    return _played(evaluated(target, requested, policies))
 
 
 def _played(target: Path) -> list[EpisodeResult]:
@@ -208,14 +208,14 @@ def _played(target: Path) -> list[EpisodeResult]:
     return results
 
 
-def agreement(policies: Iterable[Path], shown: Path, most: int | None = None) -> list[float]:
+def agreement(policies: Iterable[Path], displayed: Path, most: int | None = None) -> list[float]:
     """Share of the decisions of a dataset, or of so many drawn from it, that each policy takes, too."""
-    manifest = read_manifest(shown)
-    reader = Reader(shown, manifest, ["obs", "action_mask", "actions"], seed=0)
+    manifest = read_manifest(displayed)
+    reader = Reader(displayed, manifest, ["obs", "action_mask", "actions"], seed=0)
     rows = reader.take(min(most or manifest.rows, manifest.rows))
     reader.close()
     takes = (load_policy(policy).act(rows["obs"], rows["action_mask"]) for policy in policies)
-    return [float((taken == rows["actions"]).mean()) for taken in takes]
+    return [float((elapsed == rows["actions"]).mean()) for elapsed in takes]
 
 
 def best_heuristic(rows: Iterable[SummaryRow]) -> SummaryRow:

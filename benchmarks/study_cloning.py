@@ -41,10 +41,10 @@ def earned(study: Asked, case: str) -> dict[str, NDArray[np.float64]]:
     """(episode,) of each policy and order, in per cent of the submitted value."""
     runs = [study.folder / f"{case}-{seed}" for seed in range(study.seeds)]
     words = ["--scenario", "green-10", "--against", TEACHERS[case]]
-    found: dict[str, list[float]] = {}
+    actual: dict[str, list[float]] = {}
     for result in evaluate(runs, words, study.folder / f"{case}.json"):
-        found.setdefault(result.policy, []).append(100 * result.metrics[METRIC])
-    return {name: np.array(values) for name, values in found.items()}
+        actual.setdefault(result.policy, []).append(100 * result.metrics[METRIC])
+    return {name: np.array(values) for name, values in actual.items()}
 
 
 def main() -> None:

@@ -129,7 +129,7 @@ def of_trace(scenario: str, trace: str, power: str) -> Case:
         words,
         ("0.6", "0.8"),
         [*checked, *imitating("qos")],
-        [*checked, *imitating("sjf"), *(word for one in few for word in ("--set", one))],
+        [*checked, *imitating("sjf"), *(word for item in few for word in ("--set", item))],
         STEPS // 2,
         EPISODES // 4,
     )
@@ -161,8 +161,8 @@ def learn(study: Asked, name: str, seed: int) -> None:
     train(free, words, seed=seed, threads=study.threads)
     for kind in case.kinds:
         limit = ["--limit", f"{COST}=auto:{share_of(kind)}", "--unconstrained", str(free)]
-        own = [*limit, *OTHERWISE.get(kind, []), *(case.within or case.training), *steps]
-        words = [*case.scenario, "--algo", "cocorl", *own]
+        matching = [*limit, *OTHERWISE.get(kind, []), *(case.within or case.training), *steps]
+        words = [*case.scenario, "--algo", "cocorl", *matching]
         train(run_of(study, name, kind, seed), words, seed=seed, threads=study.threads)
 
 
@@ -176,29 +176,29 @@ def results_of(study: Asked, name: str) -> list[EpisodeResult]:
 
 def values_of(results: Sequence[EpisodeResult], policy: str, metric: str) -> NDArray[np.float64]:
     """(episode,) values of a metric, by episode."""
-    found = {one.episode: one.metrics[metric] for one in results if one.policy == policy}
-    return np.array([found[episode] for episode in sorted(found)])
+    result = {item.episode: item.metrics[metric] for item in results if item.policy == policy}
+    return np.array([result[episode] for episode in sorted(result)])
 
 
 def orders_of(results: Sequence[EpisodeResult]) -> list[str]:
     """The orders that were played."""
-    return list(dict.fromkeys(one.policy for one in results if not one.learned))
+    return list(dict.fromkeys(item.policy for item in results if not item.learned))
 
 
 def kept(results: Sequence[EpisodeResult], run: Path, free: Path, share: float) -> Kept:
     """How a policy keeps its limit on episodes that it never saw."""
-    paid, without = (values_of(results, str(each), f"cost.{COST}") for each in (run, free))
+    cost, without = (values_of(results, str(item), f"cost.{COST}") for item in (run, free))
     value = values_of(results, str(run), "job_value_ratio")
     cheap = [
         order
         for order in orders_of(results)
-        if values_of(results, order, f"cost.{COST}").mean() <= paid.mean()
+        if values_of(results, order, f"cost.{COST}").mean() <= cost.mean()
     ]
     worth = {order: values_of(results, order, "job_value_ratio") for order in cheap}
     best = max(worth, key=lambda order: float(worth[order].mean()), default="")
     gap = 100 * (value - worth[best]) if best else np.array([np.nan])
-    over, ahead = bootstrap_columns([paid - share * without, gap])
-    return Kept(over, float(paid.mean()), float(value.mean()), ahead, best)
+    over, ahead = bootstrap_columns([cost - share * without, gap])
+    return Kept(over, float(cost.mean()), float(value.mean()), ahead, best)
 
 
 def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
@@ -214,17 +214,19 @@ def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
         lines.append(f"  seed {seed}: without limits {without:,.0f} for {worth:.2f} %")
         for kind in CASES[name].kinds:
             share = float(share_of(kind))
-            one = kept(results, run_of(study, name, kind, seed), free, share)
+            item = kept(results, run_of(study, name, kind, seed), free, share)
             possible = "possible" if costs[cheapest] <= share * without else "below every order"
-            over = f"{one.over.mean:+,.0f} [{one.over.low:+,.0f}, {one.over.high:+,.0f}]"
+            over = f"{item.over.mean:+,.0f} [{item.over.low:+,.0f}, {item.over.high:+,.0f}]"
             ahead = (
                 "every order pays more"
-                if not one.order
-                else (f"{one.ahead.mean:+.2f} [{one.ahead.low:+.2f}, {one.ahead.high:+.2f}] to {one.order}")
+                if not item.order
+                else (
+                    f"{item.ahead.mean:+.2f} [{item.ahead.low:+.2f}, {item.ahead.high:+.2f}] to {item.order}"
+                )
             )
             lines.append(
-                f"    {kind:>8}: limit {share * without:,.0f} ({possible}), pays {one.paid:,.0f}, {over}; "
-                f"{100 * one.value:.2f} %, {ahead}"
+                f"    {kind:>8}: limit {share * without:,.0f} ({possible}), pays {item.paid:,.0f}, {over}; "
+                f"{100 * item.value:.2f} %, {ahead}"
             )
     return "\n".join(lines)
 
@@ -252,24 +254,24 @@ def _draw_metric(
     loads, seeds = [float(load) for load in cases], range(study.seeds)
     cost = metric.startswith("cost.")
 
-    def against(who: Callable[[str], str]) -> NDArray[np.float64]:
+    def against(actor: Callable[[str], str]) -> NDArray[np.float64]:
         """(load,) of whoever plays at each."""
-        found = []
+        result = []
         for load, results in cases.items():
-            mine = values_of(results, who(load), metric).mean()
+            expected = values_of(results, actor(load), metric).mean()
             free = [values_of(results, str(run_of(study, load, "free", k)), metric).mean() for k in seeds]
-            other = np.mean(free) if cost else values_of(results, "packing", metric).mean()
-            found.append(100 * mine / other if cost else factor * (mine - other))
-        return np.array(found)
+            second = np.mean(free) if cost else values_of(results, "packing", metric).mean()
+            result.append(100 * expected / second if cost else factor * (expected - second))
+        return np.array(result)
 
     for order, style in ORDERS.items():
         axes.plot(loads, against(lambda _, o=order: o), linestyle=style, color=HEURISTIC, label=order)
     for colour, kind in zip(LEARNED, ("free", *reversed(SHARES)), strict=False):
         runs = [partial(run_of, study, kind=kind, seed=seed) for seed in seeds]
-        each = np.stack([against(lambda load, run=run: str(run(load))) for run in runs])
+        item = np.stack([against(lambda load, run=run: str(run(load))) for run in runs])
         name = "no limit (ppo)" if kind == "free" else f"within {kind} of its cost (cocorl)"
-        axes.fill_between(loads, each.min(axis=0), each.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-        axes.plot(loads, each.mean(axis=0), "o-", color=colour, markersize=4, label=name)
+        axes.fill_between(loads, item.min(axis=0), item.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        axes.plot(loads, item.mean(axis=0), "o-", color=colour, markersize=4, label=name)
         if cost and kind != "free":
             axes.axhline(100 * float(kind), color=colour, linewidth=0.8, linestyle=":")
     axes.set_ylabel("% of what ppo pays" if cost else "points over packing")
@@ -319,18 +321,18 @@ def two_limits(study: Asked) -> str:
     words = [*SITE, "--against", ",".join(ORDERS)]
     results = evaluate(runs, words, study.folder / f"{TWO}.json", episodes=EPISODES)
     lines = ["two limits: " + ", ".join(f"{name} {limit:,}" for name, limit in TWO_LIMITS.items())]
-    for who in (*map(str, runs), *orders_of(results)):
-        columns = [values_of(results, who, f"cost.{name}") for name in TWO_LIMITS]
-        found = bootstrap_columns([*columns, 100 * values_of(results, who, "job_value_ratio")])
-        said = [f"{one.mean:,.0f} [{one.low:,.0f}, {one.high:,.0f}]" for one in found[:-1]]
-        lines.append(f"  {Path(who).name:>22}: {', '.join(said)}; {found[-1].mean:.2f} %")
+    for actor in (*map(str, runs), *orders_of(results)):
+        columns = [values_of(results, actor, f"cost.{name}") for name in TWO_LIMITS]
+        result = bootstrap_columns([*columns, 100 * values_of(results, actor, "job_value_ratio")])
+        message = [f"{item.mean:,.0f} [{item.low:,.0f}, {item.high:,.0f}]" for item in result[:-1]]
+        lines.append(f"  {Path(actor).name:>22}: {', '.join(message)}; {result[-1].mean:.2f} %")
     name = next(iter(TWO_LIMITS))
     for kind in CONTROLLERS:
         for seed in range(study.seeds):
-            one = settling(run_of(study, TWO, kind, seed), name, TWO_LIMITS[name])
+            item = settling(run_of(study, TWO, kind, seed), name, TWO_LIMITS[name])
             lines.append(
-                f"  {kind:>8}, seed {seed}: {100 * one.overshoot:.1f} % beyond the limit on average, "
-                f"settled after {one.settled:,.0f} decisions"
+                f"  {kind:>8}, seed {seed}: {100 * item.overshoot:.1f} % beyond the limit on average, "
+                f"settled after {item.settled:,.0f} decisions"
             )
     return "\n".join(lines)
 
@@ -343,9 +345,9 @@ def draw_control(study: Asked) -> Figure:
         for axes, (name, limit) in zip(panels, TWO_LIMITS.items(), strict=True):
             for colour, kind in zip(LEARNED, CONTROLLERS, strict=False):
                 for seed in range(study.seeds):
-                    one = settling(run_of(study, TWO, kind, seed), name, limit)
+                    item = settling(run_of(study, TWO, kind, seed), name, limit)
                     label = kind if seed == 0 else None
-                    axes.plot(one.steps, 100 * one.costs, color=colour, linewidth=1.4, label=label)
+                    axes.plot(item.steps, 100 * item.costs, color=colour, linewidth=1.4, label=label)
             axes.axhline(100, color=HEURISTIC, linewidth=1)
             axes.set_title(f"{name.replace('_', ' ')}, % of its limit of {limit:,}")
             axes.set_xlabel("decisions")

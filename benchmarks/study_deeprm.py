@@ -125,16 +125,16 @@ def told(rows: Iterable[SummaryRow], took: Mapping[str, float]) -> str:
     for row in rows:
         means.setdefault((row.policy, row.backfill), {})[row.metric] = row
     lines = []
-    for (policy, backfill), each in sorted(means.items(), key=lambda item: item[1][METRIC].mean):
-        row = each[METRIC]
+    for (policy, backfill), value in sorted(means.items(), key=lambda item: item[1][METRIC].mean):
+        row = value[METRIC]
         name, ahead, seconds = f"{policy}:{backfill}", "", ""
         if row.learned:
             name, seconds = Path(policy).name, f"{took[policy]:.0f}"
             ends = (row.best_heuristic_difference, row.difference_low, row.difference_high)
             ahead = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ends)
         within = f"[{row.low:.2f}, {row.high:.2f}]"
-        others = f"{each['wait'].mean:.0f}", f"{each['schedule_span'].mean:.2f}"
-        lines.append(form.format(name, f"{row.mean:.3f}", within, ahead, *others, seconds).rstrip())
+        rest = f"{value['wait'].mean:.0f}", f"{value['schedule_span'].mean:.2f}"
+        lines.append(form.format(name, f"{row.mean:.3f}", within, ahead, *rest, seconds).rstrip())
     return "\n".join([head, *lines])
 
 
@@ -142,10 +142,10 @@ def draw(curves: Mapping[str, Learned], orders: Mapping[str, float]) -> Figure:
     """Slowdown in validation, by decisions and by time; a band is from the lowest to the highest seed."""
     with house_style():
         figure = new_figure(11.0, 4.6)
-        left, right = figure.subplots(1, 2, sharey=True)
-        for axes, about in ((left, "decisions, millions"), (right, "seconds of training")):
+        remaining, right = figure.subplots(1, 2, sharey=True)
+        for axes, about in ((remaining, "decisions, millions"), (right, "seconds of training")):
             for name, curve in curves.items():
-                at = curve.steps / 1e6 if axes is left else curve.seconds
+                at = curve.steps / 1e6 if axes is remaining else curve.seconds
                 axes.fill_between(
                     at, curve.values.min(0), curve.values.max(0), color=COLOURS[name], alpha=0.15
                 )
@@ -161,8 +161,8 @@ def draw(curves: Mapping[str, Learned], orders: Mapping[str, float]) -> Figure:
             axes.set_xlabel(about)
             axes.set_xlim(left=0)
             quiet_axes(axes, "y")
-        left.set_ylim(0.0, 1.3 * max(orders.values()))
-        left.set_title("slowdown of validation episodes")
+        remaining.set_ylim(0.0, 1.3 * max(orders.values()))
+        remaining.set_title("slowdown of validation episodes")
         right.legend(fontsize=8.5)
         figure.supxlabel(
             "lines: means of seeds; bands: lowest to highest seed; dashed: orders, on the same episodes",
@@ -177,16 +177,16 @@ def main() -> None:
     study = asked(__doc__, LEARNERS, "runs/study-deeprm")
     study.learn(partial(learn, study))
     runs = {name: [study.folder / f"{name}-{seed}" for seed in range(study.seeds)] for name in study.cases}
-    policies = [run for each in runs.values() for run in each]
+    policies = [run for item in runs.values() for run in item]
     (learning,) = learning_of(policies)  # one picture: all are validated on the same episodes
     by_run = {Path(curve.name): curve for curve in learning.curves}
-    curves = {name: learned([by_run[run] for run in each]) for name, each in runs.items()}
+    curves = {name: learned([by_run[run] for run in item]) for name, item in runs.items()}
     results = evaluate(policies, SETTING, study.folder / "evaluated.json", episodes=EPISODES)
     rows = summarise(results)
     print(told(rows, {str(run): seconds(run)[-1] for run in policies}))
-    for name, each in runs.items():
-        mine = {str(run) for run in each}
-        mean = fmean(row.mean for row in rows if row.policy in mine and row.metric == METRIC)
+    for name, item in runs.items():
+        expected = {str(run) for run in item}
+        mean = fmean(row.mean for row in rows if row.policy in expected and row.metric == METRIC)
         print(f"{TITLES[name]}: mean of seeds {mean:.3f}")
     orders = {name: value for name, value in learning.heuristics.items() if name in DRAWN}
     picture = study.folder / "deeprm.png"

@@ -57,12 +57,12 @@ CASES = {
 
 def played(folder: Path, name: str, words: list[str]) -> dict[str, Mapping[str, float]]:
     """policy:backfill -> summary of the metric; played again where it was asked for in other words."""
-    target, asked_for = folder / f"{name}.json", folder / f"{name}.asked"
+    target, requested = folder / f"{name}.json", folder / f"{name}.asked"
     settings = [word for setting in CASES[name].settings for word in ("--set", setting)]
     recipe = json.dumps([*words, *settings])
-    if not (target.exists() and asked_for.exists() and asked_for.read_text("utf-8") == recipe):
+    if not (target.exists() and requested.exists() and requested.read_text("utf-8") == recipe):
         rlsched(*words, *settings, "--json", str(target), log=folder / "simulate.log", threads=1)
-        asked_for.write_text(recipe, "utf-8")
+        requested.write_text(recipe, "utf-8")
     rows = json.loads(target.read_text("utf-8"))["summary"]
     return {
         f"{row['policy']}:{row['backfill']}" if row["backfill"] else row["policy"]: row
@@ -86,15 +86,15 @@ def main() -> None:
     policies = ",".join([ORDERS, *map(str, chosen.policy)])
     words = ["simulate", *source, "--policy", policies, "--backfill", BACKFILLS]
     words += ["--episodes", str(chosen.episodes), "--jobs", str(chosen.jobs)]
-    found = {name: played(chosen.out, name, words) for name in chosen.cases}
+    result = {name: played(chosen.out, name, words) for name in chosen.cases}
 
-    what = "lublin-256" if chosen.trace is None else chosen.trace.name
-    title = f"mean bounded slowdown, {chosen.episodes} episodes of {chosen.jobs:,} jobs of {what}"
-    table = plain_table(title, ["order", *(CASES[name].title for name in found)])
-    lines = ["| order | " + " | ".join(CASES[name].title for name in found) + " |"]
-    lines.append("| --- |" + " --- |" * len(found))
-    for label in next(iter(found.values())):
-        cells = [_cell(summary[label]) for summary in found.values()]
+    spec = "lublin-256" if chosen.trace is None else chosen.trace.name
+    title = f"mean bounded slowdown, {chosen.episodes} episodes of {chosen.jobs:,} jobs of {spec}"
+    table = plain_table(title, ["order", *(CASES[name].title for name in result)])
+    lines = ["| order | " + " | ".join(CASES[name].title for name in result) + " |"]
+    lines.append("| --- |" + " --- |" * len(result))
+    for label in next(iter(result.values())):
+        cells = [_cell(summary[label]) for summary in result.values()]
         table.add_row(label, *cells)
         lines.append(f"| {label} | {' | '.join(cells)} |")
     write_whole(chosen.out / "table.md", ("\n".join([title, "", *lines]) + "\n").encode())

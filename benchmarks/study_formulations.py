@@ -154,14 +154,14 @@ class Found:
 def found(study: Asked, size: int) -> tuple[dict[str, Found], str]:
     """What all formulations reached on a cluster, and the best order there with its mean."""
     runs = {n: [run_of(study, n, size, seed) for seed in range(study.seeds)] for n in FORMULATIONS}
-    policies = [run for each in runs.values() for run in each]
+    policies = [run for item in runs.values() for run in item]
     results = evaluate(policies, cluster(size), study.folder / f"{size}.json")
     orders = {(r.policy, r.backfill) for r in results if not r.learned}
     best = min(orders, key=lambda order: fmean(of(results, *order)))
     level = fmean(of(results, *best))
     reached = {
-        name: Found(np.array([of(results, str(run)) for run in each]) / level, [seconds(run) for run in each])
-        for name, each in runs.items()
+        name: Found(np.array([of(results, str(run)) for run in item]) / level, [seconds(run) for run in item])
+        for name, item in runs.items()
     }
     return reached, f"{best[0]}:{best[1]} {level:.2f}"
 
@@ -176,13 +176,13 @@ def table(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> str:
     form = "{:>10}  {:<22}" + "{:>22}" * len(FORMULATIONS)
     lines = [form.format("processors", "best order", *FORMULATIONS)]
     for size, (reached, best) in cells.items():
-        intervals = [one.interval for one in reached.values()]
-        told = [f"{one.mean:.3f} [{one.low:.2f}, {one.high:.2f}]" for one in intervals]
-        lines.append(form.format(size, best, *told))
+        intervals = [entry.interval for entry in reached.values()]
+        reported = [f"{entry.mean:.3f} [{entry.low:.2f}, {entry.high:.2f}]" for entry in intervals]
+        lines.append(form.format(size, best, *reported))
     means = [fmean(float(r[name].ratios.mean()) for r, _ in cells.values()) for name in FORMULATIONS]
     took = [fmean(r[name].usual_seconds for r, _ in cells.values()) for name in FORMULATIONS]
     lines.append(form.format("mean", "", *(f"{mean:.3f}" for mean in means)))
-    lines.append(form.format("s / 1,000", "decisions", *(f"{each:.2f}" for each in took)))
+    lines.append(form.format("s / 1,000", "decisions", *(f"{item:.2f}" for item in took)))
     return "\n".join(lines)
 
 
@@ -194,12 +194,12 @@ def draw(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> Figure:
         quality.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
         for name, colour in COLOURS.items():
             of_name = {size: reached[name] for size, (reached, _) in cells.items()}
-            values = [one.ratios.mean() for one in of_name.values()]
+            values = [item.ratios.mean() for item in of_name.values()]
             label = FORMULATIONS[name].about
             quality.plot(list(of_name), values, "o-", color=colour, linewidth=1.8, markersize=4, label=label)
-            seeds = [(size, mean) for size, one in of_name.items() for mean in one.ratios.mean(axis=1)]
+            seeds = [(size, mean) for size, item in of_name.items() for mean in item.ratios.mean(axis=1)]
             quality.plot(*zip(*seeds, strict=True), "o", color=colour, markersize=2, alpha=0.6)
-            took = [one.usual_seconds for one in of_name.values()]
+            took = [item.usual_seconds for item in of_name.values()]
             time.plot(list(of_name), took, "o-", color=colour, linewidth=1.8, markersize=4)
         quality.set_title("bounded slowdown, of the best order's (below 1: better)")
         low, high = quality.get_ylim()

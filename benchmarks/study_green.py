@@ -102,10 +102,10 @@ def search(study: Asked, case: str, seed: int) -> Path:
 
 def learn(study: Asked, case: str, seed: int) -> None:
     """Search; where it is to be, imitate and go on with PPO."""
-    found = search(study, case, seed)
+    result = search(study, case, seed)
     if case not in WITH_PPO:
         return
-    warm = ["--set", f"warm_start={{teacher: {json.dumps(str(found))}, epochs: 6, decisions: 200000}}"]
+    warm = ["--set", f"warm_start={{teacher: {json.dumps(str(result))}, epochs: 6, decisions: 200000}}"]
     steps = ["--steps", str(round(study.scale * SHORTER.get(case, 1.0) * PPO_STEPS))]
     out = study.folder / f"{case}-ppo-{seed}"
     train(out, [*settings(case), *PPO, *warm, *steps], seed=seed, threads=study.threads)

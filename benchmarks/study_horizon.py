@@ -294,11 +294,11 @@ def main() -> None:
     results = {}
     for name, cell in CELLS.items():
         runs = [study.folder / f"{name}-{seed}" for seed in range(study.seeds)]
-        found = evaluate(runs, settings(cell), study.folder / f"{name}.json")
-        results[cell] = with_mean_of_seeds(found)
+        result = evaluate(runs, settings(cell), study.folder / f"{name}.json")
+        results[cell] = with_mean_of_seeds(result)
     check_same_episodes(results)
-    rows = {cell: summarise(found) for cell, found in results.items()}
-    values = {cell: [row for row in found if row.metric == "job_value"] for cell, found in rows.items()}
+    rows = {cell: summarise(result) for cell, result in results.items()}
+    values = {cell: [row for row in result if row.metric == "job_value"] for cell, result in rows.items()}
     print(table(values))
     for name, series in SERIES.items():
         shares = {

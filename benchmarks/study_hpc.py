@@ -74,13 +74,13 @@ def evaluate(run: Path, name: str, *, start: bool = False) -> dict[str, Any]:
     }
 
 
-def told(found: list[dict[str, Any]]) -> str:
+def told(result: list[dict[str, Any]]) -> str:
     """Median, seeds with their intervals over sequences, and the worst of the hoarding ratios."""
-    each = ", ".join(f"{f['bsld']:.2f} [{f['low']:.2f}, {f['high']:.2f}]" for f in found)
-    median = statistics.median(f["bsld"] for f in found)
-    span = max(f["hoarding"]["span_ratio"] for f in found)
-    wait = max(f["hoarding"]["wait_ratio"] for f in found)
-    return f"median {median:6.2f}  seeds {each}  span x{span:.2f}  wait x{wait:.2f}"
+    item = ", ".join(f"{f['bsld']:.2f} [{f['low']:.2f}, {f['high']:.2f}]" for f in result)
+    median = statistics.median(f["bsld"] for f in result)
+    span = max(f["hoarding"]["span_ratio"] for f in result)
+    wait = max(f["hoarding"]["wait_ratio"] for f in result)
+    return f"median {median:6.2f}  seeds {item}  span x{span:.2f}  wait x{wait:.2f}"
 
 
 def main() -> None:
@@ -91,14 +91,14 @@ def main() -> None:
     lines = []
     for name in study.cases:
         runs = [folder / f"{name}-{seed}" for seed in seeds]
-        found = [evaluate(run, name) for run in runs]
-        value, best = found[0]["best"]
-        lines.append(f"{name:<12} {told(found)}  best heuristic {value:.2f} ({best})")
+        result = [evaluate(run, name) for run in runs]
+        value, best = result[0]["best"]
+        lines.append(f"{name:<12} {told(result)}  best heuristic {value:.2f} ({best})")
         untrained = [evaluate(run, name, start=True) for run in runs]
         lines.append(f"{'':<12} before training: {told(untrained)}")
     for name in ("HPC2N", "CTC-SP2") if "lublin_256" in study.cases else ():
-        found = [evaluate(folder / f"lublin_256-{seed}", name) for seed in seeds]
-        lines.append(f"lublin_256's policies on {name}: {told(found)}")
+        result = [evaluate(folder / f"lublin_256-{seed}", name) for seed in seeds]
+        lines.append(f"lublin_256's policies on {name}: {told(result)}")
     print("\n".join(lines))
 
 

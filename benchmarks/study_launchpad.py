@@ -196,48 +196,50 @@ def outcome_of(study: Asked, case: str) -> Outcome:
     words = ["--scenario", scenario_of(case), "--against", ORDERS]
     results = evaluate(list(learned), words, study.folder / f"{case}.json", episodes=EPISODES)
     shares: dict[str, list[float]] = {}
-    taken = agreement(learned, dataset_of(study, case), COMPARED)
-    for kind, share in zip(learned.values(), taken, strict=True):
+    elapsed = agreement(learned, dataset_of(study, case), COMPARED)
+    for kind, share in zip(learned.values(), elapsed, strict=True):
         shares.setdefault(kind, []).append(share)
     kinds = {str(policy): kind for policy, kind in learned.items()}
-    alike = {kind: float(np.mean(each)) for kind, each in shares.items()}
+    alike = {kind: float(np.mean(item)) for kind, item in shares.items()}
     return Outcome(case, values_of(results, METRIC, kinds), alike, DATA[recorded(case)].split(","))
 
 
-def curve(run: Path, begun: int) -> tuple[list[float], list[float]]:
+def curve(run: Path, started: int) -> tuple[list[float], list[float]]:
     """Decisions played, and the share of the value that validation earned.
 
     From the first ones on; who has read before, from the last validation of that on, with 0 played.
     """
     with (run / "metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row[f"validation_{METRIC}"]]
-    before = [row for row in rows if 0 < int(row["steps"]) <= begun]
-    shown = before[-1:] + [row for row in rows if int(row["steps"]) > begun]
-    values = [100 * float(row[f"validation_{METRIC}"]) for row in shown]
-    return [max(0, int(row["steps"]) - begun) for row in shown], values
+    before = [row for row in rows if 0 < int(row["steps"]) <= started]
+    displayed = before[-1:] + [row for row in rows if int(row["steps"]) > started]
+    values = [100 * float(row[f"validation_{METRIC}"]) for row in displayed]
+    return [max(0, int(row["steps"]) - started) for row in displayed], values
 
 
 def curves(study: Asked, case: str, kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(points,) decisions played, and (runs, points) the share of the value in validation."""
-    begun = round(study.scale * READ) if kind == LAUNCHPAD else 0
-    xs, ys = zip(*(curve(run_of(study, case, kind, seed), begun) for seed in range(study.seeds)), strict=True)
-    (x,) = {tuple(each) for each in xs}  # all are validated after as many
+    started = round(study.scale * READ) if kind == LAUNCHPAD else 0
+    xs, ys = zip(
+        *(curve(run_of(study, case, kind, seed), started) for seed in range(study.seeds)), strict=True
+    )
+    (x,) = {tuple(item) for item in xs}  # all are validated after as many
     return np.array(x), np.array(ys)
 
 
 def best_order(study: Asked, case: str) -> float:
     """Per cent of the value that the best order earns in the same validation."""
-    told = json.loads((run_of(study, case, ONLINE, 0) / "validation.json").read_text("utf-8"))
-    return max(100 * metrics[METRIC] for metrics in told["heuristics"].values())
+    reported = json.loads((run_of(study, case, ONLINE, 0) / "validation.json").read_text("utf-8"))
+    return max(100 * metrics[METRIC] for metrics in reported["heuristics"].values())
 
 
 def saved(study: Asked, case: str) -> str:
     """After how many decisions of its own launchpad is where only playing ends; of the means of all seeds."""
     played, alone = curves(study, case, ONLINE)
-    begun, launched = curves(study, case, LAUNCHPAD)
+    started, launched = curves(study, case, LAUNCHPAD)
     end = alone.mean(0)[-1]
-    there = begun[launched.mean(0) >= end]
-    when = f"after {there[0]:,.0f} of" if len(there) else "not within"
+    present = started[launched.mean(0) >= end]
+    when = f"after {present[0]:,.0f} of" if len(present) else "not within"
     return f"Launchpad is where playing alone ends ({end:.1f} %) {when} {played[-1]:,.0f} decisions played."
 
 
@@ -291,10 +293,10 @@ def main() -> None:
     write_whole(summary, "\n\n".join(parts).encode() + b"\n")
     print(summary.read_text("utf-8"))
     print(summary)
-    shown = [kind for kind in (*OFFLINE, RARE, LAUNCHPAD, ONLINE) if kind != ABLATION]
+    displayed = [kind for kind in (*OFFLINE, RARE, LAUNCHPAD, ONLINE) if kind != ABLATION]
     for units, cases in of_units.items():
         named = {recorded(case): outcomes[case] for case in cases}
-        print(draw_quality(study.folder / f"quality-{units}.png", named, shown))
+        print(draw_quality(study.folder / f"quality-{units}.png", named, displayed))
         print(draw_saved(study, units, cases))
 
 

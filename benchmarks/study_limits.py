@@ -85,47 +85,47 @@ def read(limit: str, values: dict[str, Any]) -> tuple[Point, list[Point]]:
     """The policy and the heuristics of an evaluation, in multiples of greedy sjf's wait."""
     rows = {(r["policy"], r["backfill"], r["metric"]): r for r in values["summary"]}
     sjf = rows["sjf", "greedy", "wait"]["mean"]
-    found: dict[bool, list[Point]] = {True: [], False: []}
+    result: dict[bool, list[Point]] = {True: [], False: []}
     for (policy, backfill, metric), row in rows.items():
         if metric != "bounded_slowdown":
             continue
         learned = row["learned"]
-        found[learned].append(
+        result[learned].append(
             Point(
                 limit if learned else f"{policy} + {backfill}",
                 rows[policy, backfill, "wait"]["mean"] / sjf,
                 row["mean"],
                 row["low"],
                 row["high"],
-                [one for one in values["limits"] if learned and one["policy"] == policy],
+                [item for item in values["limits"] if learned and item["policy"] == policy],
             )
         )
-    (policy,) = found[True]
-    return policy, found[False]
+    (policy,) = result[True]
+    return policy, result[False]
 
 
-def table(found: Sequence[Point], heuristics: Sequence[Point]) -> str:
+def table(result: Sequence[Point], heuristics: Sequence[Point]) -> str:
     """A line for each limit, and one for the heuristic with the lowest slowdown."""
     form = "  {:<22} {:>8} {:<20} {:>6}  {}"
     lines = [form.format("limit", "slowdown", "95 % interval", "wait", "limits: cost / limit [interval]")]
-    for one in found:
-        limits = ", ".join(f"{limit['cost']} {share(limit)}" for limit in one.limits)
-        lines.append(form.format(one.name, f"{one.slowdown:.2f}", *interval(one), limits))
-    best = min(heuristics, key=lambda one: one.slowdown)
+    for item in result:
+        limits = ", ".join(f"{limit['cost']} {share(limit)}" for limit in item.limits)
+        lines.append(form.format(item.name, f"{item.slowdown:.2f}", *interval(item), limits))
+    best = min(heuristics, key=lambda item: item.slowdown)
     return "\n".join([*lines, form.format(best.name, f"{best.slowdown:.2f}", *interval(best), "")])
 
 
-def interval(one: Point) -> tuple[str, str]:
+def interval(item: Point) -> tuple[str, str]:
     """Its ends, and the wait."""
-    return f"[{one.low:.2f}, {one.high:.2f}]", f"{one.wait:.2f}"
+    return f"[{item.low:.2f}, {item.high:.2f}]", f"{item.wait:.2f}"
 
 
 def share(limit: dict[str, Any]) -> str:
     """The cost of a limit, as a share of it where it is not 0, and whether the interval reaches the limit."""
     unit = limit["limit"] or 1.0
     ends = [limit[name] / unit for name in ("paid", "low", "high")]
-    kept = "kept" if limit["low"] <= limit["limit"] else "exceeded"
-    return "{:.3g} [{:.3g}, {:.3g}] {}".format(*ends, kept)
+    retained = "kept" if limit["low"] <= limit["limit"] else "exceeded"
+    return "{:.3g} [{:.3g}, {:.3g}] {}".format(*ends, retained)
 
 
 def draw(cases: dict[str, tuple[list[Point], list[Point]]]) -> Figure:
@@ -135,23 +135,23 @@ def draw(cases: dict[str, tuple[list[Point], list[Point]]]) -> Figure:
         panels = figure.subplots(1, len(cases), squeeze=False)[0]
         for axes, (case, (policies, heuristics)) in zip(panels, cases.items(), strict=True):
             axes.plot(
-                [one.wait for one in heuristics],
-                [one.slowdown for one in heuristics],
+                [item.wait for item in heuristics],
+                [item.slowdown for item in heuristics],
                 "o",
                 color=HEURISTIC,
                 markersize=4,
                 label="heuristics",
             )
-            for marker, one in zip(MARKERS, policies, strict=False):
+            for marker, item in zip(MARKERS, policies, strict=False):
                 axes.errorbar(
-                    one.wait,
-                    one.slowdown,
-                    yerr=[[one.slowdown - one.low], [one.high - one.slowdown]],
+                    item.wait,
+                    item.slowdown,
+                    yerr=[[item.slowdown - item.low], [item.high - item.slowdown]],
                     fmt=marker,
                     color=LEARNED[0],
                     markersize=6,
                     linewidth=1.2,
-                    label=f"PPO, {one.name}",
+                    label=f"PPO, {item.name}",
                 )
             axes.set_yscale("log")
             axes.set_title(case, fontsize=9)
@@ -167,15 +167,15 @@ def main() -> None:
     study = asked(__doc__, CASES, "runs/study-limits")
     for limit in LIMITS:
         study.learn(partial(learn, study, limit))
-    found: dict[str, tuple[list[Point], list[Point]]] = {}
+    result: dict[str, tuple[list[Point], list[Point]]] = {}
     for case, limit in product(study.cases, LIMITS):
         policy, heuristics = points(study, case, limit)
-        policies, _ = found.setdefault(case, ([], heuristics))
+        policies, _ = result.setdefault(case, ([], heuristics))
         policies.append(policy)
-    for case, (policies, heuristics) in found.items():
+    for case, (policies, heuristics) in result.items():
         print(f"{case}, {EPISODES} evaluation episodes, seeds: {study.seeds}\n{table(policies, heuristics)}")
     picture = study.folder / "limits.png"
-    write_whole(picture, to_png(draw(found)))
+    write_whole(picture, to_png(draw(result)))
     print(f"picture: {picture}")
 
 

@@ -100,9 +100,9 @@ def shown(study: Asked, place: str, where: Sequence[str]) -> Shown:
     return read(place, json.loads(evaluated(target, words, seeds).read_text("utf-8")))
 
 
-def read(place: str, told: dict[str, list[dict[str, object]]]) -> Shown:
+def read(place: str, reported: dict[str, list[dict[str, object]]]) -> Shown:
     """What an evaluation found of the one policy that was evaluated."""
-    rows = [row for row in told["summary"] if row["metric"] == METRIC]
+    rows = [row for row in reported["summary"] if row["metric"] == METRIC]
     (policy,) = [row for row in rows if row["learned"]]
     best = min((row for row in rows if not row["learned"]), key=lambda row: float(str(row["mean"])))
     values = (policy["best_heuristic_difference"], policy["difference_low"], policy["difference_high"])
@@ -115,51 +115,53 @@ def read(place: str, told: dict[str, list[dict[str, object]]]) -> Shown:
         difference,
         low,
         high,
-        any(one["breached"] for one in told["hoarding"] if one["policy"] == policy["policy"]),
+        any(item["breached"] for item in reported["hoarding"] if item["policy"] == policy["policy"]),
     )
 
 
-def unseen(folder: Path, which: str) -> list[Path]:
+def unseen(folder: Path, kind: str) -> list[Path]:
     """Scenarios of one set of `UNSEEN_SEEDS`: members of the family that no training saw."""
     folder.mkdir(exist_ok=True)
-    found = []
+    result = []
     whole = load("lublin-family").model_dump(mode="json", exclude_unset=True)
-    for k, part in enumerate(family(UNSEEN_SEEDS[which], UNSEEN_MEMBERS)):
-        given = deepcopy(whole) | {"name": f"{which}-{k}", "workload": part["workload"]}
-        given["cluster"]["resources"][0]["units"] = part["units"]
-        found.append(folder / f"{which}-{k}.yaml")
-        found[-1].write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
-    return found
+    for k, part in enumerate(family(UNSEEN_SEEDS[kind], UNSEEN_MEMBERS)):
+        arguments = deepcopy(whole) | {"name": f"{kind}-{k}", "workload": part["workload"]}
+        arguments["cluster"]["resources"][0]["units"] = part["units"]
+        result.append(folder / f"{kind}-{k}.yaml")
+        result[-1].write_text(yaml.safe_dump(arguments, sort_keys=False), "utf-8")
+    return result
 
 
-def told(found: Sequence[Shown]) -> str:
+def told(result: Sequence[Shown]) -> str:
     """A line each."""
     form = "  {:<12} {:>9} {:>9} {:<22} {:<26} {}"
     lines = [form.format("", "slowdown", "best", "order", "difference", "")]
-    for one in found:
-        ends = f"{one.difference:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
-        verdict = f"{one.verdict}{', hoards' if one.hoards else ''}"
-        lines.append(form.format(one.place, f"{one.mean:.2f}", f"{one.best:.2f}", one.order, ends, verdict))
+    for item in result:
+        ends = f"{item.difference:+.2f} [{item.low:+.2f}, {item.high:+.2f}]"
+        verdict = f"{item.verdict}{', hoards' if item.hoards else ''}"
+        lines.append(
+            form.format(item.place, f"{item.mean:.2f}", f"{item.best:.2f}", item.order, ends, verdict)
+        )
     counts = ", ".join(
-        f"{sum(one.verdict == verdict for one in found)} {verdict}"
+        f"{sum(item.verdict == verdict for item in result)} {verdict}"
         for verdict in ("better", "level", "worse")
     )
-    return "\n".join([*lines, f"  {counts} of {len(found)}"])
+    return "\n".join([*lines, f"  {counts} of {len(result)}"])
 
 
-def draw(members: Sequence[Shown], others: Sequence[Shown]) -> Figure:
+def draw(members: Sequence[Shown], rest: Sequence[Shown]) -> Figure:
     """Slowdowns as shares of the best order's, with their intervals: members by share, then the others."""
-    rows = [*sorted(members, key=lambda one: one.mean / one.best), *others]
+    rows = [*sorted(members, key=lambda item: item.mean / item.best), *rest]
     with house_style():
         figure = new_figure(8.0, 8.0)
         axes = figure.subplots()
         axes.axvline(1.0, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
-        for k, one in enumerate(rows):
+        for k, item in enumerate(rows):
             colour = LEARNED[0] if k < len(members) else LEARNED[1]
-            ends = [1.0 + end / one.best for end in (one.low, one.high)]
+            ends = [1.0 + end / item.best for end in (item.low, item.high)]
             axes.plot(ends, [k, k], color=colour, linewidth=1.6)
-            axes.plot(one.mean / one.best, k, "o", color=colour, markersize=4)
-        axes.set_yticks(range(len(rows)), [one.place for one in rows], fontsize=7)
+            axes.plot(item.mean / item.best, k, "o", color=colour, markersize=4)
+        axes.set_yticks(range(len(rows)), [item.place for item in rows], fontsize=7)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel("bounded slowdown as a share of the best order's; bars: 95 % intervals")
         quiet_axes(axes, "x")
@@ -174,26 +176,26 @@ def main() -> None:
         raise SystemExit(f"{study.folder / 'travels'} has {len(trained)} seeds: give --seeds {len(trained)}")
     drawn = ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
     sets = {
-        which: [
+        kind: [
             shown(study, file.stem, ["--scenario", str(file), *drawn])
-            for file in unseen(study.folder / "members", which)
+            for file in unseen(study.folder / "members", kind)
         ]
-        for which in UNSEEN_SEEDS
+        for kind in UNSEEN_SEEDS
     }
     for rows in sets.values():
         print(f"members of the family that no training saw\n{told(rows)}")
-    others = [
+    rest = [
         shown(study, name, ["--trace", str(DATA / trace.file), "--protocol", "rlscheduler"])
         for name, trace in TRACES.items()
     ]
     for units in (SMALL, LARGE):
         where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}", *drawn]
-        others.append(shown(study, f"lublin-{units}", where))
-    print(f"traces, and the Lublin model with ten times the processors\n{told(others)}")
-    for one in others[-2:]:
-        print(f"  {one.place}: gains {-100 * one.difference / one.best:.1f} %")
+        rest.append(shown(study, f"lublin-{units}", where))
+    print(f"traces, and the Lublin model with ten times the processors\n{told(rest)}")
+    for item in rest[-2:]:
+        print(f"  {item.place}: gains {-100 * item.difference / item.best:.1f} %")
     picture = study.folder / "travel.png"
-    write_whole(picture, to_png(draw(sets["member"], others)))
+    write_whole(picture, to_png(draw(sets["member"], rest)))
     print(f"picture: {picture}")
 
 

@@ -34,21 +34,21 @@ Curve = list[tuple[int, float]]
 """Decisions, and the mean return of the last hundred episodes then."""
 
 
-def curve(who: str, config: TrainConfig, feed: EpisodeFeed) -> Curve:
+def curve(name: str, config: TrainConfig, feed: EpisodeFeed) -> Curve:
     """Train until `config.steps`."""
     with ExitStack() as until:
-        one: Any
-        if who == PLAIN_LOOP:
-            one = PlainPPO(config, feed)
+        item: Any
+        if name == PLAIN_LOOP:
+            item = PlainPPO(config, feed)
         else:
-            sampling = config.sampling.model_copy(update={"batched": who == RLSCHED})
-            one = RllibTrainer(config.model_copy(update={"sampling": sampling}), feed, stock=who == RLLIB)
-            until.callback(one.stop)
-        steps, found = 0, []
+            sampling = config.sampling.model_copy(update={"batched": name == RLSCHED})
+            item = RllibTrainer(config.model_copy(update={"sampling": sampling}), feed, stock=name == RLLIB)
+            until.callback(item.stop)
+        steps, result = 0, []
         while steps < (config.steps or 0):
-            steps += one.iterate().steps
-            found.append((steps, float(np.mean(one.last)) if one.last else float("nan")))
-        return found
+            steps += item.iterate().steps
+            result.append((steps, float(np.mean(item.last)) if item.last else float("nan")))
+        return result
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -67,27 +67,27 @@ def main() -> None:
     parser.add_argument("--who", nargs="+", default=[RLSCHED, RUNNER, PLAIN_LOOP, RLLIB])
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("curves.json"))
-    asked = parser.parse_args()
-    for_training, for_scenario = split_overrides(TrainConfig, asked.set)
-    feed = EpisodeFeed(load(asked.scenario, for_scenario))
-    curves: dict[str, list[Curve]] = {name: [] for name in asked.who}
-    base = make_config({"steps": asked.steps}, "training_curves", for_training).settled(feed.scenario)
+    requested = parser.parse_args()
+    for_training, for_scenario = split_overrides(TrainConfig, requested.set)
+    feed = EpisodeFeed(load(requested.scenario, for_scenario))
+    curves: dict[str, list[Curve]] = {name: [] for name in requested.who}
+    base = make_config({"steps": requested.steps}, "training_curves", for_training).settled(feed.scenario)
     with session_for(base, None):
-        for seed in range(asked.seeds):
-            for who, found in curves.items():
+        for seed in range(requested.seeds):
+            for actor, result in curves.items():
                 began = time.perf_counter()
-                found.append(curve(who, base.model_copy(update={"seed": seed}), feed))
-                (first, last), seconds = (found[-1][0][1], found[-1][-1][1]), time.perf_counter() - began
-                print(f"seed {seed}  {who:14}  {first:.5g} -> {last:.5g}  {seconds:.0f} s", flush=True)
-                asked.out.write_text(json.dumps(curves) + "\n", "utf-8")
-    ends = {who: [found[-1][1] for found in of] for who, of in curves.items()}
-    for who, values in ends.items():
+                result.append(curve(actor, base.model_copy(update={"seed": seed}), feed))
+                (first, last), seconds = (result[-1][0][1], result[-1][-1][1]), time.perf_counter() - began
+                print(f"seed {seed}  {actor:14}  {first:.5g} -> {last:.5g}  {seconds:.0f} s", flush=True)
+                requested.out.write_text(json.dumps(curves) + "\n", "utf-8")
+    ends = {actor: [result[-1][1] for result in of] for actor, of in curves.items()}
+    for actor, values in ends.items():
         mean, low, high = interval(values)
-        beside = ""
-        if PLAIN_LOOP in ends and who != PLAIN_LOOP:
+        extra = ""
+        if PLAIN_LOOP in ends and actor != PLAIN_LOOP:
             p = stats.ttest_ind(values, ends[PLAIN_LOOP], equal_var=False).pvalue
-            beside = f"  p of no difference to the {PLAIN_LOOP}: {p:.2f}"
-        print(f"{who:14}  {mean:.5g} [{low:.5g}, {high:.5g}]{beside}")
+            extra = f"  p of no difference to the {PLAIN_LOOP}: {p:.2f}"
+        print(f"{actor:14}  {mean:.5g} [{low:.5g}, {high:.5g}]{extra}")
 
 
 if __name__ == "__main__":

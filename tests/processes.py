@@ -18,11 +18,11 @@ ROOT = Path(rlsched.__file__).parents[1]
 PATIENCE_S = 300.0
 
 
-def until(done: Callable[[], bool], what: str) -> None:
+def until(done: Callable[[], bool], spec: str) -> None:
     """Wait for something, on a busy machine, too."""
-    begun = time.monotonic()
+    started = time.monotonic()
     while not done():
-        assert time.monotonic() - begun < PATIENCE_S, what
+        assert time.monotonic() - started < PATIENCE_S, spec
         time.sleep(0.02)
 
 
@@ -69,16 +69,16 @@ class Command:
 
     def _files(self, name: str) -> list[bytes]:
         """What the system says of each of these processes."""
-        found = []
+        result = []
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended, or is another user's
                 if self.mark.encode() in (path / "environ").read_bytes():
-                    found.append((path / name).read_bytes())
-        return found
+                    result.append((path / name).read_bytes())
+        return result
 
-    def until(self, done: Callable[[], bool], what: str) -> None:
+    def until(self, done: Callable[[], bool], spec: str) -> None:
         """Wait for something that is to come before the command ends."""
-        until(lambda: self.process.poll() is not None or done(), what)
+        until(lambda: self.process.poll() is not None or done(), spec)
         assert self.process.poll() is None, self.err
 
     def end(self, number: signal.Signals) -> int:

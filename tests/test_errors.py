@@ -21,7 +21,7 @@ def test_it_says_where_what_and_the_remedy_in_one_line() -> None:
 def test_it_pickles(protocol: int) -> None:
     """Remote workers raise it, too."""
     error = BadInputError("a", "b", "c")
-    for other in (pickle.loads(pickle.dumps(error, protocol)), copy.copy(error)):
-        assert type(other) is BadInputError
-        assert str(other) == str(error)
-        assert (other.where, other.problem, other.remedy) == ("a", "b", "c")
+    for second in (pickle.loads(pickle.dumps(error, protocol)), copy.copy(error)):
+        assert type(second) is BadInputError
+        assert str(second) == str(error)
+        assert (second.where, second.problem, second.remedy) == ("a", "b", "c")

@@ -56,9 +56,9 @@ def test_green_scenarios_differ_in_their_size_alone(units: int) -> None:
         values = scenario.load(name).model_dump(mode="json", exclude={"name", "description"})
         return [resource.pop("units") for resource in values["cluster"]["resources"]], values
 
-    smallest, shown = without_size("green-10")
+    smallest, displayed = without_size("green-10")
     assert smallest == [10, 10]
-    assert without_size(f"green-{units}") == ([units, units], shown)
+    assert without_size(f"green-{units}") == ([units, units], displayed)
 
 
 @pytest.mark.parametrize("preset", OBJECTIVE_PRESETS)
@@ -68,10 +68,10 @@ def test_presets_are_objectives(preset: str) -> None:
     assert objective.reward == OBJECTIVE_PRESETS[preset]["reward"]
     assert set(objective.costs) == set(OBJECTIVE_PRESETS[preset].get("costs", ()))
     # What a preset does not name stays, whichever is set first.
-    told = parsed(
+    reported = parsed(
         "objective.gamma=0.5", f"objective={preset}", "objective.scope=window", values=values
     ).objective
-    assert told == objective.model_copy(update={"gamma": 0.5, "scope": "window"})
+    assert reported == objective.model_copy(update={"gamma": 0.5, "scope": "window"})
     assert parsed(f"objective={preset}", values=values).objective.gamma == values["objective"]["gamma"] != 1.0
 
 
@@ -83,8 +83,8 @@ def test_a_preset_forgets_what_another_reward_was_divided_by() -> None:
 
 @pytest.mark.parametrize("first", ["3", "zzz"])
 def test_a_preset_after_nonsense_stands_alone(first: str) -> None:
-    told = parsed(f"objective={first}", "objective=utilization").objective
-    assert told.reward == {"utilization": 1.0}
+    reported = parsed(f"objective={first}", "objective=utilization").objective
+    assert reported.reward == {"utilization": 1.0}
 
 
 def test_a_scenario_is_frozen() -> None:
@@ -176,14 +176,14 @@ def test_an_override_that_cannot_be(override: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("objective.reward={slowdwn: 1}", "'bounded_slowdown'"),
         ("objective=fun", "or a mapping with reward and costs"),
     ],
 )
-def test_the_allowed_values_are_said(override: str, said: str) -> None:
-    assert said in refused(override)
+def test_the_allowed_values_are_said(override: str, message: str) -> None:
+    assert message in refused(override)
 
 
 @pytest.mark.parametrize(
@@ -247,11 +247,11 @@ def test_overrides_leave_the_original_alone() -> None:
 
 
 def test_a_trace_becomes_a_path_and_plain_again() -> None:
-    found = parsed("workload.training_jobs=[0, null]", values=TRACE)
-    assert found.workload.kind == "swf"
-    assert found.workload.file == Path("a.swf")
-    assert found.workload.training_jobs == (0, None)
-    assert found.model_dump(mode="json")["workload"]["file"] == "a.swf"
+    result = parsed("workload.training_jobs=[0, null]", values=TRACE)
+    assert result.workload.kind == "swf"
+    assert result.workload.file == Path("a.swf")
+    assert result.workload.training_jobs == (0, None)
+    assert result.model_dump(mode="json")["workload"]["file"] == "a.swf"
 
 
 def test_files(tmp_path: Path) -> None:
@@ -351,8 +351,8 @@ def test_power_settings_that_would_be_ignored_are_refused(power: str, line: str)
     ],
 )
 def test_power_settings_that_count_are_taken(power: str) -> None:
-    found = parsed(*GREEN, f"power={power}")
-    assert scenario.parse(found.model_dump(mode="json"), "again") == found
+    result = parsed(*GREEN, f"power={power}")
+    assert scenario.parse(result.model_dump(mode="json"), "again") == result
 
 
 @pytest.mark.parametrize(
@@ -382,9 +382,9 @@ def test_an_error_of_a_validator_says_the_same_by_itself() -> None:
 def test_a_trace_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that what was begun goes on, and is told from what it was trained on, in any folder."""
     monkeypatch.chdir(tmp_path)
-    found = scenario.rooted(scenario.load("hpc-trace", ["workload.file=jobs.swf"])).workload
-    assert isinstance(found, scenario.SwfWorkload)
-    assert found.file == tmp_path / "jobs.swf"
+    result = scenario.rooted(scenario.load("hpc-trace", ["workload.file=jobs.swf"])).workload
+    assert isinstance(result, scenario.SwfWorkload)
+    assert result.file == tmp_path / "jobs.swf"
 
 
 def test_a_power_series_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,10 @@ def test_what_is_refused(text: str, problem: str) -> None:
 
 def test_aliases_and_merge_keys_of_a_usual_size_are_read() -> None:
     text = "a: &a {b: 1, c: 1.5}\nd: {<<: *a, b: 2}\ne: [*a, *a]\nf: 2026-01-02\ng: 12_000"
-    found = read_yaml(text, "mine.yaml")
-    assert found["d"] == {"b": 2, "c": 1.5}
-    assert found["e"] == [{"b": 1, "c": 1.5}] * 2
-    assert found["g"] == 12_000
+    result = read_yaml(text, "mine.yaml")
+    assert result["d"] == {"b": 2, "c": 1.5}
+    assert result["e"] == [{"b": 1, "c": 1.5}] * 2
+    assert result["g"] == 12_000
     assert parse_yaml("1e3") == "1e3"  # as PyYAML has it
     assert parse_yaml("[0, 0.5, 0x10, -0, 0_1.5, '010', 12:99]") == [0, 0.5, 16, 0, 1.5, "010", "12:99"]
     assert parse_yaml("{1: a, '1': b, <<: {c: d}}") == {1: "a", "1": "b", "c": "d"}

@@ -26,12 +26,12 @@ PARTS = Parts(
 def test_a_process_and_what_it_started_are_a_family() -> None:
     inner = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
     with subprocess.Popen([sys.executable, "-c", inner], stdin=subprocess.PIPE) as child:
-        found: list[int] = []
-        while len(found) < 2:
+        result: list[int] = []
+        while len(result) < 2:
             assert child.poll() is None
-            found = family(child.pid)
+            result = family(child.pid)
         assert child.pid in family(os.getpid())
-        assert set(found) <= set(family(os.getpid()))
+        assert set(result) <= set(family(os.getpid()))
         assert child.stdin is not None
         child.stdin.close()
 
@@ -39,9 +39,11 @@ def test_a_process_and_what_it_started_are_a_family() -> None:
 def test_memory_that_is_touched_is_counted() -> None:
     mib = 64
     before = proportional_mib(os.getpid())
-    with mmap.mmap(-1, mib << 20, mmap.MAP_PRIVATE) as asked:  # an array may be given what was freed before
+    with mmap.mmap(
+        -1, mib << 20, mmap.MAP_PRIVATE
+    ) as requested:  # an array may be given what was freed before
         assert proportional_mib(os.getpid())[0] == pytest.approx(before[0], abs=mib / 10)
-        asked.write(b"1" * len(asked))
+        requested.write(b"1" * len(requested))
         after = proportional_mib(os.getpid())
     more = [now - was for now, was in zip(after, before, strict=True)]
     assert more == pytest.approx([mib, mib, 0.0, 0.0], abs=mib / 10)  # all of it is this process's own

@@ -26,8 +26,8 @@ def outcome(cql: float) -> Outcome:
         "qos": (base - 2)[None],
         "sjf": (base - 1)[None],
     }
-    alike = {"bc": 0.9, "cql": 0.5, "crr": 0.6, "launchpad": 0.4}
-    return Outcome("10-mix", values, alike, ["qos", "sjf"])
+    agreement = {"bc": 0.9, "cql": 0.5, "crr": 0.6, "launchpad": 0.4}
+    return Outcome("10-mix", values, agreement, ["qos", "sjf"])
 
 
 def test_episodes_of_all_runs_of_a_method_stand_side_by_side() -> None:
@@ -43,8 +43,8 @@ def test_episodes_of_all_runs_of_a_method_stand_side_by_side() -> None:
         EpisodeResult(policy, "none", episode, 0, None, {"job_value_ratio": share})
         for (policy, episode), share in shares.items()
     ]
-    found = values_of(results, "job_value_ratio", {"a-0": "a", "a-1": "a"})
-    assert {name: each.tolist() for name, each in found.items()} == {
+    result = values_of(results, "job_value_ratio", {"a-0": "a", "a-1": "a"})
+    assert {name: item.tolist() for name, item in result.items()} == {
         "a": [pytest.approx([10, 20]), pytest.approx([30, 40])],
         "fcfs": [pytest.approx([50, 60])],
     }
@@ -52,12 +52,16 @@ def test_episodes_of_all_runs_of_a_method_stand_side_by_side() -> None:
 
 def test_differences_are_of_means_of_runs_paired_by_episode() -> None:
     """Episodes differ by more than policies do, and runs of a method, too: nothing of it is left."""
-    seen = outcome(4.0)
-    assert (seen.best_order, seen.best_recorder, seen.best_method) == ("packing", "sjf", "launchpad")
-    assert seen.mean("bc") == pytest.approx(72.5)
-    (over,) = seen.ahead(["launchpad"], "bc")
+    observed = outcome(4.0)
+    assert (observed.best_order, observed.best_recorder, observed.best_method) == (
+        "packing",
+        "sjf",
+        "launchpad",
+    )
+    assert observed.mean("bc") == pytest.approx(72.5)
+    (over,) = observed.ahead(["launchpad"], "bc")
     assert over == pytest.approx((8, 8, 8))
-    (over,) = seen.ahead(["cql"], "bc")
+    (over,) = observed.ahead(["cql"], "bc")
     assert over.mean == pytest.approx(4)
     assert 3.4 < over.low < 3.9 < 4.1 < over.high < 4.6
 
@@ -72,19 +76,19 @@ def test_who_asks_for_the_least_of_those_that_cannot_be_told_from_the_best_is_ad
 
 
 def test_tables_say_what_was_found() -> None:
-    seen = outcome(4.0)
-    lines = told(seen).splitlines()
+    observed = outcome(4.0)
+    lines = told(observed).splitlines()
     assert lines[0] == "| 10-mix | value (%), and of each run | to bc | to crr | to packing | alike |"
     crr = "| crr | 75.5 (74.5 76.5) | +3.00 [+3.00, +3.00] |   | -2.00 [-2.00, -2.00] | 60.0% |"
     assert crr in lines
     assert lines[-1] == "Orders: packing 77.5, sjf 71.5, qos 70.5."
     fewer = Outcome(
         "20-mix",
-        {k: v for k, v in seen.values.items() if k != "cql"},
+        {k: v for k, v in observed.values.items() if k != "cql"},
         {"bc": 0.8, "crr": 0.7, "launchpad": 0.6},
         ["qos"],
     )
-    lines = quality([seen, fewer]).splitlines()
+    lines = quality([observed, fewer]).splitlines()
     assert "| 20-mix | 80.0% |   | 70.0% | 60.0% |" in lines
     assert lines[-1] == (
         "| 20-mix | qos 70.5 | 72.5, +2.00 [+2.00, +2.00] |   | +3.00 [+3.00, +3.00] | +8.00 [+8.00, +8.00] |"
@@ -95,5 +99,5 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
     methods = list(outcome(4.0).alike)
     target = draw_quality(tmp_path / "quality.png", {"mix": outcome(4.0), "more": outcome(6.0)}, methods)
     assert target.read_bytes().startswith(b"\x89PNG")
-    other = draw_quality(tmp_path / "other.png", {"mix": outcome(4.0), "more": outcome(7.0)}, methods)
-    assert other.read_bytes() != target.read_bytes()
+    second = draw_quality(tmp_path / "other.png", {"mix": outcome(4.0), "more": outcome(7.0)}, methods)
+    assert second.read_bytes() != target.read_bytes()

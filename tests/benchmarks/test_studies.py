@@ -15,16 +15,16 @@ WORDS = ["--algo", "ppo"]
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Commands, which begin a run and do nothing else."""
-    asked: list[tuple[str, ...]] = []
+    requested: list[tuple[str, ...]] = []
 
     def rlsched(*words: str, log: Path, threads: int) -> None:
-        asked.append(words)
+        requested.append(words)
         out = Path(words[-1])
         out.mkdir(exist_ok=True)
         (out / "train.yaml").touch()
 
     monkeypatch.setattr(studies, "rlsched", rlsched)
-    return asked
+    return requested
 
 
 def test_what_is_done_is_not_done_again(commands: list[tuple[str, ...]], tmp_path: Path) -> None:
@@ -42,14 +42,14 @@ def test_what_was_stopped_goes_on(commands: list[tuple[str, ...]], tmp_path: Pat
     assert commands[1] == ("train", "--resume", "--out", str(run))
 
 
-@pytest.mark.parametrize("other", ["words", "defaults"])
+@pytest.mark.parametrize("second", ["words", "defaults"])
 def test_what_was_asked_for_in_other_words_or_under_other_defaults_is_refused(
-    commands: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+    commands: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str
 ) -> None:
     studies.train(tmp_path / "run", WORDS, seed=1, threads=1)
-    if other == "defaults":
+    if second == "defaults":
         monkeypatch.setattr(studies, "TrainConfig", lambda: TrainConfig(averaging=0.25))
-    seed = 2 if other == "words" else 1
+    seed = 2 if second == "words" else 1
     with pytest.raises(SystemExit, match="asked for in other words"):
         studies.train(tmp_path / "run", WORDS, seed=seed, threads=1)
 
@@ -60,7 +60,7 @@ def test_policies_in_a_run_are_as_old_as_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         studies.evaluated(tmp_path / "found.json", [], [run, run / "read"])
     (run / "done").touch()
-    found = tmp_path / "found.json"
-    found.write_text("{}")
+    result = tmp_path / "found.json"
+    result.write_text("{}")
     (tmp_path / "found.json.asked").write_text("[]")
-    assert studies.evaluated(found, [], [run, run / "read"]) == found
+    assert studies.evaluated(result, [], [run, run / "read"]) == result

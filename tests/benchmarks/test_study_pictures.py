@@ -44,27 +44,27 @@ def seen_on(study: ModuleType, place: str, mean: float, low: float, high: float)
 @of("study_travel")
 def test_seeds_are_read_as_one_policy_beside_the_best_order(study: ModuleType) -> None:
     def row(policy: str, mean: float, *, learned: bool = False, **more: float) -> dict[str, Any]:
-        given = {"policy": policy, "backfill": "easy", "metric": study.METRIC, "mean": mean}
-        return given | {"learned": learned} | more
+        arguments = {"policy": policy, "backfill": "easy", "metric": study.METRIC, "mean": mean}
+        return arguments | {"learned": learned} | more
 
     ends = {"best_heuristic_difference": -6.0, "difference_low": -9.0, "difference_high": -2.0}
     rows = [row("sjf", 40.0), row("area", 30.0), row("runs/travels", 24.0, learned=True, **ends)]
     rows.append(row("area", 1.0) | {"metric": "wait"})
-    told = {"summary": rows, "hoarding": [{"policy": "runs/travels", "breached": ["wait"]}]}
-    found = study.read("HPC2N", told)
-    assert found == study.Shown("HPC2N", 24.0, 30.0, "area:easy", -6.0, -9.0, -2.0, True)
-    assert found.verdict == "better"
+    reported = {"summary": rows, "hoarding": [{"policy": "runs/travels", "breached": ["wait"]}]}
+    result = study.read("HPC2N", reported)
+    assert result == study.Shown("HPC2N", 24.0, 30.0, "area:easy", -6.0, -9.0, -2.0, True)
+    assert result.verdict == "better"
 
 
 @of("study_travel")
 def test_members_that_are_shown_are_none_of_those_trained_on(study: ModuleType, tmp_path: Path) -> None:
     trained = {part.workload.parameters for part in scenario.load("lublin-family").workload.parts}
-    files = [file for which in study.UNSEEN_SEEDS for file in study.unseen(tmp_path / "members", which)]
-    shown = [scenario.load(str(file)) for file in files]
+    files = [file for kind in study.UNSEEN_SEEDS for file in study.unseen(tmp_path / "members", kind)]
+    displayed = [scenario.load(str(file)) for file in files]
     assert len(trained) == 96
-    assert len(shown) == len(set(files)) == 2 * study.UNSEEN_MEMBERS
-    assert not trained & {one.workload.parameters for one in shown}
-    assert all(64 <= one.cluster.resources[0].units <= 4096 for one in shown)
+    assert len(displayed) == len(set(files)) == 2 * study.UNSEEN_MEMBERS
+    assert not trained & {item.workload.parameters for item in displayed}
+    assert all(64 <= item.cluster.resources[0].units <= 4096 for item in displayed)
 
 
 @of("lublin_family")
@@ -76,15 +76,15 @@ def test_the_shipped_family_is_the_one_that_is_written(study: ModuleType) -> Non
 
 @of("study_travel")
 def test_places_are_told_and_counted(study: ModuleType) -> None:
-    found = [
+    result = [
         seen_on(study, "a", 24.0, -8.0, -4.0),
         seen_on(study, "b", 29.0, -3.0, 1.0),
         seen_on(study, "c", 33.0, 1.0, 4.0),
     ]
-    lines = study.told(found).splitlines()
+    lines = study.told(result).splitlines()
     assert [line.split()[-1] for line in lines[1:4]] == ["better", "level", "worse"]
     assert lines[-1].strip() == "1 better, 1 level, 1 worse of 3"
-    figure = study.draw(found[:2], found[2:])
+    figure = study.draw(result[:2], result[2:])
     assert labels(figure) >= {"a", "b", "c"}
     assert to_png(figure).startswith(b"\x89PNG")
 
@@ -130,16 +130,16 @@ def test_time_counts_without_the_validation_between(study: ModuleType, tmp_path:
 
 def row(policy: str, mean: float, **learned: Any) -> SummaryRow:
     known: Mapping[str, Any] = {field: None for field in SummaryRow.__dataclass_fields__}
-    told = {"policy": policy, "backfill": "greedy", "metric": "slowdown", "learned": bool(learned)}
-    return SummaryRow(**{**known, **told, "mean": mean, "low": mean - 1, "high": mean + 1, **learned})
+    reported = {"policy": policy, "backfill": "greedy", "metric": "slowdown", "learned": bool(learned)}
+    return SummaryRow(**{**known, **reported, "mean": mean, "low": mean - 1, "high": mean + 1, **learned})
 
 
 @of("study_deeprm")
 def test_learners_and_orders_are_told_best_first(study: ModuleType) -> None:
     ahead = {"best_heuristic_difference": -0.5, "difference_low": -0.75, "difference_high": -0.25}
     rows = [row("sjf", 2.5), row("runs/ppo-1", 2.0, **ahead)]
-    rows += [replace(one, metric="wait", mean=60.0 * one.mean) for one in rows]
-    rows += [replace(one, metric="schedule_span", mean=1.25) for one in rows[:2]]
+    rows += [replace(item, metric="wait", mean=60.0 * item.mean) for item in rows]
+    rows += [replace(item, metric="schedule_span", mean=1.25) for item in rows[:2]]
     lines = study.told(rows, {"runs/ppo-1": 20.4}).splitlines()
     assert " ".join(lines[1].split()) == "ppo-1 2.000 [1.00, 3.00] -0.50 [-0.75, -0.25] 120 1.25 20"
     assert " ".join(lines[2].split()) == "sjf:greedy 2.500 [1.50, 3.50] 150 1.25"
@@ -155,15 +155,15 @@ def test_curves_of_seeds_end_where_the_shortest_ends(study: ModuleType, tmp_path
         (run / "metrics.csv").write_text("\n".join(["steps,seconds,validation_slowdown", *rows]) + "\n")
         at = 100.0 * np.arange(points)
         curves.append(study.Curve(str(run), at, at, at, 5.0 - np.arange(points), at > 0))
-    found = study.learned(curves)
-    assert found.steps.tolist() == [0, 100]
-    assert found.seconds.tolist() == [5, 15]
-    assert found.values.tolist() == [[5, 4], [5, 4]]
-    figure = study.draw({"ppo": found, "a2c": found}, {"sjf": 2.0})
+    result = study.learned(curves)
+    assert result.steps.tolist() == [0, 100]
+    assert result.seconds.tolist() == [5, 15]
+    assert result.values.tolist() == [[5, 4], [5, 4]]
+    figure = study.draw({"ppo": result, "a2c": result}, {"sjf": 2.0})
     assert {"PPO", "A2C", "sjf 2.00"} <= labels(figure)
 
 
-def of_limits(study: ModuleType, slowdown: float, wait: float, paid: float, limit: float) -> Any:
+def of_limits(study: ModuleType, slowdown: float, wait: float, cost: float, limit: float) -> Any:
     """What is read of an evaluation with one policy and three heuristics."""
 
     def row(policy: str, backfill: str, metric: str, mean: float, *, learned: bool = False) -> dict[str, Any]:
@@ -179,24 +179,24 @@ def of_limits(study: ModuleType, slowdown: float, wait: float, paid: float, limi
         rows.append(row(policy, backfill, "wait", waited))
     rows.append(row("runs/a", "policy", "bounded_slowdown", slowdown, learned=True))
     rows.append(row("runs/a", "policy", "wait", wait * 500.0, learned=True))
-    judged = {"policy": "runs/a", "cost": "wait_time", "limit": limit, "paid": paid}
-    limits = [judged | {"low": 0.9 * paid, "high": 1.1 * paid}]
+    assessed = {"policy": "runs/a", "cost": "wait_time", "limit": limit, "paid": cost}
+    limits = [assessed | {"low": 0.9 * cost, "high": 1.1 * cost}]
     return study.read("1.3 x sjf", {"summary": rows, "limits": limits})
 
 
 @of("study_limits")
 def test_waits_are_multiples_of_greedy_sjfs_and_limits_are_judged_by_interval(study: ModuleType) -> None:
-    policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, paid=65_000.0, limit=60_000.0)
+    policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, cost=65_000.0, limit=60_000.0)
     assert (policy.name, policy.wait, policy.slowdown) == ("1.3 x sjf", 1.25, 12.0)
-    assert {one.name: one.wait for one in heuristics} == {
+    assert {item.name: item.wait for item in heuristics} == {
         "sjf + greedy": 1.0,
         "sjf + easy": 1.2,
         "fcfs + easy": 1.8,
     }
     assert study.share(policy.limits[0]) == "1.08 [0.975, 1.19] kept"
-    beyond, _ = of_limits(study, slowdown=12.0, wait=1.25, paid=70_000.0, limit=60_000.0)
+    beyond, _ = of_limits(study, slowdown=12.0, wait=1.25, cost=70_000.0, limit=60_000.0)
     assert study.share(beyond.limits[0]).endswith("exceeded")
-    starved, _ = of_limits(study, slowdown=12.0, wait=1.25, paid=0.0, limit=0.0)
+    starved, _ = of_limits(study, slowdown=12.0, wait=1.25, cost=0.0, limit=0.0)
     assert study.share(starved.limits[0]) == "0 [0, 0] kept"
     *_, last = study.table([policy], heuristics).splitlines()
     assert last.split()[:3] == ["sjf", "+", "easy"]
@@ -204,7 +204,7 @@ def test_waits_are_multiples_of_greedy_sjfs_and_limits_are_judged_by_interval(st
 
 @of("study_limits")
 def test_the_trade_off_is_drawn_with_every_limit(study: ModuleType) -> None:
-    policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, paid=1.0, limit=1.0)
+    policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, cost=1.0, limit=1.0)
     figure = study.draw({"lublin-256": ([policy, policy._replace(name="1.6 x sjf", wait=1.5)], heuristics)})
     assert {"PPO, 1.3 x sjf", "PPO, 1.6 x sjf", "lublin-256", "heuristics"} <= labels(figure)
     assert to_png(figure).startswith(b"\x89PNG")

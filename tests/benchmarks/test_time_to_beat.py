@@ -57,18 +57,18 @@ def test_runs_that_end_before_they_are_ahead(tmp_path: Path) -> None:
 
 def test_runs_train_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With what was left out settled by algorithm and scenario, not by the defaults of the settings."""
-    seen: list[TrainConfig] = []
+    observed: list[TrainConfig] = []
 
     def stop(simulated: Scenario, config: TrainConfig, *_: object) -> NoReturn:
-        seen.append(config)
+        observed.append(config)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(time_to_beat, "train", stop)
-    simulated, given = load("lublin-256"), make_config({}, "test", ["minutes=1", "ppo.epochs=3"])
+    simulated, arguments = load("lublin-256"), make_config({}, "test", ["minutes=1", "ppo.epochs=3"])
     with pytest.raises(KeyboardInterrupt):
-        list(time_to_beat.timed_runs(simulated, given, ["ppo"], [4], tmp_path))
-    (config,) = seen
-    assert config.network == given.settled(simulated).network
+        list(time_to_beat.timed_runs(simulated, arguments, ["ppo"], [4], tmp_path))
+    (config,) = observed
+    assert config.network == arguments.settled(simulated).network
     assert (config.seed, config.minutes, config.ppo.epochs) == (4, 1.0, 3)
     assert config.validation.until_better
 
@@ -91,11 +91,11 @@ def test_medians_are_given_where_all_got_ahead() -> None:
         run("dqn", 1, True, 20.0),
         run("dqn", 2, False, 60.0),
     ]
-    found = {(one.name, one.case): one.value for one in time_to_beat.figures("here", runs)}
-    assert found["learning_s_to_beat", "here, ppo, median of 3"] == 50.0
-    assert found["decisions_to_beat", "here, ppo, median of 3"] == 2000.0
-    assert found["learning_s_to_beat", "here, dqn, seed 1"] == 20.0
-    assert not any("dqn, seed 2" in case or "dqn, median" in case for _, case in found)
+    result = {(item.name, item.case): item.value for item in time_to_beat.figures("here", runs)}
+    assert result["learning_s_to_beat", "here, ppo, median of 3"] == 50.0
+    assert result["decisions_to_beat", "here, ppo, median of 3"] == 2000.0
+    assert result["learning_s_to_beat", "here, dqn, seed 1"] == 20.0
+    assert not any("dqn, seed 2" in case or "dqn, median" in case for _, case in result)
 
 
 def test_unknown_algorithms_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

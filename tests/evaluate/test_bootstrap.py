@@ -43,13 +43,13 @@ def test_ends_are_those_of_all_resamples(missing: bool) -> None:
     values = sample((3, 4))
     if missing:
         values[1, 2] = nan
-    resamples = [each for each in every_resample(values) if not np.isnan(each).all()]
-    for found, slow in (
-        (bootstrap_columns([values])[0], [np.nanmean(each) for each in resamples]),
-        (bootstrap_iqm(values), [interquartile_mean(each) for each in resamples]),
+    resamples = [item for item in every_resample(values) if not np.isnan(item).all()]
+    for result, slow in (
+        (bootstrap_columns([values])[0], [np.nanmean(item) for item in resamples]),
+        (bootstrap_iqm(values), [interquartile_mean(item) for item in resamples]),
     ):
         low, high = np.percentile(slow, (2.5, 97.5))
-        assert (found.low, found.high) == pytest.approx((low, high), abs=0.04 * (high - low))
+        assert (result.low, result.high) == pytest.approx((low, high), abs=0.04 * (high - low))
 
 
 @FEW
@@ -65,14 +65,14 @@ def test_one_seed_is_a_sample_of_episodes(shape: tuple[int, int], seed: int) -> 
 def test_equal_seeds_add_nothing_and_hide_nothing(shape: tuple[int, int], seed: int) -> None:
     values = sample(shape[1:], seed)
     (alone,), (several,) = (
-        bootstrap_columns([each], seed) for each in (values, np.repeat(values[None], shape[0], axis=0))
+        bootstrap_columns([item], seed) for item in (values, np.repeat(values[None], shape[0], axis=0))
     )
     assert several == pytest.approx(alone)
 
 
 def test_seeds_that_differ_widen_the_interval() -> None:
     values = sample((20,)) + np.array([[0.0], [1.0], [2.0]])
-    (several,), (averaged,) = (bootstrap_columns([each]) for each in (values, values.mean(axis=0)))
+    (several,), (averaged,) = (bootstrap_columns([item]) for item in (values, values.mean(axis=0)))
     assert several.mean == pytest.approx(averaged.mean)
     assert several.high - several.low > 1.5 * (averaged.high - averaged.low)
 
@@ -88,12 +88,12 @@ def test_order_of_seeds_and_episodes_does_not_matter(shape: tuple[int, int], see
 
 @given(st.lists(st.integers(-1000, 1000) | st.just(nan), min_size=1, max_size=40))
 def test_interquartile_mean_against_a_slow_one(values: list[float]) -> None:
-    left = sorted(value for value in values if not isnan(value))
-    for _ in range(len(left) // 4):
-        left.remove(min(left))
-        left.remove(max(left))
-    found = interquartile_mean(np.array(values, dtype=float))
-    assert found == pytest.approx(sum(left) / len(left)) if left else isnan(found)
+    remaining = sorted(value for value in values if not isnan(value))
+    for _ in range(len(remaining) // 4):
+        remaining.remove(min(remaining))
+        remaining.remove(max(remaining))
+    result = interquartile_mean(np.array(values, dtype=float))
+    assert result == pytest.approx(sum(remaining) / len(remaining)) if remaining else isnan(result)
 
 
 @FEW

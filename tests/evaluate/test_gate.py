@@ -32,10 +32,10 @@ def played(
     **more: float,
 ) -> list[EpisodeResult]:
     """Episodes of a policy, alike in everything else."""
-    others = {"schedule_span": 1.0, "wait": 5.0} | more
+    rest = {"schedule_span": 1.0, "wait": 5.0} | more
     return [
         EpisodeResult(
-            policy, "policy" if learned else rule, k, 0, 40 * k, {metric: value, **others}, learned=learned
+            policy, "policy" if learned else rule, k, 0, 40 * k, {metric: value, **rest}, learned=learned
         )
         for k, value in enumerate(values)
     ]
@@ -45,10 +45,10 @@ def judged(values: list[float], *limits: LimitCheck, **more: float) -> Verdict:
     """The verdict about a policy beside sjf and a worse heuristic."""
     episodes = played("it", values, learned=True, **more)
     episodes += played("sjf", HEURISTIC) + played("fcfs", [50.0] * len(HEURISTIC))
-    (found,) = verdicts(Result.of(HERE, episodes, limits=limits))
-    assert (found.policy, found.backfill, found.metric) == ("it", "policy", "bounded_slowdown")
-    assert (found.heuristic, found.heuristic_mean) == (PolicyLabel("sjf", "greedy"), 12.5)
-    return found
+    (result,) = verdicts(Result.of(HERE, episodes, limits=limits))
+    assert (result.policy, result.backfill, result.metric) == ("it", "policy", "bounded_slowdown")
+    assert (result.heuristic, result.heuristic_mean) == (PolicyLabel("sjf", "greedy"), 12.5)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def judged(values: list[float], *limits: LimitCheck, **more: float) -> Verdict:
     ],
 )
 def test_a_policy_passes_where_it_is_not_worse_by_interval(values: list[float], against: str) -> None:
-    found = judged(values)
-    assert found.against == against
-    assert found.passes == (against != "worse")
-    assert found.low <= found.difference <= found.high
-    assert found.difference == pytest.approx(sum(values) / 6 - 12.5)
+    result = judged(values)
+    assert result.against == against
+    assert result.passes == (against != "worse")
+    assert result.low <= result.difference <= result.high
+    assert result.difference == pytest.approx(sum(values) / 6 - 12.5)
 
 
 def test_it_is_said_in_one_line() -> None:
@@ -79,28 +79,28 @@ def test_it_is_said_in_one_line() -> None:
 
 
 def test_a_policy_that_hoards_stands_back_however_good_it_is() -> None:
-    found = judged([2.0] * 6, wait=9.0)
-    assert (found.against, found.hoards, found.passes) == ("better", True, False)
-    assert gate_line(found) == "fails the gate: hoards: its jobs wait too long on average"
+    result = judged([2.0] * 6, wait=9.0)
+    assert (result.against, result.hoards, result.passes) == ("better", True, False)
+    assert gate_line(result) == "fails the gate: hoards: its jobs wait too long on average"
 
 
 def test_so_does_one_whose_hoarding_cannot_be_judged() -> None:
     episodes = played("it", [2.0] * 6, learned=True) + played("fcfs", HEURISTIC)
-    (found,) = verdicts(Result.of(HERE, episodes))
-    assert (found.against, found.hoards, found.passes) == ("better", True, False)
-    assert gate_line(found).startswith("fails the gate: hoarding not judged")
+    (result,) = verdicts(Result.of(HERE, episodes))
+    assert (result.against, result.hoards, result.passes) == ("better", True, False)
+    assert gate_line(result).startswith("fails the gate: hoarding not judged")
 
 
 def test_a_limit_of_its_training_is_kept() -> None:
-    kept = LimitCheck("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
-    other = LimitCheck("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
-    assert judged([2.0] * 6, kept, other).passes
+    retained = LimitCheck("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
+    second = LimitCheck("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
+    assert judged([2.0] * 6, retained, second).passes
     touched = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 9.0, 13.0)  # its interval holds the limit
-    assert judged([2.0] * 6, kept, touched).passes
+    assert judged([2.0] * 6, retained, touched).passes
     broken = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
-    found = judged([2.0] * 6, kept, broken)
-    assert (found.broken, found.passes) == ((broken,), False)
-    assert gate_line(found) == "fails the gate: makespan of an episode broken by 20.0 %"
+    result = judged([2.0] * 6, retained, broken)
+    assert (result.broken, result.passes) == ((broken,), False)
+    assert gate_line(result) == "fails the gate: makespan of an episode broken by 20.0 %"
 
 
 @pytest.mark.parametrize(("values", "passes"), [([0.7] * 6, True), ([0.5] * 6, True), ([0.4] * 6, False)])
@@ -111,26 +111,27 @@ def test_more_may_be_better(values: list[float], passes: bool) -> None:
     episodes = played("it", values, "job_value_ratio", learned=True, **costs)
     for name, value in (("sjf", 0.5), ("hvf", 0.3)):
         episodes += played(name, [value] * 6, "job_value_ratio", rule="now", **costs)
-    (found,) = verdicts(Result.of(green, episodes))
-    assert (found.metric, found.heuristic) == ("job_value_ratio", PolicyLabel("sjf", "now"))
-    assert (found.passes, found.hoarding) == (passes, None)
+    (result,) = verdicts(Result.of(green, episodes))
+    assert (result.metric, result.heuristic) == ("job_value_ratio", PolicyLabel("sjf", "now"))
+    assert (result.passes, result.hoarding) == (passes, None)
 
 
 def test_what_was_hardly_measured_does_not_pass() -> None:
     for values, count in (([nan] * 6, 0), ([2.0, 2.0, 2.0, 2.0, nan, nan], 4)):
-        found = judged(values)
-        assert (found.against, found.passes, found.episodes) == ("unknown", False, count)
+        result = judged(values)
+        assert (result.against, result.passes, result.episodes) == ("unknown", False, count)
         assert (
-            gate_line(found) == f"fails the gate: bounded slowdown could be measured in {count} episodes only"
+            gate_line(result)
+            == f"fails the gate: bounded slowdown could be measured in {count} episodes only"
         )
-    (told,) = gate_json([judged([nan] * 6)])
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert (told["mean"], told["difference"], told["passes"]) == (None, None, False)
+    (reported,) = gate_json([judged([nan] * 6)])
+    assert json.loads(json.dumps(reported, allow_nan=False)) == reported
+    assert (reported["mean"], reported["difference"], reported["passes"]) == (None, None, False)
 
 
 def test_figures_are_plain() -> None:
-    (told,) = gate_json([judged([value + 2 for value in HEURISTIC])])
-    assert told == {
+    (reported,) = gate_json([judged([value + 2 for value in HEURISTIC])])
+    assert reported == {
         "policy": "it",
         "backfill": "policy",
         "passes": False,
@@ -151,8 +152,8 @@ def test_figures_are_plain() -> None:
 def test_heuristics_are_ranked_and_a_gate_wants_one() -> None:
     episodes = played("it", HEURISTIC, learned=True) + played("sjf", HEURISTIC, rule="easy")
     episodes += played("sjf", HEURISTIC) + played("area", HEURISTIC) + played("fcfs", [9.0] * 6)
-    found = [str(name) for name, _ in ranked(Result.of(HERE, episodes), "bounded_slowdown")]
-    assert found == ["fcfs + greedy", "area + greedy", "sjf + easy", "sjf + greedy"]
+    result = [str(name) for name, _ in ranked(Result.of(HERE, episodes), "bounded_slowdown")]
+    assert result == ["fcfs + greedy", "area + greedy", "sjf + easy", "sjf + greedy"]
     with pytest.raises(ValueError, match="needs a heuristic"):
         verdicts(Result.of(HERE, played("it", HEURISTIC, learned=True)))
 

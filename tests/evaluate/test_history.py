@@ -55,13 +55,13 @@ def plain(policy: Policy, episode: EvaluationEpisode, units: tuple[int, ...]) ->
     return policy.run([episode], units, lambda _: None)[0]
 
 
-def check_same(found: Played, expected: Played) -> None:
+def check_same(result: Played, expected: Played) -> None:
     """To the last bit: the same things were added up in the same order."""
     for column in ("start", "end", "suspensions", "rejected"):
-        np.testing.assert_array_equal(getattr(found, column), getattr(expected, column))
-    assert found.ticks == expected.ticks
-    assert dict(found.totals) == dict(expected.totals)
-    assert dict(found.accounts) == dict(expected.accounts)
+        np.testing.assert_array_equal(getattr(result, column), getattr(expected, column))
+    assert result.ticks == expected.ticks
+    assert dict(result.totals) == dict(expected.totals)
+    assert dict(result.accounts) == dict(expected.accounts)
 
 
 def check_whole(history: History) -> None:
@@ -147,15 +147,15 @@ def test_the_first_ticks_alone(session: Session, windy: History) -> None:
 
 
 def test_every_tick_is_shown_once(session: Session) -> None:
-    seen: list[int] = []
+    observed: list[int] = []
 
     def look(sim: VectorSimulator) -> None:
-        seen.append(int(sim.now[0]))
+        observed.append(int(sim.now[0]))
         assert sim.mask[0, -1] == 1  # the no-op is what comes next
 
     policy = HeuristicPolicy("sjf", "horizon", scenario=session.scenario)
     record(policy, session.episodes[0], session.units, look=look)
-    assert np.diff(seen).tolist() == [1] * 149
+    assert np.diff(observed).tolist() == [1] * 149
 
 
 def test_without_power_there_are_no_energies() -> None:

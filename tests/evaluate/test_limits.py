@@ -66,15 +66,15 @@ def test_long_waits_and_unused_units_are_judged_without_a_horizon() -> None:
         Played.of_starts(jobs, np.array([0, 0, 4])),  # nobody waits for longer; 12 of 12 unit-ticks are used
         Played.of_starts(jobs, np.array([0, 6, 10])),  # for 6 and 10 ticks; 12 of 24
     ]
-    kept = check_limits("it", patient, [2], [Jobs(jobs)], {None: runs[:1]})
-    assert [(each.cost, each.limit, each.mean, each.met) for each in kept] == [
+    retained = check_limits("it", patient, [2], [Jobs(jobs)], {None: runs[:1]})
+    assert [(item.cost, item.limit, item.mean, item.met) for item in retained] == [
         ("job_starvation", 0.0, 0.0, True),
         ("long_waits", 0.0, 0.0, True),
         ("unused_capacity", 3.0, 0.0, True),
     ]
     broken = check_limits("it", patient, [2], [Jobs(jobs)], {None: runs[1:]})
-    assert [each.mean for each in broken] == [2 + 6, 2, 12 - 6]
-    assert not any(each.met for each in broken)
+    assert [item.mean for item in broken] == [2 + 6, 2, 12 - 6]
+    assert not any(item.met for item in broken)
 
 
 def test_long_waits_of_a_job_are_the_share_of_jobs_and_may_be_relative() -> None:
@@ -95,16 +95,16 @@ def test_long_waits_of_a_job_are_the_share_of_jobs_and_may_be_relative() -> None
 def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
     runs = [paid(10, 40.0), paid(2, 20.0), paid(10, 30.0), paid(10, 30.0)]  # of a job 4, 10, 3, 3
     costs = {"delayed_jobs": 25.0, "energy": None}
-    (found,) = check_limits("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, {None: runs})
-    assert found.mean == pytest.approx(mean)
-    assert found.low < found.mean < found.high
-    assert (found.policy, found.cost, found.per, found.limit) == ("it", "delayed_jobs", per, 25.0)
-    assert found.met == (per == "job")
+    (result,) = check_limits("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, {None: runs})
+    assert result.mean == pytest.approx(mean)
+    assert result.low < result.mean < result.high
+    assert (result.policy, result.cost, result.per, result.limit) == ("it", "delayed_jobs", per, 25.0)
+    assert result.met == (per == "job")
     assert check_limits("it", simulated(Objective()), [8], runs, {None: runs}) == []
 
 
 @pytest.mark.parametrize(
-    ("limit", "interval", "said"),
+    ("limit", "interval", "message"),
     [
         (10.0, (9.0, 8.0, 9.5), "kept"),
         (10.0, (9.0, 8.0, 11.0), "kept on average"),
@@ -114,7 +114,7 @@ def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
         (0.0, (0.0, 0.0, 0.0), "kept"),
     ],
 )
-def test_it_is_said_in_words(limit: float, interval: tuple[float, float, float], said: str) -> None:
-    found = LimitCheck("it", "delayed_jobs", "job", limit, *interval)
-    assert within(found) == said
-    assert cost_of(found) == "delayed jobs of a job"
+def test_it_is_said_in_words(limit: float, interval: tuple[float, float, float], message: str) -> None:
+    result = LimitCheck("it", "delayed_jobs", "job", limit, *interval)
+    assert within(result) == message
+    assert cost_of(result) == "delayed jobs of a job"

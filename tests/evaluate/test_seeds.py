@@ -97,11 +97,11 @@ def test_hoarding_is_judged_of_all_and_of_each() -> None:
 def test_limits_are_kept_by_all_or_by_each() -> None:
     cheap, dear = ([paid(10, cost), paid(10, cost)] for cost in (10.0, 28.0))
     limited = simulated(Objective(costs={"delayed_jobs": 25.0}, limits_per="episode"))
-    (found,) = check_limits("it", limited, [8], cheap, {0: cheap, 4: dear})
-    assert (found.mean, found.low, found.high) == pytest.approx((19.0, 10.0, 28.0))
-    assert found.met
-    assert found.seeds_above == (4,)
-    assert within(found) == "kept on average; seed 4 alone breaks it"
+    (result,) = check_limits("it", limited, [8], cheap, {0: cheap, 4: dear})
+    assert (result.mean, result.low, result.high) == pytest.approx((19.0, 10.0, 28.0))
+    assert result.met
+    assert result.seeds_above == (4,)
+    assert within(result) == "kept on average; seed 4 alone breaks it"
 
 
 def test_what_is_written() -> None:

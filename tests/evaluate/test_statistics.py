@@ -174,9 +174,9 @@ def test_order_of_episodes_does_not_matter(random: object) -> None:
 def test_unpaired_or_repeated_episodes_are_refused() -> None:
     with pytest.raises(ValueError, match="sjf \\+ greedy has episode 0 twice"):
         summarise(episodes("sjf", [1.0]) + episodes("sjf", [2.0]))
-    other = EpisodeResult("fcfs", "none", 0, seed=7, offset=0, metrics={"wait": 1.0})
+    second = EpisodeResult("fcfs", "none", 0, seed=7, offset=0, metrics={"wait": 1.0})
     with pytest.raises(ValueError, match="a paired comparison needs the same episodes"):
-        summarise([*episodes("sjf", [1.0]), other])
+        summarise([*episodes("sjf", [1.0]), second])
 
 
 def test_every_metric_of_an_episode_is_described() -> None:

@@ -196,63 +196,63 @@ class Tiny:
         less = any(need and a < b for need, a, b in zip(self.table.demand[j], now, before, strict=True))
         return not self.suspend and not less
 
-    def held(self, left: tuple[int, ...], chosen: set[int], row: int) -> NDArray[np.int32]:
+    def held(self, remaining: tuple[int, ...], chosen: set[int], row: int) -> NDArray[np.int32]:
         """Units that are expected to be held so many rows from now."""
-        there = [j for j in chosen if max(1, self.asked(left, j)) > row]
-        return self.table.demand[there].sum(axis=0)
+        present = [j for j in chosen if max(1, self.asked(remaining, j)) > row]
+        return self.table.demand[present].sum(axis=0)
 
-    def asked(self, left: tuple[int, ...], j: int) -> int:
-        return int(self.table.requested[j] - (self.table.runtime[j] - left[j]))
+    def asked(self, remaining: tuple[int, ...], j: int) -> int:
+        return int(self.table.requested[j] - (self.table.runtime[j] - remaining[j]))
 
     def may_run(
-        self, t: int, left: tuple[int, ...], chosen: set[int], before: set[int], requests: bool
+        self, t: int, remaining: tuple[int, ...], chosen: set[int], before: set[int], requests: bool
     ) -> bool:
-        if (self.held(left, chosen, 0) > self.forecast[t][0]).any():
+        if (self.held(remaining, chosen, 0) > self.forecast[t][0]).any():
             return False
         for j in chosen - before if requests else ():
-            for row in range(max(1, self.asked(left, j))):
-                too_much = self.held(left, chosen, row) > self.forecast[t][row]
+            for row in range(max(1, self.asked(remaining, j))):
+                too_much = self.held(remaining, chosen, row) > self.forecast[t][row]
                 if (too_much & (self.table.demand[j] > 0)).any():
                     return False
         return True
 
     def sets(
-        self, t: int, left: tuple[int, ...], before: frozenset[int], requests: bool
+        self, t: int, remaining: tuple[int, ...], before: frozenset[int], requests: bool
     ) -> Iterator[frozenset[int]]:
         """All sets of jobs that may run at tick t."""
         n = len(self.table)
-        there = {j for j in range(n) if left[j] and self.table.submit[j] - self.first <= t}
+        present = {j for j in range(n) if remaining[j] and self.table.submit[j] - self.first <= t}
         must = {j for j in before if self.must_go_on(t, j)}
         for bits in range(1 << n):
             chosen = {j for j in range(n) if bits >> j & 1}
-            if must <= chosen <= there and self.may_run(t, left, chosen, set(before), requests):
+            if must <= chosen <= present and self.may_run(t, remaining, chosen, set(before), requests):
                 yield frozenset(chosen)
 
     def best(self, requests: bool) -> float:
         @cache
-        def best(t: int, left: tuple[int, ...], before: frozenset[int]) -> float:
-            if t == self.ticks or not any(left):
+        def best(t: int, remaining: tuple[int, ...], before: frozenset[int]) -> float:
+            if t == self.ticks or not any(remaining):
                 return 0.0
-            found = 0.0
-            for chosen in self.sets(t, left, before, requests):
-                after = tuple(ticks - (j in chosen) for j, ticks in enumerate(left))
+            result = 0.0
+            for chosen in self.sets(t, remaining, before, requests):
+                after = tuple(ticks - (j in chosen) for j, ticks in enumerate(remaining))
                 earned = sum(float(self.values[j]) for j in chosen if after[j] == 0)
-                found = max(found, earned + best(t + 1, after, frozenset(j for j in chosen if after[j])))
-            return found
+                result = max(result, earned + best(t + 1, after, frozenset(j for j in chosen if after[j])))
+            return result
 
         return best(0, tuple(self.table.runtime.tolist()), frozenset())
 
     def earned(self, runs: module.Runs, requests: bool) -> float:
         """What a schedule earns, which must be one of all."""
-        left, before = tuple(self.table.runtime.tolist()), frozenset[int]()
+        remaining, before = tuple(self.table.runtime.tolist()), frozenset[int]()
         for t in range(self.ticks):
             chosen = frozenset(j for j, of in enumerate(runs) if any(a <= self.first + t < b for a, b in of))
-            assert chosen in set(self.sets(t, left, before, requests))
-            left = tuple(ticks - (j in chosen) for j, ticks in enumerate(left))
-            before = frozenset(j for j in chosen if left[j])
+            assert chosen in set(self.sets(t, remaining, before, requests))
+            remaining = tuple(ticks - (j in chosen) for j, ticks in enumerate(remaining))
+            before = frozenset(j for j in chosen if remaining[j])
         assert all(a < b for of in runs for a, b in of)
         assert all(b < c for of in runs for (_, b), (c, _) in pairwise(of))
-        return sum(float(value) for value, ticks in zip(self.values, left, strict=True) if ticks == 0)
+        return sum(float(value) for value, ticks in zip(self.values, remaining, strict=True) if ticks == 0)
 
 
 @pytest.mark.parametrize("requests", [False, True])
@@ -276,9 +276,9 @@ def test_agrees_with_trying_everything(requests: bool) -> None:
 def test_more_jobs_are_bounded_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The quick bound of many jobs is never below the exact one, and mostly not far off."""
     games = [game(seed) for seed in range(200)]
-    exact = [upper_bound(*one).value for one in games]
+    exact = [upper_bound(*item).value for item in games]
     monkeypatch.setattr(module, "MOST_JOBS", 0)
-    quick = [upper_bound(*one) for one in games]
+    quick = [upper_bound(*item) for item in games]
     assert not any(bound.exact for bound in quick)
     assert all(value <= bound.value + 1e-9 for value, bound in zip(exact, quick, strict=True))
     assert sum(exact) > 0.85 * sum(bound.value for bound in quick)
@@ -287,9 +287,9 @@ def test_more_jobs_are_bounded_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
 # against policies
 
 
-def played_at_random(scenario: Scenario, one: Game, placement: str, rng: random.Random) -> float:
+def played_at_random(scenario: Scenario, item: Game, placement: str, rng: random.Random) -> float:
     """What random legal actions earn."""
-    _, units, table, power = one
+    _, units, table, power = item
     core = VectorSimulator(change(scenario, "decision", placement=placement), units, 1, len(table))
     core.load(0, table, power=power)
     while not over(core, 0):
@@ -297,9 +297,9 @@ def played_at_random(scenario: Scenario, one: Game, placement: str, rng: random.
     return float(core.played(0, table).totals["finished_value"])
 
 
-def best_policy(one: Game, seed: int) -> float:
+def best_policy(item: Game, seed: int) -> float:
     """The most that any queue order under any rule earns, or random actions."""
-    scenario, units, table, power = one
+    scenario, units, table, power = item
     episode = SimpleNamespace(jobs=table, power=power)
     earned = [
         play_order(scenario, units, [episode], name, rule, [seed])[0].totals["finished_value"]
@@ -307,7 +307,7 @@ def best_policy(one: Game, seed: int) -> float:
         for rule in PLACEMENTS
     ]
     rng = random.Random(seed)
-    return max(*earned, *(played_at_random(scenario, one, place, rng) for place in ("now", "horizon")))
+    return max(*earned, *(played_at_random(scenario, item, place, rng) for place in ("now", "horizon")))
 
 
 @pytest.mark.slow
@@ -318,10 +318,10 @@ def test_nobody_beats_it(first_seed: int) -> None:
     """No order and no random play earns more, and in most cases one of them earns as much."""
     reached = {"bound": 0, "requests": 0}
     for seed in range(first_seed, first_seed + 100):
-        one = game(seed)
-        earned = best_policy(one, seed)
-        bound, closer = upper_bound(*one), upper_bound(*one, requests=True)
-        assert bound.exact or (one[0].power is not None and one[0].power.battery is not None), seed
+        item = game(seed)
+        earned = best_policy(item, seed)
+        bound, closer = upper_bound(*item), upper_bound(*item, requests=True)
+        assert bound.exact or (item[0].power is not None and item[0].power.battery is not None), seed
         assert earned <= closer.value + 1e-9, seed
         assert closer.value <= bound.value, seed
         reached["bound"] += equal(earned, bound.value)
@@ -333,13 +333,13 @@ def test_nobody_beats_it(first_seed: int) -> None:
 
 def test_nobody_beats_the_bound_of_many_jobs() -> None:
     for seed in range(40):
-        one = game(seed, most_jobs=30)
-        assert best_policy(one, seed) <= upper_bound(*one).value + 1e-9
+        item = game(seed, most_jobs=30)
+        assert best_policy(item, seed) <= upper_bound(*item).value + 1e-9
 
 
-def play_schedule(one: Game, bound: Bound) -> float | None:
+def play_schedule(item: Game, bound: Bound) -> float | None:
     """What the bound's schedule earns in the core; None where a start of another job is forced."""
-    scenario, units, table, power = one
+    scenario, units, table, power = item
     assert bound.runs is not None
     core = VectorSimulator(scenario, units, 1, len(table))
     core.load(0, table, power=power)

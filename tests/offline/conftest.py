@@ -32,12 +32,14 @@ def recipe(policies: str, steps: int, seed: int = 0, noise: float = 0.0) -> Reci
     """Of queue orders with their shares, as on the command line."""
     behaviors = parse_behaviors("--policy", policies.split(","))
     return Recipe(
-        behaviors=tuple(one.model_copy(update={"noise": noise}) for one in behaviors), steps=steps, seed=seed
+        behaviors=tuple(item.model_copy(update={"noise": noise}) for item in behaviors),
+        steps=steps,
+        seed=seed,
     )
 
 
-def collected(chosen: Scenario, what: Recipe, folder: Path) -> Manifest:
-    return collect(chosen, what, DatasetFolder(folder), nobody)
+def collected(chosen: Scenario, spec: Recipe, folder: Path) -> Manifest:
+    return collect(chosen, spec, DatasetFolder(folder), nobody)
 
 
 @pytest.fixture(scope="session")

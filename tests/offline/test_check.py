@@ -75,8 +75,8 @@ def cut(table: pa.Table) -> pa.Table:
 
 
 def somebody_else(table: pa.Table) -> pa.Table:
-    own = table.column("behavior")[ROW].as_py()
-    return changed("behavior", "qos" if own == "sjf" else "sjf")(table)
+    matching = table.column("behavior")[ROW].as_py()
+    return changed("behavior", "qos" if matching == "sjf" else "sjf")(table)
 
 
 def twice(table: pa.Table) -> pa.Table:
@@ -169,7 +169,7 @@ def test_a_flipped_byte_is_found_wherever_it_is(dataset: Path, place: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("message", "line"),
     [
         ({"rows": 5}, "says 5 rows, and there are"),
         ({"episodes": 5}, "says 5 episodes, and there are"),
@@ -177,12 +177,12 @@ def test_a_flipped_byte_is_found_wherever_it_is(dataset: Path, place: int) -> No
     ],
 )
 def test_what_a_manifest_says_is_held_against_the_files(
-    dataset: Path, said: dict[str, object], line: str
+    dataset: Path, message: dict[str, object], line: str
 ) -> None:
     manifest = read_manifest(dataset)
-    found = check(dataset, manifest.model_copy(update=said))
-    assert line in str(found[0])
-    rewards = [one.model_copy(update={"rows": 7}) for one in manifest.behaviors]
+    result = check(dataset, manifest.model_copy(update=message))
+    assert line in str(result[0])
+    rewards = [item.model_copy(update={"rows": 7}) for item in manifest.behaviors]
     (problem,) = check(dataset, manifest.model_copy(update={"behaviors": tuple(rewards)}))
     assert str(problem) == "dataset.json: says something else of the behaviors than their episodes came to"
 

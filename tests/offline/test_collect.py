@@ -58,18 +58,18 @@ def test_there_are_as_many_decisions_as_asked_for(unbroken: Path) -> None:
     assert manifest.rows == sum(pq.read_metadata(unbroken / s.file).num_rows for s in manifest.shards)
     entries = [entry for shard in manifest.shards for entry in episodes_of(unbroken / shard.file)]
     assert manifest.episodes == len(entries)
-    for one in manifest.behaviors:
-        own = [entry.reward for entry in entries if entry.behavior == one.behavior]
-        assert abs(2 * one.episodes - manifest.episodes) <= 1
-        assert one.reward.mean == pytest.approx(np.mean(own))
-        assert (one.reward.least, one.reward.most) == (min(own), max(own))
+    for item in manifest.behaviors:
+        matching = [entry.reward for entry in entries if entry.behavior == item.behavior]
+        assert abs(2 * item.episodes - manifest.episodes) <= 1
+        assert item.reward.mean == pytest.approx(np.mean(matching))
+        assert (item.reward.least, item.reward.most) == (min(matching), max(matching))
 
 
 @pytest.mark.parametrize("rows", [1, 5000])
 def test_one_that_was_stopped_becomes_the_same(
     short: Scenario, unbroken: Path, tmp_path: Path, rows: int
 ) -> None:
-    folder, what = DatasetFolder(tmp_path / "broken"), recipe("sjf,qos", STEPS, noise=0.1)
+    folder, spec = DatasetFolder(tmp_path / "broken"), recipe("sjf,qos", STEPS, noise=0.1)
     recorded = 0
 
     def stop(more: int) -> None:
@@ -79,17 +79,17 @@ def test_one_that_was_stopped_becomes_the_same(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        collect(short, what, folder, nobody, progress=stop)
+        collect(short, spec, folder, nobody, progress=stop)
     with pytest.raises(BadInputError, match=r"not finished; go on with it: rlsched collect --resume --out"):
         read_manifest(folder.path)
     assert not list(folder.path.glob(".*"))
     whole = sorted(folder.path.glob("*.parquet"))
-    kept = {path: path.stat().st_mtime_ns for path in whole}
+    retained = {path: path.stat().st_mtime_ns for path in whole}
     assert bool(whole) == (rows > 1)
-    told: list[int] = []
-    collect(*folder.read(), folder, nobody, resume=True, begin=told.append)
-    assert told == [sum(pq.read_metadata(path).num_rows for path in whole)]
-    assert {path: path.stat().st_mtime_ns for path in whole} == kept
+    reported: list[int] = []
+    collect(*folder.read(), folder, nobody, resume=True, begin=reported.append)
+    assert reported == [sum(pq.read_metadata(path).num_rows for path in whole)]
+    assert {path: path.stat().st_mtime_ns for path in whole} == retained
     assert files(folder.path) == files(unbroken)
 
 
@@ -111,15 +111,15 @@ def test_one_that_was_killed_before_it_began_can_begin(
     folder = DatasetFolder(tmp_path / "killed")
     folder.path.mkdir()
     (folder.path / "scenario.yaml").write_text("somebody's own: true\n")
-    what = recipe("sjf,qos", STEPS, noise=0.1)
+    spec = recipe("sjf,qos", STEPS, noise=0.1)
     with pytest.raises(BadInputError, match="holds other files"):
-        collect(short, what, folder, nobody)
+        collect(short, spec, folder, nobody)
     (folder.path / "inputs.json").write_text("{}")
     with pytest.raises(BadInputError, match="holds other files"):
-        collect(short, what, folder, nobody)
+        collect(short, spec, folder, nobody)
     (folder.path / "inputs.json").write_bytes((unbroken / "inputs.json").read_bytes())
     (folder.path / ".recipe.yaml.123.part").write_text("beha")
-    collect(short, what, folder, nobody)
+    collect(short, spec, folder, nobody)
     assert files(folder.path) == files(unbroken)
 
 
@@ -148,9 +148,9 @@ def test_one_that_was_killed_becomes_the_same(unbroken: Path, tmp_path: Path) ->
 def test_one_that_is_whole_can_grow(short: Scenario, dataset: Path) -> None:
     before = read_manifest(dataset)
     folder = DatasetFolder(dataset)
-    simulated, what = folder.read()
-    assert collect(simulated, what, folder, nobody, resume=True) == before
-    more = what.model_copy(update={"steps": before.rows + 1})
+    simulated, spec = folder.read()
+    assert collect(simulated, spec, folder, nobody, resume=True) == before
+    more = spec.model_copy(update={"steps": before.rows + 1})
     after = collect(simulated, more, folder, nobody, resume=True)
     assert after.shards[: len(before.shards)] == before.shards
     assert len(after.shards) == len(before.shards) + 1
@@ -159,9 +159,9 @@ def test_one_that_is_whole_can_grow(short: Scenario, dataset: Path) -> None:
 
 def test_few_decisions_are_few_episodes(short: Scenario, tmp_path: Path) -> None:
     """Not the thirty-two that are played side by side where many are wanted."""
-    for asked in (1, 100, 1000):
-        manifest = collected(short, recipe("sjf", asked), tmp_path / str(asked))
-        assert asked <= manifest.rows < asked + 150
+    for requested in (1, 100, 1000):
+        manifest = collected(short, recipe("sjf", requested), tmp_path / str(requested))
+        assert requested <= manifest.rows < requested + 150
 
 
 def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
     TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
     named = Behavior(policy=str(tmp_path / "policy"))
     sampling = named.model_copy(update={"sample": True, "name": "drawing"})
-    what = Recipe(behaviors=(named, sampling), steps=1000)
-    manifest = collect(short, what, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))
-    assert [one.behavior for one in manifest.behaviors] == ["policy", "drawing"]
+    spec = Recipe(behaviors=(named, sampling), steps=1000)
+    manifest = collect(short, spec, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))
+    assert [item.behavior for item in manifest.behaviors] == ["policy", "drawing"]
     table = pq.read_table([tmp_path / "out" / shard.file for shard in manifest.shards])
     mask = torch.tensor(matrix(table.column("action_mask"))).float()
     with torch.no_grad():
@@ -202,9 +202,9 @@ def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
 def test_who_cannot_play_is_refused_before_anything_is_written(
     short: Scenario, tmp_path: Path, behaviors: list[dict[str, object]], line: str
 ) -> None:
-    what = Recipe.model_validate({"behaviors": behaviors})
+    spec = Recipe.model_validate({"behaviors": behaviors})
     with pytest.raises(BadInputError, match=line):
-        collected(short, what, tmp_path / "new")
+        collected(short, spec, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -246,13 +246,13 @@ def test_it_does_not_go_on_with_another_policy(short: Scenario, tmp_path: Path) 
     net = build_policy(Layout.of(short.observation, short.decision, 2), network)
     TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
     folder = DatasetFolder(tmp_path / "out")
-    what = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
-    collect(short, what, folder, lambda path: load_policy(Path(path)))
+    spec = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
+    collect(short, spec, folder, lambda path: load_policy(Path(path)))
     before = files(folder.path)
     with torch.no_grad():
         next(iter(net.parameters())).add_(1.0)
     TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
-    more = what.model_copy(update={"steps": 300})
+    more = spec.model_copy(update={"steps": 300})
     with pytest.raises(BadInputError, match="was begun with another policy"):
         collect(short, more, folder, lambda path: load_policy(Path(path)), resume=True)
     assert files(folder.path) == before
@@ -260,14 +260,14 @@ def test_it_does_not_go_on_with_another_policy(short: Scenario, tmp_path: Path) 
 
 def test_a_policy_that_sees_otherwise_is_refused(short: Scenario, tmp_path: Path) -> None:
     """Also where only a scale is another, and every shape the same."""
-    seen = short.observation.model_copy(update={"time_scale_s": 60})
-    other = short.model_copy(update={"observation": seen})
+    observed = short.observation.model_copy(update={"time_scale_s": 60})
+    second = short.model_copy(update={"observation": observed})
     network = Network(kind="priority")
     net = build_policy(Layout.of(short.observation, short.decision, 2), network)
-    TrainedPolicy(other, network, net, 2, {}).save(tmp_path / "policy")
-    what = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
+    TrainedPolicy(second, network, net, 2, {}).save(tmp_path / "policy")
+    spec = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
     with pytest.raises(BadInputError, match="was trained with another observation than scenario"):
-        collect(short, what, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))
+        collect(short, spec, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))
     assert not (tmp_path / "out").exists()
 
 
@@ -283,8 +283,8 @@ def test_two_do_not_write_into_one_folder(short: Scenario, tmp_path: Path) -> No
 def test_episodes_without_decisions_do_not_count(tmp_path: Path) -> None:
     few = scenario.load("lublin-256", ["episode.jobs=5"])  # most have room for all at once
     manifest = collected(few, recipe("sjf,fcfs", 30), tmp_path / "few")
-    assert manifest.rows == sum(one.rows for one in manifest.behaviors)
-    assert manifest.episodes == sum(one.episodes for one in manifest.behaviors)
+    assert manifest.rows == sum(item.rows for item in manifest.behaviors)
+    assert manifest.episodes == sum(item.episodes for item in manifest.behaviors)
     assert check(tmp_path / "few", manifest) == []
 
 
@@ -310,15 +310,15 @@ def test_the_card_says_what_there_is(dataset: Path) -> None:
     manifest: Manifest = read_manifest(dataset)
     text = (dataset / "README.md").read_text("utf-8")
     assert f"{manifest.rows:,} decisions in {manifest.episodes:,} whole episodes" in text
-    for one in manifest.behaviors:
-        assert f"| `{one.behavior}` | {one.episodes:,} | {one.rows:,} |" in text
+    for item in manifest.behaviors:
+        assert f"| `{item.behavior}` | {item.episodes:,} | {item.rows:,} |" in text
     for name in manifest.shape.columns().names:
         assert name in text
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("datasets/*.yaml")), ids=lambda path: path.stem)
 def test_the_recipes_that_come_with_it_can_be_recorded(path: Path, tmp_path: Path) -> None:
-    simulated, what = read_beside(path, Recipe, ["episode.max_ticks=20", "steps=100"])
-    manifest = collected(simulated, what, tmp_path / "out")
-    assert {one.behavior for one in manifest.behaviors} <= {one.label for one in what.behaviors}
+    simulated, spec = read_beside(path, Recipe, ["episode.max_ticks=20", "steps=100"])
+    manifest = collected(simulated, spec, tmp_path / "out")
+    assert {item.behavior for item in manifest.behaviors} <= {item.label for item in spec.behaviors}
     assert check(tmp_path / "out", manifest) == []

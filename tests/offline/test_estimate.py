@@ -27,8 +27,8 @@ class Chances:
 
     fingerprint, num_resources, recurrent = "", 2, False
 
-    def __init__(self, scenario: Scenario, sharpness: float) -> None:
-        self.scenario, self.sharpness = scenario, sharpness
+    def __init__(self, scenario: Scenario, logit_scale: float) -> None:
+        self.scenario, self.sharpness = scenario, logit_scale
 
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
@@ -38,8 +38,8 @@ class Chances:
         if not sample:
             return (logits == logits.max(axis=1, keepdims=True)).astype(float)
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-        found: NDArray[np.float64] = chances / chances.sum(axis=1, keepdims=True)
-        return found
+        result: NDArray[np.float64] = chances / chances.sum(axis=1, keepdims=True)
+        return result
 
 
 def judged(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA) -> Judgement:
@@ -49,7 +49,7 @@ def judged(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA)
     def count(into: list[int]) -> Callable[[int], None]:
         return lambda number: into.__setitem__(0, into[0] + number)
 
-    found = judge(
+    result = judge(
         folder,
         manifest,
         {"it": policy},
@@ -60,7 +60,7 @@ def judged(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA)
         fitted=count(fits),
     )
     assert (read, fits) == ([manifest.rows], [FITS])  # bars end at their ends
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +73,15 @@ def noisy(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(folder: Path) -> dict[str, list[tuple[int, float, float, float, NDArray[np.int8], int]]]:
     """Episode -> its decisions: t, reward, ticks, log probability, mask, action; in order."""
-    found = defaultdict(list)
+    result = defaultdict(list)
     for shard in read_manifest(folder).shards:
         table = pq.read_table(folder / shard.file)
         mask = matrix(table.column("action_mask"))
         names = ["eps_id", "t", "rewards", "elapsed", "action_logp", "actions"]
         columns = [table.column(name).to_pylist() for name in names]
         for k, (name, t, reward, ticks, logp, action) in enumerate(zip(*columns, strict=True)):
-            found[name].append((t, reward, ticks, logp, mask[k], action))
-    return {name: sorted(rows, key=lambda row: row[0]) for name, rows in found.items()}
+            result[name].append((t, reward, ticks, logp, mask[k], action))
+    return {name: sorted(rows, key=lambda row: row[0]) for name, rows in result.items()}
 
 
 @pytest.mark.slow
@@ -100,10 +100,10 @@ def test_importance_sampling_is_what_a_loop_comes_to(short: Scenario, noisy: Pat
             weights[t] += ratio
             discount *= GAMMA**ticks
         weights[len(rows) :] += ratio
-    found = judged(noisy, policy, sample=True).policies["it"]
-    assert found.wis.mean == pytest.approx((earned / weights).sum(), rel=1e-5)
-    assert found.wis.low <= found.wis.mean <= found.wis.high
-    assert 1 < found.effective < read_manifest(noisy).episodes
+    result = judged(noisy, policy, sample=True).policies["it"]
+    assert result.wis.mean == pytest.approx((earned / weights).sum(), rel=1e-5)
+    assert result.wis.low <= result.wis.mean <= result.wis.high
+    assert 1 < result.effective < read_manifest(noisy).episodes
 
 
 @pytest.mark.slow
@@ -115,21 +115,21 @@ def test_what_was_recorded_is_the_mean_of_its_returns(short: Scenario, noisy: Pa
             earned += discount * reward
             discount *= GAMMA**ticks
         returns.append(earned)
-    found = judged(noisy, Chances(short, 0.05), sample=True).recorded
-    assert found.mean == pytest.approx(np.mean(returns), rel=1e-6)
+    result = judged(noisy, Chances(short, 0.05), sample=True).recorded
+    assert result.mean == pytest.approx(np.mean(returns), rel=1e-6)
 
 
 @pytest.mark.slow
 def test_who_recorded_it_agrees_with_itself_and_is_judged_as_it_was(short: Scenario, tmp_path: Path) -> None:
     """fcfs takes the first of the window that fits: so does this policy, and both estimates know it."""
     collected(short, recipe("fcfs", 12000), tmp_path / "plain")
-    it = judged(tmp_path / "plain", Chances(short, 1.0), sample=False)
-    found = it.policies["it"]
-    assert found.agreement["fcfs"] > 0.999
-    assert found.wis.mean == pytest.approx(it.recorded.mean, rel=0.01)
-    assert found.fqe.mean == pytest.approx(it.recorded.mean, rel=0.01)
-    assert found.unlike < 0.03
-    assert found.effective > 0.9 * read_manifest(tmp_path / "plain").episodes
+    subject = judged(tmp_path / "plain", Chances(short, 1.0), sample=False)
+    result = subject.policies["it"]
+    assert result.agreement["fcfs"] > 0.999
+    assert result.wis.mean == pytest.approx(subject.recorded.mean, rel=0.01)
+    assert result.fqe.mean == pytest.approx(subject.recorded.mean, rel=0.01)
+    assert result.unlike < 0.03
+    assert result.effective > 0.9 * read_manifest(tmp_path / "plain").episodes
 
 
 @pytest.mark.slow
@@ -138,10 +138,10 @@ def test_what_nobody_did_throughout_is_known_from_pieces(short: Scenario, tmp_pa
     collected(short, recipe("fcfs", 12000, seed=1), tmp_path / "plain")
     collected(short, recipe("fcfs", 12000, noise=0.5), tmp_path / "noisy")
     truth = judged(tmp_path / "plain", Chances(short, 1.0), sample=False).recorded
-    found = judged(tmp_path / "noisy", Chances(short, 1.0), sample=False).policies["it"]
-    assert found.fqe.low < truth.high
-    assert truth.low < found.fqe.high
-    assert abs(found.fqe.mean - truth.mean) < 0.1 * truth.mean
+    result = judged(tmp_path / "noisy", Chances(short, 1.0), sample=False).policies["it"]
+    assert result.fqe.low < truth.high
+    assert truth.low < result.fqe.high
+    assert abs(result.fqe.mean - truth.mean) < 0.1 * truth.mean
 
 
 @pytest.mark.slow
@@ -157,10 +157,10 @@ def test_what_nobody_recorded_is_said_to_be_unlike(short: Scenario, tmp_path: Pa
             return chances
 
     collected(short, recipe("sjf", 8000), tmp_path / "sjf")
-    found = judged(tmp_path / "sjf", Waits(short, 0.0), sample=False).policies["it"]
-    assert found.unlike > 0.9
-    assert found.agreement["sjf"] < 0.01
-    assert np.isnan(found.wis.mean)
+    result = judged(tmp_path / "sjf", Waits(short, 0.0), sample=False).policies["it"]
+    assert result.unlike > 0.9
+    assert result.agreement["sjf"] < 0.01
+    assert np.isnan(result.wis.mean)
 
 
 def test_weights_of_what_is_never_done_are_nothing(noisy: Path) -> None:
@@ -178,16 +178,16 @@ def test_weights_of_what_is_never_done_are_nothing(noisy: Path) -> None:
 @pytest.mark.parametrize("factor", [-1.0, 0.0])
 def test_what_is_lost_counts_like_what_is_earned(noisy: Path, factor: float) -> None:
     """It rests upon as many episodes; where nothing is earned it is known, and rests upon none."""
-    as_it_is, other = Weighing(), Weighing()
+    as_it_is, second = Weighing(), Weighing()
     for chunk in chunks(noisy, read_manifest(noisy), lambda _: None):
         chances = np.exp(chunk["action_logp"].astype(float)) ** 0.9
         as_it_is.add(chunk, chances, GAMMA)
         chunk.columns["rewards"] = factor * chunk["rewards"]
-        other.add(chunk, chances, GAMMA)
+        second.add(chunk, chances, GAMMA)
     counts = np.ones((1, 24))
     assert as_it_is.estimates(counts)[0] > 0
-    np.testing.assert_allclose(other.estimates(counts), factor * as_it_is.estimates(counts))
-    assert other.effective == pytest.approx(abs(factor) * as_it_is.effective)
+    np.testing.assert_allclose(second.estimates(counts), factor * as_it_is.estimates(counts))
+    assert second.effective == pytest.approx(abs(factor) * as_it_is.effective)
 
 
 def test_nothing_is_kept_of_episodes_that_are_over(noisy: Path) -> None:

@@ -44,22 +44,22 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """Columns of the episodes, in the order of their names, without these."""
     table = pq.read_table([folder / shard.file for shard in read_manifest(folder).shards])
-    found = []
+    result = []
     for name in sorted(table.column("eps_id").unique().to_pylist()):
-        own = table.filter(pa.compute.equal(table.column("eps_id"), name)).drop_columns(["eps_id"])
-        found.append({key: own.column(key).to_pylist() for key in own.column_names})
-    return found
+        matching = table.filter(pa.compute.equal(table.column("eps_id"), name)).drop_columns(["eps_id"])
+        result.append({key: matching.column(key).to_pylist() for key in matching.column_names})
+    return result
 
 
 def same_episodes(
-    left: list[dict[str, Any]], right: list[dict[str, Any]], *, but: tuple[str, ...] = ()
+    remaining: list[dict[str, Any]], right: list[dict[str, Any]], *, but: tuple[str, ...] = ()
 ) -> bool:
     """Whether the same episodes are in both, in any order."""
 
     def sorted_rows(rows: list[dict[str, Any]]) -> list[str]:
-        return sorted(str({key: values for key, values in one.items() if key not in but}) for one in rows)
+        return sorted(str({key: values for key, values in item.items() if key not in but}) for item in rows)
 
-    return sorted_rows(left) == sorted_rows(right)
+    return sorted_rows(remaining) == sorted_rows(right)
 
 
 def imported(source: Path, chosen: Scenario, out: Path, named: Mapping[str, str] | None = None) -> Imported:
@@ -70,9 +70,9 @@ def imported(source: Path, chosen: Scenario, out: Path, named: Mapping[str, str]
 @pytest.mark.long
 def test_there_and_back_by_minari(dataset: Path, short: Scenario, tmp_path: Path) -> None:
     manifest = read_manifest(dataset)
-    told: list[int] = []
-    place = export_minari(dataset, manifest, NAME, told.append)
-    assert sum(told) == manifest.rows
+    reported: list[int] = []
+    place = export_minari(dataset, manifest, NAME, reported.append)
+    assert sum(reported) == manifest.rows
     assert place.is_dir()
     theirs = minari.load_dataset(NAME)
     assert (theirs.total_episodes, theirs.total_steps) == (manifest.episodes, manifest.rows)
@@ -99,8 +99,8 @@ def test_the_environment_comes_along(dataset: Path) -> None:
     env = theirs.recover_environment()
     assert env.unwrapped.scenario == manifest.scenario
     assert env.observation_space == theirs.observation_space
-    seen, _ = env.reset(seed=0)
-    assert env.observation_space.contains(seen)
+    observed, _ = env.reset(seed=0)
+    assert env.observation_space.contains(observed)
 
 
 class Log:
@@ -117,11 +117,11 @@ class Log:
             while not over:
                 mask = env.unwrapped.action_masks()
                 action = int(rng.choice(np.flatnonzero(mask)))
-                seen = obs
+                observed = obs
                 obs, reward, terminated, truncated, info = env.step(action)
                 over = terminated or truncated
                 ends = {"terminal": terminated, "cut": truncated}
-                row = {"run": number, "seen": seen, "mask": mask, "did": action, "paid": reward, **ends}
+                row = {"run": number, "seen": observed, "mask": mask, "did": action, "paid": reward, **ends}
                 self.rows.append(row)
                 if not flat:
                     self.rows[-1] |= {"ticks": int(info["elapsed"]), "costs": list(info["costs"].values())}
@@ -168,16 +168,16 @@ def test_a_log_of_flat_observations(cheap: Scenario, tmp_path: Path) -> None:
     assert made.left_out == 3
     assert not made.manifest.chances
     for number, episode in enumerate(rows_of(tmp_path / "out")):
-        own = [row for row in log.rows if row["run"] == number]
-        kept = own[:-1]
-        assert episode["obs"] == [row["seen"][:size].tolist() for row in kept]
-        assert episode["new_obs"] == [row["seen"][:size].tolist() for row in own[1:]]
-        assert episode["action_mask"] == [row["mask"].astype(int).tolist() for row in kept]
-        assert episode["actions"] == [row["did"] for row in kept]
-        assert episode["rewards"] == [row["paid"] for row in kept]
-        clock = [row["seen"][-1] for row in own]
+        matching = [row for row in log.rows if row["run"] == number]
+        retained = matching[:-1]
+        assert episode["obs"] == [row["seen"][:size].tolist() for row in retained]
+        assert episode["new_obs"] == [row["seen"][:size].tolist() for row in matching[1:]]
+        assert episode["action_mask"] == [row["mask"].astype(int).tolist() for row in retained]
+        assert episode["actions"] == [row["did"] for row in retained]
+        assert episode["rewards"] == [row["paid"] for row in retained]
+        clock = [row["seen"][-1] for row in matching]
         assert episode["elapsed"] == np.diff(clock).tolist()
-        assert episode["truncateds"] == [False] * (len(kept) - 1) + [True]
+        assert episode["truncateds"] == [False] * (len(retained) - 1) + [True]
         assert not any(episode["terminateds"])
         assert set(episode["behavior"]) == {"imported"}
 
@@ -187,14 +187,14 @@ def test_a_log_for_minari(cheap: Scenario, tmp_path: Path) -> None:
     log = Log(cheap, 2, flat=True)
     buffers = []
     for number, (last, _) in enumerate(log.lasts):
-        own = [row for row in log.rows if row["run"] == number]
+        matching = [row for row in log.rows if row["run"] == number]
         buffers.append(
             minari.data_collector.EpisodeBuffer(
-                observations=np.stack([*(row["seen"] for row in own), last]),
-                actions=np.array([row["did"] for row in own]),
-                rewards=np.array([row["paid"] for row in own]),
-                terminations=np.array([row["terminal"] for row in own]),
-                truncations=np.array([row["cut"] for row in own]),
+                observations=np.stack([*(row["seen"] for row in matching), last]),
+                actions=np.array([row["did"] for row in matching]),
+                rewards=np.array([row["paid"] for row in matching]),
+                terminations=np.array([row["terminal"] for row in matching]),
+                truncations=np.array([row["cut"] for row in matching]),
             )
         )
     layout = vector(cheap)
@@ -210,7 +210,7 @@ def test_a_log_for_minari(cheap: Scenario, tmp_path: Path) -> None:
     assert made.manifest.rows == len(log.rows)
     assert made.left_out == 0
     assert check(tmp_path / "out", made.manifest) == []
-    assert [one.behavior for one in made.manifest.behaviors] == ["somebody"]
+    assert [item.behavior for item in made.manifest.behaviors] == ["somebody"]
     earned = sum(row["paid"] for row in log.rows) / 2
     assert made.manifest.behaviors[0].reward.mean == pytest.approx(earned)
 
@@ -242,11 +242,11 @@ def by_hand(**more: list[Any]) -> dict[str, list[Any]]:
     """Two episodes of three decisions: the first terminates, the second goes on where the file ends."""
     rng = np.random.default_rng(0)
     layout = vector(scenario.load("green-10"))
-    seen = rng.random((6, layout.size)).astype(np.float32).tolist()
+    observed = rng.random((6, layout.size)).astype(np.float32).tolist()
     mask = np.ones((6, layout.num_actions), bool).tolist()
     table: dict[str, list[Any]] = {
         "eps_id": [7, 7, 7, 9, 9, 9],
-        "obs": seen,
+        "obs": observed,
         "action_mask": mask,
         "actions": [0, 1, 2, 0, 1, 2],
         "rewards": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
@@ -275,7 +275,7 @@ def test_without_names_episodes_end_where_a_row_says_so(tmp_path: Path) -> None:
     del table["eps_id"]
     table["terminateds"][5] = 1
     made = imported(plain(table, tmp_path / "log.parquet"), scenario.load("green-10"), tmp_path / "out")
-    assert [one.episodes for one in made.manifest.behaviors] == [2]
+    assert [item.episodes for item in made.manifest.behaviors] == [2]
     assert (made.manifest.rows, made.left_out) == (6, 0)
 
 
@@ -315,13 +315,13 @@ def test_who_names_the_scenario_needs_no_other(cheap: Scenario, tmp_path: Path) 
     """One that was a file on another machine is looked for only where nobody names one."""
     layout = vector(cheap)
     count = layout.size + layout.num_actions + 1
-    seen = np.ones((3, count), np.float32)
-    seen[:, -1] = 0
+    observed = np.ones((3, count), np.float32)
+    observed[:, -1] = 0
     spec = gym.envs.registration.EnvSpec(
         id="rlsched/mine", entry_point="rlsched.envs.env:SchedulingEnv", kwargs={"scenario": "green-10"}
     )
     buffer = minari.data_collector.EpisodeBuffer(
-        observations=seen,
+        observations=observed,
         actions=np.zeros(2, np.int64),
         rewards=np.zeros(2),
         terminations=np.array([False, True]),
@@ -344,9 +344,9 @@ def test_who_names_the_scenario_needs_no_other(cheap: Scenario, tmp_path: Path) 
 
 def changed(name: str, row: int, value: Any) -> Callable[[], dict[str, list[Any]]]:
     def table() -> dict[str, list[Any]]:
-        found = by_hand()
-        found[name][row] = value
-        return found
+        result = by_hand()
+        result[name][row] = value
+        return result
 
     return table
 
@@ -357,10 +357,10 @@ def without(name: str) -> Callable[[], dict[str, list[Any]]]:
 
 def with_mask(row: int, *illegal: int) -> Callable[[], dict[str, list[Any]]]:
     def table() -> dict[str, list[Any]]:
-        found = by_hand()
+        result = by_hand()
         for action in illegal:
-            found["action_mask"][row][action] = False
-        return found
+            result["action_mask"][row][action] = False
+        return result
 
     return table
 
@@ -431,11 +431,11 @@ def test_costs_are_asked_for(short: Scenario, tmp_path: Path) -> None:
         imported(path, short, tmp_path / "out")
 
 
-@pytest.mark.parametrize("kept", [0.3, 0.9])
-def test_cut_files_are_refused(kept: float, dataset: Path, short: Scenario, tmp_path: Path) -> None:
+@pytest.mark.parametrize("retained", [0.3, 0.9])
+def test_cut_files_are_refused(retained: float, dataset: Path, short: Scenario, tmp_path: Path) -> None:
     path = dataset / "part-00001.parquet"
     data = path.read_bytes()
-    path.write_bytes(data[: int(kept * len(data))])
+    path.write_bytes(data[: int(retained * len(data))])
     with pytest.raises(BadInputError, match=r"part-00001.parquet: is cut short or no Parquet file \("):
         imported(dataset, short, tmp_path / "out")
 
@@ -514,9 +514,9 @@ def test_two_at_once_do_not_meet(short: Scenario, dataset: Path, tmp_path: Path)
 
 
 def test_what_was_left_by_the_killed_is_cleared(short: Scenario, dataset: Path, tmp_path: Path) -> None:
-    left = tmp_path / ".out.new"
-    left.mkdir()
-    (left / "part-00007.parquet").write_bytes(b"half")
+    remaining = tmp_path / ".out.new"
+    remaining.mkdir()
+    (remaining / "part-00007.parquet").write_bytes(b"half")
     made = imported(dataset, short, tmp_path / "out")
     assert check(tmp_path / "out", made.manifest) == []
-    assert not left.exists()
+    assert not remaining.exists()

@@ -18,13 +18,13 @@ def test_every_block_counts(blocks: tuple[str, ...]) -> None:
     observation = Observation.model_validate({"blocks": blocks, "event_horizon": 8})
     layout = Layout.of(observation, Decision(window=16), 1)
     rng = np.random.default_rng(0)
-    obs, other = rng.random((2, 40, layout.size), np.float32)
+    obs, second = rng.random((2, 40, layout.size), np.float32)
     actions = rng.integers(layout.num_actions, size=40)
     features = Features(layout, obs, actions, 0)
-    found = features(obs, actions)
+    result = features(obs, actions)
     for block in layout.blocks:
         part = slice(block.offset, block.offset + block.size)
         changed = obs.copy()
-        changed[:, part] = other[:, part]
-        assert not np.array_equal(features(changed, actions), found)
-    assert not np.array_equal(features(obs, (actions + 1) % layout.num_actions), found)
+        changed[:, part] = second[:, part]
+        assert not np.array_equal(features(changed, actions), result)
+    assert not np.array_equal(features(obs, (actions + 1) % layout.num_actions), result)

@@ -48,16 +48,16 @@ def older(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def vectors(folder: Path, manifest: Manifest) -> np.ndarray:
     """(rows, 2 x size) observations before and after each decision, sorted: episodes come in any order."""
     tables = [pq.read_table(folder / shard.file) for shard in manifest.shards]
-    both = np.concatenate(
+    pair = np.concatenate(
         [np.concatenate([matrix(table[name]) for name in ("obs", "new_obs")], axis=1) for table in tables]
     )
-    return both[np.lexsort(both.T)]
+    return pair[np.lexsort(pair.T)]
 
 
 def check_public(manifest: Manifest, short: Scenario) -> None:
     assert not PRIVILEGED & set(manifest.scenario.observation.blocks)
-    seen = Layout.of(short.observation.public, short.decision, 2)
-    assert manifest.shape.size == seen.size
+    observed = Layout.of(short.observation.public, short.decision, 2)
+    assert manifest.shape.size == observed.size
 
 
 def test_what_is_recorded_is_what_policies_see(plain: Path, short: Scenario) -> None:
@@ -98,15 +98,15 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
 def test_widths_that_may_mean_both_are_told_apart_or_refused(name: str, window: int) -> None:
     """A flat observation of now is as wide as an older vector, with a privileged block in its middle."""
     chosen = scenario.load(name, [f"decision.window={window}"])
-    ours, others = (Layouts.of(chosen, 1, vectors=vectors) for vectors in (True, False))
+    ours, rest = (Layouts.of(chosen, 1, vectors=vectors) for vectors in (True, False))
     rows = np.zeros((2, ours.whole.size), np.float32)
     assert ours.whole.size == ours.public.size + ours.public.num_actions + 1
     masked = Foreign("log", np.arange(2), None, {"obs": rows, "action_mask": rows})
     plain = Foreign("log", np.arange(2), None, {"obs": rows})
     assert ours.has_privileged(masked)  # of a dataset of ours, which holds vectors
-    assert not others.has_privileged(plain)  # who says no mask has it in the observation
+    assert not rest.has_privileged(plain)  # who says no mask has it in the observation
     with pytest.raises(BadInputError, match="may be flat=True, or an older vector with privileged blocks"):
-        others.has_privileged(masked)
+        rest.has_privileged(masked)
     assert not Layouts.of(chosen.public, 1, vectors=False).has_privileged(masked)
 
 
@@ -119,7 +119,7 @@ def test_minari_of_an_environment_of_now_is_imported(tmp_path: Path, monkeypatch
     chosen = scenario.load("green-10", ["episode.max_ticks=30"])
     values = chosen.model_dump(mode="json")
     env = gymnasium.make("rlsched/green-10", scenario=values, flat=True)
-    seen, _ = env.reset(seed=0)
+    observed, _ = env.reset(seed=0)
     steps: list[tuple[Any, ...]] = []
     while not (steps and (steps[-1][2] or steps[-1][3])):
         action = int(env.unwrapped.action_masks().argmax())
@@ -127,17 +127,17 @@ def test_minari_of_an_environment_of_now_is_imported(tmp_path: Path, monkeypatch
         steps.append((action, reward, terminated, truncated, following))
     actions, rewards, terminations, truncations, following = map(np.array, zip(*steps, strict=True))
     buffer = EpisodeBuffer(
-        observations=np.concatenate([seen[None], following]),
+        observations=np.concatenate([observed[None], following]),
         actions=actions,
         rewards=rewards,
         terminations=terminations,
         truncations=truncations,
     )
     minari.create_dataset_from_buffers("mine/now-v0", [buffer], env=env)
-    found = MinariEpisodes("mine/now-v0")
-    assert found.scenario == chosen
-    made = import_dataset(found, chosen, tmp_path / "out", "test", recorded=found.scenario)
-    assert (made.removed_blocks, made.manifest.rows) == ((), found.rows)
+    result = MinariEpisodes("mine/now-v0")
+    assert result.scenario == chosen
+    made = import_dataset(result, chosen, tmp_path / "out", "test", recorded=result.scenario)
+    assert (made.removed_blocks, made.manifest.rows) == ((), result.rows)
 
 
 def test_a_dataset_of_now_is_imported_under_the_name_of_its_scenario(
@@ -156,10 +156,10 @@ def test_minari_is_given_what_policies_see(
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     manifest = read_manifest(plain)
     export_minari(plain, manifest, "test/now-v0")
-    found = MinariEpisodes("test/now-v0")
-    assert found.scenario == manifest.scenario
+    result = MinariEpisodes("test/now-v0")
+    assert result.scenario == manifest.scenario
     wide = manifest.shape.size + manifest.shape.actions + 1
-    assert all(episode.columns["obs"].shape[1] == wide for episode in found)
+    assert all(episode.columns["obs"].shape[1] == wide for episode in result)
 
     export_minari(older, read_any_manifest(older), "test/before-v0")
     before = MinariEpisodes("test/before-v0")

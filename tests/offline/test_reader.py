@@ -35,13 +35,13 @@ def keys(rows: Rows) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("count", [100, 777, 100_000])
 def test_every_row_comes_once_before_any_comes_again(dataset: Path, count: int) -> None:
     reader = opened(dataset, ["eps_id", "t"])
-    found: list[tuple[str, int]] = []
-    while len(found) < 2 * reader.rows:
+    result: list[tuple[str, int]] = []
+    while len(result) < 2 * reader.rows:
         rows = reader.take(count)
         assert len(rows["t"]) == count
-        found += keys(rows)
+        result += keys(rows)
     reader.close()
-    first, second = found[: reader.rows], found[reader.rows : 2 * reader.rows]
+    first, second = result[: reader.rows], result[reader.rows : 2 * reader.rows]
     assert len(set(first)) == reader.rows
     assert set(first) == set(second)
     assert first != second
@@ -82,9 +82,9 @@ def test_it_goes_on_where_it_was_left(dataset: Path) -> None:
         later = opened(dataset, ["eps_id", "t"], read_before=before)
         assert keys(later.take(later.rows)) == rows[before : before + whole.rows]
         later.close()
-    other = opened(dataset, ["eps_id", "t"], seed=5)
-    assert keys(other.take(100)) != rows[:100]
-    other.close()
+    second = opened(dataset, ["eps_id", "t"], seed=5)
+    assert keys(second.take(100)) != rows[:100]
+    second.close()
 
 
 def test_no_more_is_mixed_than_memory_allows(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,14 +114,14 @@ def test_a_damaged_shard_is_named(dataset: Path) -> None:
 
 
 def naive(episode: np.ndarray, t: np.ndarray, rewards: np.ndarray, discounts: np.ndarray) -> np.ndarray:
-    found = np.zeros(len(episode))
+    result = np.zeros(len(episode))
     for name in set(episode.tolist()):
         rows = sorted(np.flatnonzero(episode == name).tolist(), key=lambda row: -t[row])
         following = 0.0
         for row in rows:
             following = rewards[row] + discounts[row] * following
-            found[row] = following
-    return found
+            result[row] = following
+    return result
 
 
 @given(st.data())
@@ -151,18 +151,18 @@ def test_what_follows_is_added_up(data: st.DataObject) -> None:
         "new_obs": np.arange(count)[:, None] * [2, 3],
         "new_action_mask": np.arange(count)[:, None] * [5, 7],
     }
-    found = ahead(rows, run[1:] == run[:-1], n_step, gamma)
+    result = ahead(rows, run[1:] == run[:-1], n_step, gamma)
     for row in range(count):
-        mine = [k for k in range(row, min(row + n_step, count)) if run[k] == run[row]]
+        expected = [k for k in range(row, min(row + n_step, count)) if run[k] == run[row]]
         earned, ticks = 0.0, 0
-        for k in mine:
+        for k in expected:
             earned += gamma**ticks * rows["rewards"][k]
             ticks += rows["elapsed"][k]
-        assert found["rewards"][row] == pytest.approx(earned)
-        assert found["elapsed"][row] == ticks
+        assert result["rewards"][row] == pytest.approx(earned)
+        assert result["elapsed"][row] == ticks
         for name in ("new_obs", "new_action_mask", "terminateds"):
-            assert (found[name][row] == rows[name][mine[-1]]).all()
-        assert found["obs"][row] == row
+            assert (result[name][row] == rows[name][expected[-1]]).all()
+        assert result["obs"][row] == row
 
 
 def test_transitions_of_a_dataset_go_over_several_decisions(dataset: Path) -> None:
@@ -175,10 +175,10 @@ def test_transitions_of_a_dataset_go_over_several_decisions(dataset: Path) -> No
     at = {key: row for row, key in enumerate(keys(plain))}
     whole = 0
     for row, (name, t) in enumerate(keys(joined)):
-        mine = [at[name, t + k] for k in range(3) if (name, t + k) in at]
-        sums = [plain["elapsed"][mine[:k]].sum() for k in range(1, len(mine) + 1)]
+        expected = [at[name, t + k] for k in range(3) if (name, t + k) in at]
+        sums = [plain["elapsed"][expected[:k]].sum() for k in range(1, len(expected) + 1)]
         assert joined["elapsed"][row] in sums
-        reached = mine[sums.index(joined["elapsed"][row]) :]
+        reached = expected[sums.index(joined["elapsed"][row]) :]
         assert any((joined["new_obs"][row] == plain["new_obs"][k]).all() for k in reached)
         whole += joined["elapsed"][row] == sums[-1]
     assert whole > 0.9 * len(joined["t"])

@@ -27,17 +27,17 @@ from .conftest import nobody, recipe
 COUNT = 8
 
 
-def who(what: Recipe, first: int) -> list[int]:
-    return list(islice(turns(what.behaviors), first, first + COUNT))
+def who(spec: Recipe, first: int) -> list[int]:
+    return list(islice(turns(spec.behaviors), first, first + COUNT))
 
 
 def recorded(
-    chosen: Scenario, what: Recipe, first: int = 0
+    chosen: Scenario, spec: Recipe, first: int = 0
 ) -> tuple[Recording, pa.Table, list[Episode], list[int]]:
     feed = EpisodeFeed(chosen.public)
-    recording = Recording(feed, what, nobody, number=3, first=first, behaviors=who(what, first))
+    recording = Recording(feed, spec, nobody, number=3, first=first, behaviors=who(spec, first))
     table = pa.concat_tables(recording.tables())
-    episodes, seeds = drawn(feed, what.seed, first, COUNT)
+    episodes, seeds = drawn(feed, spec.seed, first, COUNT)
     return recording, table, episodes, seeds.tolist()
 
 
@@ -90,8 +90,8 @@ def test_the_actions_played_again_show_and_earn_the_same(
 ) -> None:
     """Every column, in an environment of its own that knows of no dataset."""
     chosen: Scenario = request.getfixturevalue(name)
-    what = recipe("sjf,random", 1, seed=5, noise=noise)
-    recording, table, episodes, _ = recorded(chosen, what, first=11)
+    spec = recipe("sjf,random", 1, seed=5, noise=noise)
+    recording, table, episodes, _ = recorded(chosen, spec, first=11)
     columns = {
         name: matrix(table.column(name))
         if pa.types.is_fixed_size_list(table.schema.field(name).type)
@@ -104,7 +104,7 @@ def test_the_actions_played_again_show_and_earn_the_same(
         rows = np.flatnonzero(columns["eps_id"] == f"{11 + env:08d}")
         rows = rows[np.argsort(columns["t"][rows])]
         assert columns["t"][rows].tolist() == list(range(len(rows)))
-        assert set(columns["behavior"][rows]) == {what.behaviors[(11 + env) % 2].label}
+        assert set(columns["behavior"][rows]) == {spec.behaviors[(11 + env) % 2].label}
         alone = SchedulingVectorEnv(chosen.public, 1, on_illegal="raise")
         _, info = alone.reset(options={"episodes": [episode]})
         for row in rows:
@@ -127,11 +127,11 @@ def test_the_actions_played_again_show_and_earn_the_same(
 
 def test_what_is_in_a_row_group_does_not_matter(short: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes that lie in many row groups are those that lie in one."""
-    what = recipe("sjf,qos", 1)
-    _, whole, _, _ = recorded(short, what)
+    spec = recipe("sjf,qos", 1)
+    _, whole, _, _ = recorded(short, spec)
     monkeypatch.setattr("rlsched.offline.record.ROW_GROUP_BYTES", 100_000)
     feed = EpisodeFeed(short.public)
-    pieces = list(Recording(feed, what, nobody, number=3, first=0, behaviors=who(what, 0)).tables())
+    pieces = list(Recording(feed, spec, nobody, number=3, first=0, behaviors=who(spec, 0)).tables())
     assert len(pieces) > 5
     assert max(piece.nbytes for piece in pieces) < 110_000
     order = [("eps_id", "ascending"), ("t", "ascending")]
@@ -144,12 +144,12 @@ def test_noise_is_as_likely_as_it_says(short: Scenario) -> None:
     _, table, _, _ = recorded(short, recipe("sjf", 1, noise=noise))
     legal = matrix(table.column("action_mask")).sum(axis=1)
     chance = np.exp(table.column("action_logp").to_numpy())
-    other = noise / legal
-    own = 1 - noise + other
-    followed = np.isclose(chance, own, atol=1e-5)
-    assert (followed | np.isclose(chance, other, atol=1e-5)).all()
-    spread = np.sqrt((own * (1 - own)).sum())
-    assert abs(followed.sum() - own.sum()) < 4 * spread
+    second = noise / legal
+    matching = 1 - noise + second
+    followed = np.isclose(chance, matching, atol=1e-5)
+    assert (followed | np.isclose(chance, second, atol=1e-5)).all()
+    spread = np.sqrt((matching * (1 - matching)).sum())
+    assert abs(followed.sum() - matching.sum()) < 4 * spread
 
 
 def test_random_takes_every_legal_job_alike(short: Scenario) -> None:
@@ -186,13 +186,13 @@ def test_nothing_is_drawn_that_is_not_legal(mask: list[int], number: float, nois
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=5), st.integers(1, 200))
 def test_shares_hold_at_any_length(shares: list[float], episodes: int) -> None:
     behaviors = [Behavior(policy=f"p{k}", share=share) for k, share in enumerate(shares)]
-    who = list(islice(turns(behaviors), episodes))
+    name = list(islice(turns(behaviors), episodes))
     total = sum(shares)
     for count in range(1, episodes + 1):
         for k, share in enumerate(shares):
-            assert abs(who[:count].count(k) - count * share / total) < len(shares)
+            assert abs(name[:count].count(k) - count * share / total) < len(shares)
     if len(set(shares)) == 1:
-        assert all(first != second for first, second in pairwise(who)) or len(shares) == 1
+        assert all(first != second for first, second in pairwise(name)) or len(shares) == 1
 
 
 def test_episodes_are_those_of_training_and_none_comes_twice(short: Scenario) -> None:

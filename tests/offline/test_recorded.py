@@ -74,8 +74,8 @@ def test_a_reservation_is_for_whom_started_next() -> None:
 def test_a_job_that_was_held_back_is_held_back() -> None:
     """There were units, and nobody took them: A ran before B was allowed to, at an event."""
     jobs = JobTable.build(submit=[0, 0, 4], runtime=[10, 5, 1], demand=[1, 1, 1], start=[0, 6, 4])
-    found = play(queued(action_rule="fit", window=4), jobs, None)
-    assert found.tolist() == [0, 5, 4]  # at 5 C has ended; nothing else happens before 6
+    result = play(queued(action_rule="fit", window=4), jobs, None)
+    assert result.tolist() == [0, 5, 4]  # at 5 C has ended; nothing else happens before 6
     by_tick = play(queued(action_rule="fit", time_rule="tick", window=4), jobs, None)
     assert by_tick.tolist() == [0, 6, 4]
 
@@ -93,9 +93,9 @@ def test_what_cannot_be_followed_is_counted() -> None:
         demand=[5, 1, 1, 5, 1, 1],
         start=[5, 6, 1, 7, -1, 25],
     )
-    starts, told = replayed(jobs, 2, "tick")
+    starts, reported = replayed(jobs, 2, "tick")
     assert starts == [5, 6, 6, 9, 19, 20]
-    assert told == {
+    assert reported == {
         "recorded_jobs": 5,
         "unrecorded_jobs": 1,
         "started_as_recorded": 2,
@@ -111,9 +111,13 @@ def test_what_cannot_be_followed_is_counted() -> None:
 def test_a_start_between_two_events_is_told_apart() -> None:
     """B was held until 900, and nothing happens before A ends at 1,000: it starts at 0."""
     jobs = JobTable.build(submit=[0, 0], runtime=[1000, 5], demand=[1, 1], start=[0, 900])
-    starts, told = replayed(jobs, 4)
+    starts, reported = replayed(jobs, 4)
     assert starts == [0, 0]
-    assert (told["started_as_recorded"], told["started_by_event"], told["started_earlier"]) == (1, 1, 0)
+    assert (reported["started_as_recorded"], reported["started_by_event"], reported["started_earlier"]) == (
+        1,
+        1,
+        0,
+    )
 
 
 def test_a_job_that_nobody_knows_of_holds_up_nobody() -> None:
@@ -125,8 +129,8 @@ def test_a_job_that_nobody_knows_of_holds_up_nobody() -> None:
 def test_who_waits_at_the_head_of_a_full_machine_is_seen() -> None:
     """Nobody is asked then; B is late for its units, not for its place."""
     jobs = JobTable.build(submit=[0, 1], runtime=[10, 1], demand=[5, 5], start=[0, 2])
-    _, told = replayed(jobs, 4)
-    assert (told["started_later"], told["later_unseen"]) == (1, 0)
+    _, reported = replayed(jobs, 4)
+    assert (reported["started_later"], reported["later_unseen"]) == (1, 0)
 
 
 @pytest.fixture
@@ -146,8 +150,8 @@ def test_a_trace_is_replayed_by_the_command(
     out = tmp_path / "site"
     settings = ["--set", "workload.training_jobs=[0,null]"]
     assert main(["collect", "--from-trace", str(trace), *settings, "--out", str(out)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "of 100 jobs 100.0% started as in the trace, 0.0% at the last event before, 0 earlier" in told
+    reported = " ".join(capsys.readouterr().out.split())
+    assert "of 100 jobs 100.0% started as in the trace, 0.0% at the last event before, 0 earlier" in reported
     dataset = read_manifest(out)
     assert (dataset.episodes, dataset.behaviors[0].behavior) == (1, "recorded")
     assert dataset.behaviors[0].metrics["started_as_recorded"].mean == 100
@@ -164,17 +168,17 @@ def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
     first = next(k for k, line in enumerate(lines) if not line.startswith(";"))
     fields = lines[first].split()
     for wait in ("-1", "?", "1e17"):
-        other = tmp_path / "other.swf"
-        other.write_text(
+        second = tmp_path / "other.swf"
+        second.write_text(
             "\n".join([" ".join([*fields[:2], wait, *fields[3:]]), *lines[first + 1 :]]), "utf-8"
         )
-        found = swf.read(other).jobs
-        assert found.start[found.id == int(fields[0])].tolist() == [-1]
-        assert (found.start >= 0).sum() == len(jobs) - 1
+        result = swf.read(second).jobs
+        assert result.start[result.id == int(fields[0])].tolist() == [-1]
+        assert (result.start >= 0).sum() == len(jobs) - 1
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--policy", "sjf"], "--from-trace: sets episodes, policy and length; so does --policy"),
         (["--steps", "5"], "so does --steps"),
@@ -184,11 +188,11 @@ def test_waits_in_a_trace_are_read(trace: Path, tmp_path: Path) -> None:
     ],
 )
 def test_contradictions_are_refused(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     out = tmp_path / "no"
     assert main(["collect", "--from-trace", str(trace), *words, "--out", str(out)]) == 2
-    assert said in capsys.readouterr().err.replace("\n", " ")
+    assert message in capsys.readouterr().err.replace("\n", " ")
     assert not out.exists()
 
 
