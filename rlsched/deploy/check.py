@@ -49,17 +49,17 @@ def check(path: Path, refusal: Refusal, check_service: CheckService) -> Report:
 
 def _check_yaml(text: str, place: Place, refusal: Refusal, check_service: CheckService) -> None:
     documents = [document for document in yaml.load_all(text, LimitedLoader) if document is not None]
-    for here, value in walk(documents, place):
+    for key_place, value in walk(documents, place):
         for key in value if isinstance(value, dict) else ():
             if not isinstance(key, str):  # as `on:`, which is true
-                here.error(f"key {key!r} is not text", "quote it")
+                key_place.error(f"key {key!r} is not text", "quote it")
     if place.report.problems:
         return
     match documents:
         case [{"apiVersion": _} | {"kind": _}, *_]:
             for k, document in enumerate(documents, 1):
-                here = place if k == 1 else Place(place.report, f"{place.file}: document {k}")
-                check_manifest(document, here, refusal, check_service)
+                document_place = place if k == 1 else Place(place.report, f"{place.file}: document {k}")
+                check_manifest(document, document_place, refusal, check_service)
         case [{"cluster_name": _, "provider": _} as config]:
             check_ray_up(config, place, refusal)
         case [{"services": _} as config]:

@@ -41,11 +41,11 @@ def check_manifest(document: Any, place: Place, refusal: Refusal, check_service:
         return
     place.report.summary.append(f"{kind} {document['metadata'].get('name')}")
     check_texts(document, place)
-    for here, value in walk(document, place):
+    for value_place, value in walk(document, place):
         if isinstance(value, dict) and isinstance(value.get("containers"), list):
-            _check_pod(value, here)
+            _check_pod(value, value_place)
         if isinstance(value, dict) and "headGroupSpec" in value:
-            _check_ray_cluster(value, here)
+            _check_ray_cluster(value, value_place)
     spec = document.get("spec", {})
     if kind == "RayJob" and "entrypoint" in spec:
         _check_entrypoint(spec, place / "spec", refusal)
@@ -57,16 +57,16 @@ def _check_pod(pod: Mapping[str, Any], place: Place) -> None:
     """Report volumes that are missing, and requests above their limits."""
     volumes = [volume["name"] for volume in pod.get("volumes", ())]
     for k, container in enumerate(pod["containers"]):
-        here = place / "containers" / k
-        for mount in container.get("volumeMounts", ()):
-            if mount["name"] not in volumes:
-                (here / "volumeMounts").error(f"no volume {mount['name']!r}", one_of(mount["name"], volumes))
+        pod_place = place / "containers" / k
+        for name in (mount["name"] for mount in container.get("volumeMounts", ())):
+            if name not in volumes:
+                (pod_place / "volumeMounts").error(f"no volume {name!r}", one_of(name, volumes))
         resources = container.get("resources", {})
         limits = resources.get("limits", {})
         for name, request in resources.get("requests", {}).items():
             if name in limits and parse_quantity(request) > parse_quantity(limits[name]):
                 problem = f"{name} {request!r} is above its limit {limits[name]!r}"
-                (here / "resources" / "requests").error(problem, "lower it")
+                (pod_place / "resources" / "requests").error(problem, "lower it")
 
 
 def _check_ray_cluster(cluster: Mapping[str, Any], place: Place) -> None:
@@ -77,25 +77,25 @@ def _check_ray_cluster(cluster: Mapping[str, Any], place: Place) -> None:
     for k, group in enumerate(cluster.get("workerGroupSpecs", ())):
         least, most = group.get("minReplicas", 0), group.get("maxReplicas", 2**31 - 1)
         if not least <= group.get("replicas", least) <= most:
-            here = place / "workerGroupSpecs" / k
-            here.error("replicas is not between minReplicas and maxReplicas", "correct the numbers")
+            group_place = place / "workerGroupSpecs" / k
+            group_place.error("replicas is not between minReplicas and maxReplicas", "correct the numbers")
 
 
 def _check_entrypoint(spec: Mapping[str, Any], place: Place, refusal: Refusal) -> None:
     """Report wrong commands, and runs that use the head's pod alone or are lost with it."""
-    here = place / "entrypoint"
-    commands = check_commands(here, spec["entrypoint"], refusal)
+    command_place = place / "entrypoint"
+    commands = check_commands(command_place, spec["entrypoint"], refusal)
     runs = [words for words in commands if words[1] in {"train", "tune"}]
     pod = spec.get("rayClusterSpec", {}).get("headGroupSpec", {}).get("template", {}).get("spec", {})
     mounts = [mount for container in pod.get("containers", ()) for mount in container.get("volumeMounts", ())]
-    kept = {volume["name"] for volume in pod.get("volumes", ()) if "emptyDir" not in volume}
-    folders = tuple(f"{mount['mountPath'].rstrip('/')}/" for mount in mounts if mount["name"] in kept)
+    persistent = {volume["name"] for volume in pod.get("volumes", ()) if "emptyDir" not in volume}
+    folders = tuple(f"{mount['mountPath'].rstrip('/')}/" for mount in mounts if mount["name"] in persistent)
     for words in runs:
         if option(words, "--address") != "auto":
-            here.error(f"{words[1]} without --address auto uses the head's pod alone", "add it")
+            command_place.error(f"{words[1]} without --address auto uses the head's pod alone", "add it")
         out = option(words, "--out") or ""
         if pod and out != "1" and not f"{out}/".startswith(folders):  # 1: a variable
-            here.error(f"--out {out!r} is lost with the head's pod", "name a folder on a volume")
+            command_place.error(f"--out {out!r} is lost with the head's pod", "name a folder on a volume")
     if spec.get("backoffLimit") and runs and not any("--resume" in words for words in runs):
         (place / "backoffLimit").error("the entrypoint never resumes a run", "add a branch with --resume")
 
@@ -112,8 +112,8 @@ def _check_service(text: str, place: Place, check_service: CheckService) -> None
             (place / ".".join(map(str, fault["loc"]))).error(fault["msg"], "see the schema of Ray Serve")
         return
     for k, application in enumerate(config.applications):
-        here = place / "applications" / k
+        app_place = place / "applications" / k
         if application.import_path == SERVICE:
-            check_service(application.args, str(here / "args"))
+            check_service(application.args, str(app_place / "args"))
         elif application.import_path.startswith("rlsched."):
-            (here / "import_path").error(f"value {application.import_path!r}", f"use {SERVICE}")
+            (app_place / "import_path").error(f"value {application.import_path!r}", f"use {SERVICE}")

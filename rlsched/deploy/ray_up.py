@@ -36,12 +36,12 @@ def check_ray_up(config: dict[str, Any], place: Place, refusal: Refusal) -> None
     _check_files(config.get("file_mounts", {}), place / "file_mounts")
     types = config.get("available_node_types", {})
     for name, node_type in types.items():
-        here = place / "available_node_types" / name
+        type_place = place / "available_node_types" / name
         least, most = node_type.get("min_workers", 0), node_type.get("max_workers")
         if most is not None and least > most:
-            (here / "min_workers").error(f"value {least} is above max_workers ({most})", "lower it")
+            (type_place / "min_workers").error(f"value {least} is above max_workers ({most})", "lower it")
         if name == config["head_node_type"]:
-            check_head(here / "node_config", node_type["node_config"])
+            check_head(type_place / "node_config", node_type["node_config"])
     _check_commands(config, place, refusal)
     if not place.report.problems:
         _check_by_ray(config, place)
@@ -55,7 +55,7 @@ def _check_files(mounts: dict[str, str], place: Place) -> None:
             if local.startswith(("/", "~")):
                 place.report.unchecked.append(f"{local}: does not exist here")
             else:
-                (place / remote).error(f"{local!r}: no such file or folder here", "name what is to be copied")
+                (place / remote).error(f"{local!r}: no such file or folder", "name what is to be copied")
 
 
 def _check_commands(config: dict[str, Any], place: Place, refusal: Refusal) -> None:

@@ -36,13 +36,13 @@ def check_schema(place: Place, value: Any, schema: dict[str, Any]) -> bool:
     validator = validator_for(schema, Draft202012Validator)(schema)
     errors = [best_match([error]) for error in validator.iter_errors(value)]
     for error in sorted(errors, key=lambda error: [str(key) for key in error.absolute_path]):
-        here = place
+        error_place = place
         for key in error.absolute_path:
-            here = here / key
+            error_place = error_place / key
         if error.validator == "additionalProperties":
-            _report_unknown_keys(here, error)
+            _report_unknown_keys(error_place, error)
         else:
-            here.error(*_explain(error))
+            error_place.error(*_explain(error))
     return len(place.report.problems) == before
 
 

@@ -23,8 +23,8 @@ def check_slurm(text: str, place: Place, refusal: Refusal) -> None:
     first = _COMMAND.search(text)
     header = text if first is None else text[: first.start()]
     if late := _LINE.search(text, len(header)):
-        here = place / f"line {text.count(chr(10), 0, late.start()) + 1}"
-        here.error("sbatch ignores #SBATCH after the first command", "move it up")
+        late_place = place / f"line {text.count(chr(10), 0, late.start()) + 1}"
+        late_place.error("sbatch ignores #SBATCH after the first command", "move it up")
     options = {
         name or schema["short"].get(letter, letter): value
         for line in _LINE.findall(header)

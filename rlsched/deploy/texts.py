@@ -27,13 +27,13 @@ def walk(value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
 
 def check_texts(document: Any, place: Place) -> None:
     """Check all images, and report other versions of Ray than the installed one: their nodes cannot join."""
-    for here, value in walk(document, place):
+    for value_place, value in walk(document, place):
         if not isinstance(value, str):
             continue
-        for other in set(_RAY_VERSION.findall(value)) - {RAY}:
-            here.error(f"Ray {other} is not the installed version", f"use {RAY}")
-        if here.path[-1:] == ("image",):
-            check_image(here, value)
+        for ray_version in set(_RAY_VERSION.findall(value)) - {RAY}:
+            value_place.error(f"Ray {ray_version} is not the installed version", f"use {RAY}")
+        if value_place.path[-1:] == ("image",):
+            check_image(value_place, value)
 
 
 def check_image(place: Place, image: str) -> None:

@@ -1,4 +1,4 @@
-"""A Slurm of shell scripts: its commands, and those that the batch script calls, which write down how."""
+"""A substitute for Slurm: shell scripts that log the calls of the batch script."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Ended:
     """How a batch script ended, and the calls it made, in their order."""
 
     code: int
-    said: str
+    output: str
     calls: list[str]
 
     def first(self, begin: str) -> int:
@@ -98,7 +98,7 @@ class Slurm:
 
     def start(self, *arguments: str, nodes: str = "n1 n2 n3", job: int = 4711, **environment: str) -> Running:
         """Begin."""
-        given = {
+        environment_variables = {
             **os.environ,
             **{"SLURM_JOB_ID": str(job), "SLURM_JOB_NODELIST": "n[1-3]", "SLURM_CPUS_PER_TASK": "4"},
             **{"SLURM_SUBMIT_DIR": str(self.folder), "RLSCHED_VENV": str(self.folder / "venv")},
@@ -106,16 +106,16 @@ class Slurm:
             **environment,
         }
         self.calls.write_text("")
-        said = (self.folder / "said").open("w")
+        output = (self.folder / "output").open("w")
         process = subprocess.Popen(
             ["bash", str(SCRIPT), *arguments],
-            env=given,
+            env=environment_variables,
             cwd=self.folder,
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        return Running(process, self.folder / "said", self.calls)
+        return Running(process, self.folder / "output", self.calls)
 
     def run(self, *arguments: str, nodes: str = "n1 n2 n3", **environment: str) -> Ended:
         """Begin, and wait for the end."""
@@ -127,14 +127,14 @@ class Running:
     """A batch script that runs."""
 
     process: subprocess.Popen[bytes]
-    said: Path
+    output: Path
     calls: Path
 
     def until(self, begin: str, patience_s: float = 30.0) -> None:
         """Wait for a call."""
         began = time.monotonic()
         while not any(call.startswith(begin) for call in self.calls.read_text().splitlines()):
-            assert time.monotonic() - began < patience_s, f"no {begin}: {self.said.read_text()}"
+            assert time.monotonic() - began < patience_s, f"no {begin}: {self.output.read_text()}"
             time.sleep(0.02)
 
     def term(self) -> None:
@@ -149,4 +149,4 @@ class Running:
             if self.process.poll() is None:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
-        return Ended(code, self.said.read_text(), self.calls.read_text().splitlines())
+        return Ended(code, self.output.read_text(), self.calls.read_text().splitlines())

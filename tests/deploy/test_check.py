@@ -31,8 +31,8 @@ KINDS = "name a file of ray up, Kubernetes, Slurm, Docker or compose"
     ],
 )
 def test_unknown_kinds_and_broken_yaml_are_refused(text: str, line: str, check_text: CheckText) -> None:
-    (found,) = check_text("file", text)
-    assert found.startswith(line)
+    (finding,) = check_text("file", text)
+    assert finding.startswith(line)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_kinds_are_recognised_by_content(tmp_path: Path, text: str, kind: str) -
     ],
 )
 def test_the_faulty_document_of_several_is_named(second: str, line: str, check_text: CheckText) -> None:
-    (found, *_) = check_text("two.yaml", f"{POD}---\n{second}")
-    assert found.startswith(f"document 2: {line}")
+    (finding, *_) = check_text("two.yaml", f"{POD}---\n{second}")
+    assert finding.startswith(f"document 2: {line}")
 
 
 def test_kinds_without_a_schema_are_listed_as_unchecked(tmp_path: Path) -> None:

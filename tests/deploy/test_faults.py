@@ -14,7 +14,7 @@ CASES = [(name, case["change"], case["finding"]) for name, cases in FAULTS.items
 
 
 @pytest.mark.parametrize(("name", "change", "finding"), CASES, ids=[finding[:60] for _, _, finding in CASES])
-def test_a_fault_is_found(name: str, change: list[str], finding: str, check_text: CheckText) -> None:
+def test_fault_is_reported(name: str, change: list[str], finding: str, check_text: CheckText) -> None:
     text = (ROOT / "clusters" / name).read_text("utf-8")
     for old, new in zip(change[::2], change[1::2], strict=True):
         assert old in text, f"{name} has no {old!r}"

@@ -13,8 +13,8 @@ import yaml
 
 from .conftest import ROOT, check_file
 
-GONE = object()
-ODD = (None, [], {}, "x", -1, [{"a": 1}], GONE)
+REMOVED = object()
+ODD = (None, [], {}, "x", -1, [{"a": 1}], REMOVED)
 MANY = 60  # of some hundred places in a file
 
 
@@ -45,7 +45,7 @@ def test_odd_values_are_no_reason_to_fail(name: str, tmp_path: Path, monkeypatch
         node = document
         for key in path[:-1]:
             node = node[key]
-        if value is GONE:
+        if value is REMOVED:
             del node[path[-1]]
         else:
             node[path[-1]] = value

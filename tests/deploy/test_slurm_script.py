@@ -27,15 +27,15 @@ def slurm(tmp_path: Path) -> Slurm:
 
 def test_ray_starts_on_the_head_then_on_the_others_then_the_command(slurm: Slurm) -> None:
     ended = slurm.run(*OUT)
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     head, worker = ended.first("ray start --head"), ended.first("ray start --address")
     up, all_up, run = ended.last("ray health-check"), ended.last("nodes"), ended.first("rlsched")
     assert head < up < worker < run
     assert up < all_up < run
-    asked = [call for call in ended.calls if call.startswith("srun") and "ray start" in call]
-    assert asked[0].startswith("srun --nodes=1 --ntasks=1 --nodelist=n1 ray start --head")
-    assert asked[1].startswith("srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --exclude=n1 ray start")
-    assert len(asked) == 2
+    requested = [call for call in ended.calls if call.startswith("srun") and "ray start" in call]
+    assert requested[0].startswith("srun --nodes=1 --ntasks=1 --nodelist=n1 ray start --head")
+    assert requested[1].startswith("srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --exclude=n1 ray start")
+    assert len(requested) == 2
     assert f"--node-ip-address=10.0.0.7 --port={PORT} " in ended.calls[head]
     assert (
         f"--ray-client-server-port={PORT + 1} --dashboard-agent-listen-port={PORT + 2} " in ended.calls[head]
@@ -63,18 +63,18 @@ def test_gpus_of_the_node_are_rays(slurm: Slurm) -> None:
 
 def test_one_node_has_no_workers(slurm: Slurm) -> None:
     ended = slurm.run(*OUT, nodes="n1")
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     assert [call.split()[2] for call in ended.calls if call.startswith("ray start")] == ["--head"]
     assert f"nodes 10.0.0.7:{PORT} 1" in ended.calls
 
 
-@pytest.mark.parametrize("what", ["train", "tune"])
-def test_a_run_that_is_there_goes_on(slurm: Slurm, what: str) -> None:
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_an_existing_run_is_resumed(slurm: Slurm, command: str) -> None:
     out = slurm.folder / "runs" / "x"
     out.mkdir(parents=True)
-    (out / {"train": "train.yaml", "tune": "sweep.yaml"}[what]).write_text("")
-    ended = slurm.run(what, "file.yaml", f"--out={out}")
-    line = f"rlsched {what} --resume --out {out} --address 10.0.0.7:{PORT}"
+    (out / {"train": "train.yaml", "tune": "sweep.yaml"}[command]).write_text("")
+    ended = slurm.run(command, "file.yaml", f"--out={out}")
+    line = f"rlsched {command} --resume --out {out} --address 10.0.0.7:{PORT}"
     assert ended.calls[ended.first("rlsched")] == line
 
 
@@ -99,7 +99,7 @@ def test_before_the_time_is_up_it_saves_and_queues_again(slurm: Slurm) -> None:
 def test_a_head_that_does_not_start_ends_the_job(slurm: Slurm) -> None:
     ended = slurm.run(*OUT, HEAD_DIES="yes")
     assert ended.code == 1
-    assert "Ray has ended on its nodes" in ended.said
+    assert "Ray has ended on its nodes" in ended.output
     assert not any(call.startswith(("rlsched", "ray start --address")) for call in ended.calls)
 
 
@@ -107,7 +107,7 @@ def test_a_head_that_does_not_start_ends_the_job(slurm: Slurm) -> None:
 def test_without_a_run_to_write_nothing_starts(slurm: Slurm, arguments: tuple[str, ...]) -> None:
     ended = slurm.run(*arguments)
     assert ended.code == 2
-    assert ended.said.startswith("usage: sbatch")
+    assert ended.output.startswith("usage: sbatch")
     assert ended.calls == []
 
 
@@ -125,17 +125,17 @@ def free_job() -> int:
 
 
 # Both nodes are this machine, so the second does not get the first one's port for its agent.
-OWN_PORT = """if [[ "$*" == *--address=* ]]; then
+SECOND_NODE_PORT = """if [[ "$*" == *--address=* ]]; then
     set -- "${@/#--dashboard-agent-listen-port=*/--log-style=record}"
 fi
 """
-HERE = SRUN.replace('exec "$@"', f'{OWN_PORT}exec "$@"')
+LOCAL_SRUN = SRUN.replace('exec "$@"', f'{SECOND_NODE_PORT}exec "$@"')
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_it_trains_on_two_nodes_of_a_real_ray(tmp_path: Path) -> None:
-    slurm = Slurm(tmp_path, {"scontrol": SCONTROL, "srun": HERE})
+    slurm = Slurm(tmp_path, {"scontrol": SCONTROL, "srun": LOCAL_SRUN})
     programs = ROOT / ".venv" / "bin" if (ROOT / ".venv").is_dir() else Path(shutil.which("ray") or "").parent
     with (tmp_path / "venv" / "bin" / "activate").open("a") as file:
         file.write(f'PATH="{tmp_path}/venv/bin:{programs}:$PATH"\n')
@@ -147,9 +147,11 @@ def test_it_trains_on_two_nodes_of_a_real_ray(tmp_path: Path) -> None:
     command = ("train", "--scenario", "green-10", "--steps", "64", *small, "--out", str(tmp_path / "run"))
     running = slurm.start(*command, nodes="n1 n2", job=job, SLURM_CPUS_PER_TASK="1")
     ended = running.end(patience_s=280)
-    assert ended.code == 0, ended.said
-    assert "stopped: steps" in ended.said
+    assert ended.code == 0, ended.output
+    assert "stopped: steps" in ended.output
     assert (tmp_path / "run" / "best").is_dir()
     assert not Path(f"/tmp/ray-{job}").exists()
-    left = subprocess.run(["pgrep", "-f", f"/tmp/ray-{job}/"], capture_output=True, text=True, check=False)
-    assert left.stdout == "", "Ray was not ended"
+    remaining = subprocess.run(
+        ["pgrep", "-f", f"/tmp/ray-{job}/"], capture_output=True, text=True, check=False
+    )
+    assert remaining.stdout == "", "Ray was not ended"
