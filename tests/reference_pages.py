@@ -33,7 +33,7 @@ TYPES: Mapping[Any, str] = {
 }
 
 
-def listed(command: str) -> dict[str, Any]:
+def json_list(command: str) -> dict[str, Any]:
     """The JSON of a command that lists something."""
     text = StringIO()
     with redirect_stdout(text):
@@ -67,7 +67,7 @@ def settings(part: str) -> str:
 
     model = {"scenario": Scenario, "training": TrainConfig, "service": ServeConfig}[part]
     sections: dict[str, list[dict[str, Any]]] = {}
-    for setting in listed("settings")["settings"]:
+    for setting in json_list("settings")["settings"]:
         if setting["part"] == part:
             head, dot, _ = setting["key"].partition(".")
             sections.setdefault(head if dot else "", []).append(setting)
@@ -146,7 +146,7 @@ def presets() -> str:
             " + ".join(f"{weight:g} x `{term}`" for term, weight in preset["reward"].items()),
             ", ".join(map(code, preset.get("costs", ()))),
         ]
-        for preset in listed("objectives")["objectives"]
+        for preset in json_list("objectives")["objectives"]
     )
     return table(["preset", "reward", "costs"], rows)
 
@@ -162,21 +162,21 @@ def terms() -> str:
             "yes" if term["horizon"] else "",
             term["source"],
         ]
-        for term in listed("objectives")["terms"]
+        for term in json_list("objectives")["terms"]
     )
     return table(["term", "each tick", "unit", "cost", "only with a horizon", "source"], rows)
 
 
 def names_and_docs(key: str) -> str:
     """One of the lists of `rlsched policies`."""
-    return table(["name", "rule"], ([code(row["name"]), row["doc"]] for row in listed("policies")[key]))
+    return table(["name", "rule"], ([code(row["name"]), row["doc"]] for row in json_list("policies")[key]))
 
 
 def algorithms() -> str:
     """Learning algorithms."""
     rows = (
         [code(row["name"]), row["doc"], code(f"{row['section']}.*"), row["source"]]
-        for row in listed("algorithms")["algorithms"]
+        for row in json_list("algorithms")["algorithms"]
     )
     return table(["algorithm", "description", "settings", "source"], rows)
 
@@ -191,7 +191,7 @@ def scenarios() -> str:
             str(row["episode_jobs"] or "by the clock"),
             row["description"],
         ]
-        for row in listed("scenarios")["scenarios"]
+        for row in json_list("scenarios")["scenarios"]
     )
     return table(["scenario", "units", "workload", "jobs in an episode", "description"], rows)
 
@@ -213,10 +213,10 @@ def commands() -> str:
 
     from rlsched.cli.commands import app
 
-    return "\n".join(described(get_command(app), "rlsched"))
+    return "\n".join(command_sections(get_command(app), "rlsched"))
 
 
-def described(command: Any, path: str) -> Iterator[str]:
+def command_sections(command: Any, path: str) -> Iterator[str]:
     """A command and the commands below it."""
     parameters = [
         [parameter_name(parameter), parameter.help or "", default(parameter)]
@@ -230,7 +230,7 @@ def described(command: Any, path: str) -> Iterator[str]:
     if parameters:
         yield table(["argument or option", "description", "default"], parameters)
     for name, inner in getattr(command, "commands", {}).items():
-        yield from described(inner, f"{path} {name}")
+        yield from command_sections(inner, f"{path} {name}")
 
 
 def parameter_name(parameter: Any) -> str:

@@ -1,7 +1,7 @@
-"""Every command in README, guides and reference runs: as it stands, only shorter where it trains.
+"""Every command in README, guides and reference runs as it stands, with fewer steps where it trains.
 
-All run in this process, which has imported what takes long, and train on its one Ray; a service has a process
-of its own. That `rlsched` starts as a program is tested with the command line.
+Commands run in this process, so that imports and Ray start once. A service has a process of its own. The
+commands of the README also run as programs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from rlsched.serve.process.ports import free_ports
 ROOT = Path(__file__).parents[1]
 ARCHIVE = re.compile(r"\b(lublin_256|HPC2N-2002-2\.2-cln|CTC-SP2-1996-3\.1-cln)\.swf\.gz")
 SAMPLED = "--set sampling.envs_per_runner=4 --set sampling.fragment=16 "
-"""What REINFORCE, which plays whole episodes, knows nothing of."""
-# Less of everything a training does, and nothing else: the commands themselves stay as they are.
+"""Settings that REINFORCE refuses."""
+# Less of everything that a training does; the rest of a command stays as it is.
 SHORTER = (
     f"--steps 64 {SAMPLED}--set ppo.minibatch=16 "
     "--set cocorl.fragment=16 --set cocorl.minibatch=16 "
@@ -62,9 +62,9 @@ class Shell:
     """Runs commands in a folder that is like a clone's root.
 
     Args:
-        folder: where.
-        address: of a Ray cluster. Each command is then a program of its own, as a user starts it, and those
-            that train get --address. None: all run in this process.
+        folder: working folder of the commands.
+        address: of a Ray cluster. Each command is then a program, as a user starts it, and trainings get
+            --address. None: all commands run in this process.
     """
 
     def __init__(self, folder: Path, address: str | None = None) -> None:
@@ -73,59 +73,62 @@ class Shell:
         self._port = 0
 
     def run(self, command: str) -> tuple[int, str]:
-        """The exit code, and what was said."""
+        """Exit code and output of a command."""
         if command.startswith("curl "):
-            return self._asked(shlex.split(command))
-        words = self._words(command)
+            return self._request(shlex.split(command))
+        words = self._arguments(command)
         if words[0] == "serve":
-            return self._served(words)
-        said = StringIO()
+            return self._start_service(words)
+        output = StringIO()
         # Minari would write into the user's home.
-        places = {"MINARI_DATASETS_PATH": str(self.folder / "minari")}
+        environment = {"MINARI_DATASETS_PATH": str(self.folder / "minari")}
         if self.address is not None:
-            return self._program(words, places)
+            return self._program(words, environment)
         with (
             watchdog(PATIENCE_S / 60, command),
             chdir(self.folder),
-            patch.dict(os.environ, places),
-            redirect_stdout(said),
-            redirect_stderr(said),
+            patch.dict(os.environ, environment),
+            redirect_stdout(output),
+            redirect_stderr(output),
         ):
-            return main(words), said.getvalue()
+            return main(words), output.getvalue()
 
-    def _program(self, words: list[str], places: dict[str, str]) -> tuple[int, str]:
+    def _program(self, words: list[str], environment: dict[str, str]) -> tuple[int, str]:
         """Run a command in a process of its own."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "rlsched", *words],
             cwd=self.folder,
-            env=os.environ | places,
+            env=os.environ | environment,
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
             check=False,
         )
-        return done.returncode, done.stdout + done.stderr
+        return process.returncode, process.stdout + process.stderr
 
-    def _served(self, words: list[str]) -> tuple[int, str]:
-        """Start a service that goes on until `close`; well if it is ready to be asked."""
-        folder, told = self.folder, self.folder / "service.json"
+    def _start_service(self, words: list[str]) -> tuple[int, str]:
+        """Start a service that runs until `close`; exit code 0 if it is ready."""
+        folder, ready_file = self.folder, self.folder / "service.json"
         self._port = free_ports(1)[0]
-        served = [sys.executable, "-m", "rlsched", *words, "--port", str(self._port), "--json", str(told)]
-        with (folder / "service.txt").open("wb") as said:
+        options = ["--port", str(self._port), "--json", str(ready_file)]
+        command = [sys.executable, "-m", "rlsched", *words, *options]
+        with (folder / "service.txt").open("wb") as log:
             self._service = subprocess.Popen(
-                served, cwd=folder, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+                command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
         until = time.monotonic() + PATIENCE_S
-        while self._service.poll() is None and not told.exists() and time.monotonic() < until:
+        while self._service.poll() is None and not ready_file.exists() and time.monotonic() < until:
             time.sleep(0.2)
-        ready = self._service.poll() is None and told.exists()
+        ready = self._service.poll() is None and ready_file.exists()
         return 0 if ready else 1, (folder / "service.txt").read_text("utf-8", errors="replace")
 
-    def _asked(self, words: list[str]) -> tuple[int, str]:
-        """Ask the service that was started, at the port that it really has; well if it decides."""
-        there = [word.replace("localhost:8000", f"localhost:{self._port}") for word in words]
-        done = subprocess.run(there, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
-        return 0 if '"decisions":[{' in done.stdout else 1, done.stdout + done.stderr
+    def _request(self, words: list[str]) -> tuple[int, str]:
+        """Send a request to the service at its real port; exit code 0 if it decides."""
+        addressed = [word.replace("localhost:8000", f"localhost:{self._port}") for word in words]
+        process = subprocess.run(
+            addressed, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False
+        )
+        return 0 if '"decisions":[{' in process.stdout else 1, process.stdout + process.stderr
 
     def close(self) -> None:
         """End the service."""
@@ -134,8 +137,8 @@ class Shell:
             self._service.wait(timeout=PATIENCE_S)
             self._service = None
 
-    def _words(self, command: str) -> list[str]:
-        """Arguments of a command; where it trains, less of everything."""
+    def _arguments(self, command: str) -> list[str]:
+        """Arguments of a command, with fewer steps where it trains."""
         program, *words = shlex.split(command)
         assert program == "rlsched"
         if words[0] == "train":
@@ -153,11 +156,11 @@ class Shell:
                 words += shlex.split("--set warm_start.decisions=500")
             if "priority_search" in words:
                 words += shlex.split("--set search.population=4 --set search.episodes=1")
-        begins = words[0] == "tune" and "show" not in words and "--resume" not in words
-        if begins and "battery" not in command:  # which trains nothing
+        new_sweep = words[0] == "tune" and "show" not in words and "--resume" not in words
+        if new_sweep and "battery" not in command:  # which trains nothing
             words += shlex.split(SHORTER.replace("--steps 64", "--set steps=64"))
             words += shlex.split("--set search.population=4 --set search.episodes=1")
-        if self.address is not None and (words[0] == "train" or begins):
+        if self.address is not None and (words[0] == "train" or new_sweep):
             words += ["--address", self.address]
         if words[0] == "evaluate" and "--episodes" in words:
             words[words.index("--episodes") + 1] = "2"
@@ -177,12 +180,12 @@ def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest
 def test_commands_of_the_readme_run_as_programs(
     tmp_path: Path, kept_ray: str, request: pytest.FixtureRequest
 ) -> None:
-    """Each program imports what it needs, trains on the cluster of its --address, and exits."""
+    """Each program trains on the cluster of its --address, and exits."""
     run_commands(ROOT / "README.md", Shell(tmp_path, kept_ray), request)
 
 
 def run_commands(page: Path, shell: Shell, request: pytest.FixtureRequest) -> None:
-    """All of a page; those that read an archive's trace need the data folder."""
+    """Run all commands of a page. Traces of the archive come from the data folder."""
     for shipped in ("clusters", "datasets", "tune_configs"):
         shutil.copytree(ROOT / shipped, shell.folder / shipped)
     try:
@@ -191,8 +194,8 @@ def run_commands(page: Path, shell: Shell, request: pytest.FixtureRequest) -> No
                 for file in (request.getfixturevalue("data_dir") / "swf").iterdir():
                     if not (shell.folder / file.name).exists():
                         (shell.folder / file.name).symlink_to(file.resolve())
-            code, said = shell.run(line)
-            assert code == 0, f"{line}\n{said}"
+            code, output = shell.run(line)
+            assert code == 0, f"{line}\n{output}"
     finally:
         shell.close()
 

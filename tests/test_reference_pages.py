@@ -26,8 +26,8 @@ def test_tables_of_the_reference_are_current(page: Path) -> None:
 
 
 def test_each_region_has_a_page() -> None:
-    written = "".join(page.read_text("utf-8") for page in reference_pages.pages())
-    assert set(re.findall(r"<!-- generated: ([\w-]+) -->", written)) == set(reference_pages.REGIONS)
+    text = "".join(page.read_text("utf-8") for page in reference_pages.pages())
+    assert set(re.findall(r"<!-- generated: ([\w-]+) -->", text)) == set(reference_pages.REGIONS)
 
 
 def test_each_setting_has_a_type_and_a_description() -> None:
@@ -41,9 +41,9 @@ def test_guides_name_settings_that_exist(page: Path) -> None:
     settings = [re.sub(r"\.\d+", "", key) for key in re.findall(r"`(\w+\.[\w.]+)`", SETTINGS)]
     known = {key[:end] for key in settings for end in (*(m.start() for m in re.finditer(r"\.", key)), None)}
     sections = "|".join(sorted({key.partition(".")[0] for key in settings}))
-    named = re.findall(rf"(?:--set \"?|`)((?:{sections})\.[\w.]+)(?==|`)", page.read_text("utf-8"))
-    other = r".*\.(json|py)|objective\.(reward|costs)\.\w+|smooth_bc.*"  # files, terms, an example
-    assert [key for key in named if key not in known and not re.fullmatch(other, key)] == []
+    names = re.findall(rf"(?:--set \"?|`)((?:{sections})\.[\w.]+)(?==|`)", page.read_text("utf-8"))
+    exempt = r".*\.(json|py)|objective\.(reward|costs)\.\w+|smooth_bc.*"  # files, terms, an example
+    assert [key for key in names if key not in known and not re.fullmatch(exempt, key)] == []
 
 
 @pytest.mark.parametrize(
