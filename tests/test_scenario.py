@@ -304,69 +304,6 @@ def test_numbers_are_finite(override: str) -> None:
 GREEN = ("decision.horizon=48", "decision.action_rule=fit", "episode.end=max_ticks", "episode.max_ticks=9")
 
 
-@pytest.mark.parametrize(
-    ("power", "line"),
-    [
-        (
-            "{file: mine.csv}",
-            "power.file: value 'mine.csv' means nothing where kind is constant; set power.kind",
-        ),
-        ("{wind_kw: 3}", "power.wind_kw: value 3 means nothing where kind is constant"),
-        (
-            "{time_zone: Asia/Tokyo}",
-            "power.time_zone: value 'Asia/Tokyo' means nothing where kind is constant",
-        ),
-        (
-            "{kind: series, time_zone: Mars/Base}",
-            "power.time_zone: value 'Mars/Base' is unknown; name one as Euro",
-        ),
-        ("{solar_kw: 0}", "power.solar_kw: value 0 means nothing where kind is constant"),
-        ("{columns: {wind: W}}", "power.columns: means nothing where kind is constant"),
-        ("{probability: 0.5}", "power.probability: value 0.5 means nothing where kind is constant"),
-        ("{block: 3}", "power.block: value 3 means nothing where kind is constant"),
-        ("{kind: synthetic, file: a}", "power.file: value 'a' means nothing where kind is synthetic"),
-        (
-            "{kind: series, level: 0.9}",
-            "power.level: value 0.9 means nothing where kind is series; set power.",
-        ),
-        (
-            "{kind: series, carbon_g_per_kwh: 9}",
-            "power.carbon_g_per_kwh: value 9 means nothing where the file",
-        ),
-    ],
-)
-def test_power_settings_that_would_be_ignored_are_refused(power: str, line: str) -> None:
-    """Who sets them believes that they count: a file that is named and not read would be a trap."""
-    assert refused(*GREEN, f"power={power}").startswith(f"--set: {line}")
-
-
-@pytest.mark.parametrize(
-    "power",
-    [
-        "{level: 0.9, carbon_g_per_kwh: 9}",
-        "{kind: synthetic, level: 0.9, probability: 0.9, block: 2, carbon_g_per_kwh: 9}",
-        "{kind: series, file: a, wind_kw: 1, solar_kw: 0, columns: {wind: W}}",
-        "{kind: series, columns: {carbon: null}, carbon_g_per_kwh: 9}",
-        "{probability: 1.0, block: 6, file: null}",  # as they stand by themselves
-    ],
-)
-def test_power_settings_that_count_are_taken(power: str) -> None:
-    result = parsed(*GREEN, f"power={power}")
-    assert scenario.parse(result.model_dump(mode="json"), "again") == result
-
-
-@pytest.mark.parametrize(
-    "power", ["{level: 0.9}", "{kind: synthetic}", "{kind: series}", "{forecast_error: 0.1}"]
-)
-@pytest.mark.parametrize("end", ["all_finished", "no_new_job"])
-def test_power_that_may_fail_ends_by_the_clock(power: str, end: str) -> None:
-    line = refused("decision.horizon=9", "decision.action_rule=fit", f"power={power}", f"episode.end={end}")
-    assert line.startswith(f"--set: episode.end: value '{end}' does not go with power that may fail")
-    assert parsed(*GREEN, f"power={power}").episode.end == "max_ticks"
-    always = parsed("decision.horizon=9", "decision.action_rule=fit", "power={}", f"episode.end={end}")
-    assert always.episode.end == end
-
-
 def test_a_misspelt_key_is_said_before_the_one_that_is_missing_for_it() -> None:
     line = refused(*GREEN, "power.battery={capacity: 9, charge_kw: 1, discharge_kw: 1}")
     assert line.startswith(
@@ -377,22 +314,3 @@ def test_a_misspelt_key_is_said_before_the_one_that_is_missing_for_it() -> None:
 def test_an_error_of_a_validator_says_the_same_by_itself() -> None:
     with pytest.raises(ValidationError, match="idle_w: value 3 is more than full_w 2; set at most that"):
         scenario.Resource(idle_w=3, full_w=2)
-
-
-def test_a_trace_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what was begun goes on, and is told from what it was trained on, in any folder."""
-    monkeypatch.chdir(tmp_path)
-    result = scenario.rooted(scenario.load("hpc-trace", ["workload.file=jobs.swf"])).workload
-    assert isinstance(result, scenario.SwfWorkload)
-    assert result.file == tmp_path / "jobs.swf"
-
-
-def test_a_power_series_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    fed = scenario.load("green-10", ["power={kind: series, file: wind.csv, wind_kw: 4}"])
-    assert scenario.files(scenario.rooted(fed)) == {"power series": tmp_path / "wind.csv"}
-
-
-def test_a_model_stays_as_it_is() -> None:
-    model = scenario.load("green-10")
-    assert scenario.rooted(model) == model

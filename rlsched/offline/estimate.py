@@ -136,8 +136,27 @@ class PolicySums:
         following = fitting.parts(features(chunk["new_obs"], then), chunk.age + chunk["elapsed"])
         by_group(self.following, chunk.group, of_rows, following * discount[:, None].astype(np.float32))
 
+    def estimate(self, fqe: FloatArray, counts: FloatArray, earned: FloatArray, weighted: bool) -> Estimate:
+        """All that is known of the policy.
+
+        Args:
+            fqe: (resample,) of fitted Q evaluation.
+            counts: (resample, group) how often each group counts.
+            earned: (resample,) by the behavior policies.
+            weighted: the dataset has the probabilities that importance sampling needs.
+        """
+        wis = self.weighing.estimates(counts) if weighted else np.full(len(counts), np.nan)
+        return Estimate(
+            fqe=interval(fqe),
+            over=interval(fqe - earned),
+            wis=interval(wis),
+            effective=self.weighing.effective if weighted else 0.0,
+            agreement=self.agreement(),
+            unlike=float(self.unlike[0] / self.unlike[1]),
+        )
+
     def agreement(self) -> dict[str, float]:
-        """By behaviour."""
+        """Share of equal actions by behavior policy."""
         return {name: float(same / rows) for name, (same, rows) in self.agreed.items() if rows}
 
     def _chances(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> FloatArray:
@@ -240,11 +259,11 @@ def judge(
         gamma: discount per tick.
         sample: they draw their actions instead of taking the best one.
         seed: of features, draws and resampling.
-        progress: told of rows that were read.
-        fitted: told of fits, of which every policy takes `FITS`.
+        progress: called with the number of rows read.
+        fitted: called with the number of fits; every policy takes `FITS`.
 
     Raises:
-        BadInputError: a shard is damaged, or a policy remembers.
+        BadInputError: a shard is damaged, or a policy is recurrent.
     """
     for name, policy in policies.items():
         if policy.recurrent:
@@ -253,15 +272,7 @@ def judge(
                 "remembers what it has seen (network.lstm), and rows of a dataset are judged by themselves",
                 "play it with rlsched evaluate",
             )
-    layout = Layout.of(
-        manifest.scenario.observation, manifest.scenario.decision, len(manifest.scenario.cluster.resources)
-    )
-    reader = Reader(folder, manifest, ["obs", "actions"], seed=seed)
-    try:
-        some = reader.take(min(LOOKED_AT, manifest.rows))
-    finally:
-        reader.close()
-    fitting = Fitting(layout, gamma, some["obs"], some["actions"], seed)
+    fitting = _fitting(folder, manifest, gamma, seed)
     rng = np.random.default_rng([seed, GROUPS])
     sums = {name: PolicySums(policy, sample=sample, rng=rng) for name, policy in policies.items()}
     recorded = Weighing()
@@ -271,19 +282,24 @@ def judge(
         for policy_sums in sums.values():
             policy_sums.add(chunk, weighed, fitting)
     counts = resamples(fitting.episodes, rng)
-    earned, unsaid = recorded.estimates(counts), np.full(len(counts), np.nan)
-    estimates = {}
-    for name, policy_sums in sums.items():
-        fqe = fitting.values(policy_sums, counts, fitted)
-        estimates[name] = Estimate(
-            fqe=interval(fqe),
-            over=interval(fqe - earned),
-            wis=interval(policy_sums.weighing.estimates(counts) if manifest.chances else unsaid),
-            effective=policy_sums.weighing.effective if manifest.chances else 0.0,
-            agreement=policy_sums.agreement(),
-            unlike=float(policy_sums.unlike[0] / policy_sums.unlike[1]),
-        )
-    return Judgement(gamma, interval(earned), estimates, manifest.chances)
+    earned, weighted = recorded.estimates(counts), manifest.chances
+    estimates = {
+        name: policy_sums.estimate(fitting.values(policy_sums, counts, fitted), counts, earned, weighted)
+        for name, policy_sums in sums.items()
+    }
+    return Judgement(gamma, interval(earned), estimates, weighted)
+
+
+def _fitting(folder: Path, manifest: Manifest, gamma: float, seed: int) -> Fitting:
+    """Fitted Q evaluation with features normalised by a sample of the dataset."""
+    scenario = manifest.scenario
+    layout = Layout.of(scenario.observation, scenario.decision, len(scenario.cluster.resources))
+    reader = Reader(folder, manifest, ["obs", "actions"], seed=seed)
+    try:
+        sample = reader.take(min(LOOKED_AT, manifest.rows))
+    finally:
+        reader.close()
+    return Fitting(layout, gamma, sample["obs"], sample["actions"], seed)
 
 
 def resamples(episodes: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -89,3 +89,17 @@ def rewritten(folder: Path, number: int, damage: Damage, *, empty: bool = False)
     shards[number] = shard.model_copy(update={"bytes": path.stat().st_size, "sha256": checksum(path)})
     values = manifest.model_copy(update={"shards": tuple(shards)}).model_dump(mode="json")
     (folder / MANIFEST).write_bytes(as_json(values))
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for Minari's datasets."""
+    place = tmp_path / "minari"
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
+    return place
+
+
+@pytest.fixture(scope="module")
+def cheap() -> Scenario:
+    """Short, on a horizon, without costs."""
+    return scenario.load("green-10", ["episode.max_ticks=50", "objective.gamma=0.99"])

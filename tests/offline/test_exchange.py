@@ -4,157 +4,40 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rlsched import scenario
 from rlsched.envs.vector import observation_space
 from rlsched.errors import BadInputError
-from rlsched.offline.check import check, check_for
+from rlsched.offline.check import check
 from rlsched.offline.foreign import Foreign
-from rlsched.offline.importing import Imported, import_dataset
+from rlsched.offline.importing import import_dataset
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.minari_store import MinariEpisodes, export_minari
 from rlsched.offline.parquet_log import ParquetEpisodes
 from rlsched.scenario import Scenario
-from rlsched.sim.layout import Layout
+from tests.offline.exchange_logs import (
+    NAME,
+    RENAMED,
+    Log,
+    column,
+    imported,
+    plain,
+    rows_of,
+    same_episodes,
+    vector,
+)
 
 from .conftest import collected, recipe
 
 minari = pytest.importorskip("minari", reason="the extra rlsched[minari] is not installed")
-
-NAME = "rlsched/short/mixed-v0"
-
-
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Minari's own place."""
-    place = tmp_path / "minari"
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(place))
-    return place
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """Columns of the episodes, in the order of their names, without these."""
-    table = pq.read_table([folder / shard.file for shard in read_manifest(folder).shards])
-    result = []
-    for name in sorted(table.column("eps_id").unique().to_pylist()):
-        matching = table.filter(pa.compute.equal(table.column("eps_id"), name)).drop_columns(["eps_id"])
-        result.append({key: matching.column(key).to_pylist() for key in matching.column_names})
-    return result
-
-
-def same_episodes(
-    remaining: list[dict[str, Any]], right: list[dict[str, Any]], *, but: tuple[str, ...] = ()
-) -> bool:
-    """Whether the same episodes are in both, in any order."""
-
-    def sorted_rows(rows: list[dict[str, Any]]) -> list[str]:
-        return sorted(str({key: values for key, values in item.items() if key not in but}) for item in rows)
-
-    return sorted_rows(remaining) == sorted_rows(right)
-
-
-def imported(source: Path, chosen: Scenario, out: Path, named: Mapping[str, str] | None = None) -> Imported:
-    return import_dataset(ParquetEpisodes(source, named or {}), chosen, out, "a test")
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_there_and_back_by_minari(dataset: Path, short: Scenario, tmp_path: Path) -> None:
-    manifest = read_manifest(dataset)
-    reported: list[int] = []
-    place = export_minari(dataset, manifest, NAME, reported.append)
-    assert sum(reported) == manifest.rows
-    assert place.is_dir()
-    theirs = minari.load_dataset(NAME)
-    assert (theirs.total_episodes, theirs.total_steps) == (manifest.episodes, manifest.rows)
-    first = next(iter(theirs.iterate_episodes([0])))
-    assert first.observations.shape[0] == len(first.actions) + 1
-    assert (np.diff(first.observations[:, -1]) == first.infos["elapsed"][1:]).all()
-    assert set(first.infos["costs"]) == {"delayed_jobs", "suspension"}
-    episodes = MinariEpisodes(NAME)
-    assert episodes.rows == manifest.rows
-    assert episodes.scenario == manifest.scenario
-    made = import_dataset(episodes, manifest.scenario, tmp_path / "back", "a test")
-    assert made.left_out == 0
-    assert made.manifest.chances
-    assert check(tmp_path / "back", made.manifest) == []
-    assert same_episodes(rows_of(dataset), rows_of(tmp_path / "back"))
-    check_for(tmp_path / "back", made.manifest, short.public, 2, rewards=True)
-
-
-def test_the_environment_comes_along(dataset: Path) -> None:
-    """Of a scenario that is not shipped as it is."""
-    manifest = read_manifest(dataset)
-    export_minari(dataset, manifest, NAME)
-    theirs = minari.load_dataset(NAME)
-    env = theirs.recover_environment()
-    assert env.unwrapped.scenario == manifest.scenario
-    assert env.observation_space == theirs.observation_space
-    observed, _ = env.reset(seed=0)
-    assert env.observation_space.contains(observed)
-
-
-class Log:
-    """What somebody wrote down who knows nothing of us but the environment."""
-
-    def __init__(self, chosen: Scenario, episodes: int, *, flat: bool) -> None:
-        env = gym.make("rlsched/green-10", scenario=chosen, flat=flat)
-        rng = np.random.default_rng(3)
-        self.rows: list[dict[str, Any]] = []
-        self.lasts: list[tuple[Any, Any]] = []
-        for number in range(episodes):
-            obs, info = env.reset(seed=number)
-            over = False
-            while not over:
-                mask = env.unwrapped.action_masks()
-                action = int(rng.choice(np.flatnonzero(mask)))
-                observed = obs
-                obs, reward, terminated, truncated, info = env.step(action)
-                over = terminated or truncated
-                ends = {"terminal": terminated, "cut": truncated}
-                row = {"run": number, "seen": observed, "mask": mask, "did": action, "paid": reward, **ends}
-                self.rows.append(row)
-                if not flat:
-                    self.rows[-1] |= {"ticks": int(info["elapsed"]), "costs": list(info["costs"].values())}
-            self.lasts.append((obs, env.unwrapped.action_masks()))
-
-
-def vector(chosen: Scenario) -> Layout:
-    return Layout.of(chosen.observation.public, chosen.decision, 2)
-
-
-def plain(table: dict[str, list[Any]], path: Path) -> Path:
-    pq.write_table(pa.table(table), path)
-    return path
-
-
-def column(rows: list[dict[str, Any]], name: str) -> list[Any]:
-    return [np.asarray(row[name]).tolist() for row in rows]
-
-
-RENAMED = {
-    "eps_id": "run",
-    "obs": "seen",
-    "actions": "did",
-    "rewards": "paid",
-    "terminateds": "terminal",
-    "truncateds": "cut",
-}
-
-
-@pytest.fixture(scope="module")
-def cheap() -> Scenario:
-    """Short, on a horizon, without costs."""
-    return scenario.load("green-10", ["episode.max_ticks=50", "objective.gamma=0.99"])
 
 
 def test_a_log_of_flat_observations(cheap: Scenario, tmp_path: Path) -> None:
@@ -180,39 +63,6 @@ def test_a_log_of_flat_observations(cheap: Scenario, tmp_path: Path) -> None:
         assert episode["truncateds"] == [False] * (len(retained) - 1) + [True]
         assert not any(episode["terminateds"])
         assert set(episode["behavior"]) == {"imported"}
-
-
-def test_a_log_for_minari(cheap: Scenario, tmp_path: Path) -> None:
-    """Minari keeps what is seen at the end, so that nothing is left out."""
-    log = Log(cheap, 2, flat=True)
-    buffers = []
-    for number, (last, _) in enumerate(log.lasts):
-        matching = [row for row in log.rows if row["run"] == number]
-        buffers.append(
-            minari.data_collector.EpisodeBuffer(
-                observations=np.stack([*(row["seen"] for row in matching), last]),
-                actions=np.array([row["did"] for row in matching]),
-                rewards=np.array([row["paid"] for row in matching]),
-                terminations=np.array([row["terminal"] for row in matching]),
-                truncations=np.array([row["cut"] for row in matching]),
-            )
-        )
-    layout = vector(cheap)
-    minari.create_dataset_from_buffers(
-        "mine-v0",
-        buffers,
-        observation_space=observation_space(layout, flat=True),
-        action_space=gym.spaces.Discrete(layout.num_actions),
-    )
-    episodes = MinariEpisodes("mine-v0")
-    assert episodes.scenario is None  # nobody said which environment it was
-    made = import_dataset(episodes, cheap, tmp_path / "out", "a test", behavior="somebody")
-    assert made.manifest.rows == len(log.rows)
-    assert made.left_out == 0
-    assert check(tmp_path / "out", made.manifest) == []
-    assert [item.behavior for item in made.manifest.behaviors] == ["somebody"]
-    earned = sum(row["paid"] for row in log.rows) / 2
-    assert made.manifest.behaviors[0].reward.mean == pytest.approx(earned)
 
 
 @pytest.mark.slow
@@ -448,52 +298,6 @@ def test_a_flipped_byte_is_found(dataset: Path, short: Scenario, tmp_path: Path)
     with pytest.raises(BadInputError, match=r"part-00001.parquet: is damaged from row \d+ on"):
         imported(dataset, short, tmp_path / "out")
     assert sorted(tmp_path.glob("*out*")) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("no name", r"--minari: value 'no name' is no name of a Minari dataset"),
-        ("noversion", r"--minari: value 'noversion' is no name of a Minari dataset"),
-    ],
-)
-def test_names_that_minari_does_not_know(name: str, words: str, dataset: Path) -> None:
-    with pytest.raises(BadInputError, match=words):
-        export_minari(dataset, read_manifest(dataset), name)
-
-
-def test_nothing_is_written_over(dataset: Path) -> None:
-    export_minari(dataset, read_manifest(dataset), NAME)
-    with pytest.raises(BadInputError, match=r"is there already"):
-        export_minari(dataset, read_manifest(dataset), NAME)
-
-
-def test_half_an_export_is_taken_back(dataset: Path, store: Path) -> None:
-    path = dataset / "part-00001.parquet"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-    with pytest.raises(BadInputError, match=r"part-00001.parquet: is damaged"):
-        export_minari(dataset, read_manifest(dataset), NAME)
-    assert not (store / NAME).exists()
-
-
-def test_other_observations_are_refused(tmp_path: Path) -> None:
-    buffer = minari.data_collector.EpisodeBuffer(
-        observations={"a": np.zeros((2, 1), np.float32)},
-        actions=np.zeros(1, np.int64),
-        rewards=np.zeros(1),
-        terminations=np.ones(1, bool),
-        truncations=np.zeros(1, bool),
-    )
-    space = gym.spaces.Dict({"a": gym.spaces.Box(0, 1, (1,), np.float32)})
-    minari.create_dataset_from_buffers(
-        "named-v0", [buffer], observation_space=space, action_space=gym.spaces.Discrete(2)
-    )
-    with pytest.raises(BadInputError, match=r"shows Dict observations, not vectors; record an environment"):
-        MinariEpisodes("named-v0")
-    with pytest.raises(BadInputError, match=r"neither a file, nor a folder, nor a Minari dataset"):
-        MinariEpisodes("nowhere-v0")
 
 
 def test_two_at_once_do_not_meet(short: Scenario, dataset: Path, tmp_path: Path) -> None:
