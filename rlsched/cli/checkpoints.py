@@ -86,7 +86,7 @@ def seeds_loader(load: Callable[[str], TrainedPolicy]) -> Callable[[str], BySeed
 
 def _holds_policy(path: Path) -> bool:
     """Whether a policy is there, in any of the places where one may be."""
-    from rlsched.learn.policy import find_policy
+    from rlsched.learn.policy_folder import find_policy
 
     try:
         find_policy(path)

@@ -7,10 +7,8 @@ A folder with `policy.json` (scenario, network, versions, what it reached) and `
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -20,28 +18,32 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 from torch import Tensor, nn
 
 import rlsched
 from rlsched.errors import BadInputError
-from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import checksum, hidden
 from rlsched.jobs import IntArray
-from rlsched.json_files import parse_json, with_checksum, without_checksum
+from rlsched.json_files import with_checksum
+from rlsched.learn.acting import Player, chances, one_thread
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import LINEAR_SCALE, SCORE_SCALE, build_policy
-from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered
+from rlsched.learn.networks.recurrent import RecurrentPolicy
 from rlsched.learn.networks.shapes import check_shapes, shapes_by
+from rlsched.learn.policy_folder import (
+    DAMAGED,
+    SCHEMA,
+    SETTINGS,
+    WEIGHTS,
+    find_policy,
+    read_settings,
+    replace_folder,
+)
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.bounds import MOST_SLOTS
 from rlsched.settings import validate
 from rlsched.sim.layout import Layout
-
-WEIGHTS, SETTINGS = "weights.safetensors", "policy.json"
-SCHEMA = 1
-DAMAGED = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,144 +272,6 @@ class TrainedPolicy:
         (new / SETTINGS).write_text(json.dumps(with_checksum(settings), indent=2) + "\n", "utf-8")
 
 
-class Player:
-    """A policy at play in several environments, with what it remembers of their episodes, if it does.
-
-    Args:
-        policy: who decides.
-        num_envs: environments.
-    """
-
-    def __init__(self, policy: TrainedPolicy, num_envs: int) -> None:
-        self.policy = policy
-        net = policy.net
-        self.recurrent = net if isinstance(net, RecurrentPolicy) else None
-        self.memory = None if self.recurrent is None else self.recurrent.begin(num_envs)
-
-    def begin(self, env: int) -> None:
-        """Another episode begins in an environment: nothing of it was seen yet."""
-        for part in self.memory or ():
-            part[env] = 0.0
-
-    def act(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
-        """Legal actions of some environments, each of which is asked once at each of its decisions.
-
-        Args:
-            envs: (batch,) that are asked.
-            obs: (batch, size) observation vectors.
-            mask: (batch, actions) 1 where legal.
-        """
-        return self.policy.actions(self.logits(envs, obs, mask))
-
-    def probabilities(
-        self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
-    ) -> NDArray[np.float64]:
-        """(batch, actions) the same as chances, see `TrainedPolicy.probabilities`."""
-        return chances(self.logits(envs, obs, mask), sample=sample)
-
-    @torch.no_grad()
-    def logits(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
-        """(batch, actions) the same masked logits, before anything is chosen."""
-        if self.recurrent is None or self.memory is None:
-            return self.policy.logits(obs, mask)
-        self.policy.check_width(obs)
-        rows = torch.from_numpy(envs.astype(np.int64))
-        before = Remembered(*(part[rows] for part in self.memory))
-        with one_thread():
-            vector, legal = torch.from_numpy(obs), torch.from_numpy(mask).float()
-            logits, then = self.recurrent.step(vector, legal, before)
-        for part, now in zip(self.memory, then, strict=True):
-            part[rows] = now
-        return logits
-
-
-def chances(logits: Tensor, *, sample: bool) -> NDArray[np.float64]:
-    """(batch, actions) chances by masked logits: those that are sampled from, or all for the best."""
-    if sample:
-        probabilities = torch.softmax(logits.double(), dim=1)
-    else:
-        probabilities = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
-    return np.asarray(probabilities.numpy())
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute in this thread alone: a batch of decisions is too small to be worth waking others for."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def replace_folder(new: Path, old: Path) -> None:
-    """Put a finished folder in the place of another, which is gone only once the new one is there."""
-    aside = hidden(old, "old")
-    shutil.rmtree(aside, ignore_errors=True)
-    if old.exists():
-        os.replace(old, aside)
-    try:
-        os.replace(new, old)
-    except OSError:
-        if aside.exists():
-            os.replace(aside, old)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def find_policy(path: Path) -> Path:
-    """The artefact in a policy folder, a checkpoint or a run folder (its best policy).
-
-    A run killed while it replaced its best policy has left the one before aside.
-
-    Raises:
-        BadInputError: there is none.
-    """
-    for candidate in (path, path / "policy", path / "best", path / ".best.old"):
-        if (candidate / SETTINGS).is_file():
-            return candidate
-    remedy = "name a run folder, a checkpoint or an exported policy"
-    if seeds := seed_folders(path):
-        remedy = f"name one of its seeds, as {next(iter(seeds.values()))}"
-    raise BadInputError(str(path), "holds no trained policy", remedy)
-
-
-def read_about(path: Path) -> dict[str, Any]:
-    """What a policy says of itself (`TrainedPolicy.about`), without its network.
-
-    Raises:
-        BadInputError: there is none, or it is damaged.
-    """
-    folder = find_policy(path)
-    try:
-        about: dict[str, Any] = _read_settings(folder)["about"]
-    except DAMAGED as error:
-        raise BadInputError(
-            str(folder), f"is damaged or of another version ({error})", "train or export it again"
-        ) from None
-    return about
-
-
-def _read_settings(folder: Path) -> dict[str, Any]:
-    """What an artefact's settings file says.
-
-    Raises:
-        OSError: there is none.
-        TypeError: it, or a section of it, is no mapping.
-        ValueError: it is no JSON, was changed since it was written, or is of another version.
-    """
-    settings = parse_json((folder / SETTINGS).read_text("utf-8"))
-    if not isinstance(settings, dict):
-        raise TypeError(f"{SETTINGS} is no mapping")
-    for key in ("network", "about"):
-        if not isinstance(settings.get(key, {}), dict):
-            raise TypeError(f"{key} is no mapping")
-    if settings.get("schema", SCHEMA) != SCHEMA:
-        raise ValueError(f"schema {settings['schema']!r:.20}, this version reads {SCHEMA}")
-    return without_checksum(settings)
-
-
 def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A network's settings without those by which older versions set initial weights and scales.
 
@@ -435,7 +299,7 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
     """
     folder = find_policy(path)
     try:
-        settings = _read_settings(folder)
+        settings = read_settings(folder)
         # Older versions wrote the privileged blocks, too, which a policy has no weights for.
         scenario = parse(settings["scenario"], str(folder / SETTINGS)).public
         known = without_initial_weights(settings["network"], folder)

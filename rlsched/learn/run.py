@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import Interrupted, interrupts
+from rlsched.learn.iteration_length import next_share
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.rllib.resources import bundles, check_resources
@@ -36,13 +36,6 @@ VALIDATED = (
 )  # what an operator cares about beside
 SCORED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
-
-BEYOND_END = 0.1
-"""Share of its decisions or minutes by which a run may go beyond them."""
-
-
-SLOW = 600
-"""Decisions per second that a first iteration is taken to make; in a run of seconds it is shorter."""
 
 
 class Display(Protocol):
@@ -114,25 +107,6 @@ def train(
         finally:
             run.stop()
     return Summary.of(folder, reason)
-
-
-def share_of_iteration(remaining: float, usual: float, end: float, *, shorten_all: bool) -> float:
-    """Share of its usual length that an iteration should have.
-
-    Args:
-        remaining: decisions or seconds until the end of a run.
-        usual: those of an iteration.
-        end: those of the run; only if iterations of usual length went further beyond that than a tenth of it,
-            they are shorter.
-        shorten_all: all remaining iterations are shorter; else the last one is, and aims at half of the
-            overrun that is allowed. Then a run to a later end begins like this one.
-    """
-    count = ceil(remaining / usual)
-    if count * usual - remaining <= BEYOND_END * end:
-        return 1.0
-    if shorten_all:
-        return remaining / (count * usual)
-    return 1.0 if count > 1 else min(1.0, (remaining + BEYOND_END / 2 * end) / usual)
 
 
 class Run:
@@ -225,19 +199,10 @@ class Run:
 
     def next_share(self) -> float:
         """Share of an iteration's usual decisions that the next one has, not to go far beyond the end."""
-        config, standing = self.config, self.standing
-        steps = config.steps or 1
-        shorten_all, whole = self.engine.shortens_all, self.engine.usual_decisions
-        share = share_of_iteration(steps - standing.steps, whole, steps, shorten_all=shorten_all)
-        if config.minutes is not None:
-            end = 60 * config.minutes
-            remaining = end - standing.seconds
-            if self.iterated:
-                usual = (standing.seconds - self.began) / self.iterated
-                return min(share, share_of_iteration(remaining, usual, end, shorten_all=shorten_all))
-            if shorten_all:  # the others are fast
-                share = min(share, remaining * SLOW / whole)
-        return share
+        standing, usual_s = self.standing, None
+        if self.iterated:
+            usual_s = (standing.seconds - self.began) / self.iterated
+        return next_share(self.config, standing, self.engine, usual_s)
 
     @property
     def run_fraction(self) -> float:

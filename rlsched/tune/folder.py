@@ -25,7 +25,7 @@ from rlsched.evaluate.seeds import seed_folder
 from rlsched.files import write_whole
 from rlsched.json_files import parse_json
 from rlsched.learn.folder import PACKAGES, RunFolder
-from rlsched.learn.policy import read_about
+from rlsched.learn.policy_folder import read_about
 from rlsched.settings import validate
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 from rlsched.tune.space import Point, name_of

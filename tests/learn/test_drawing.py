@@ -9,7 +9,8 @@ from rlsched.learn.config.training import make_config
 from rlsched.learn.networks.drawing import draw
 from rlsched.learn.networks.module import ConstrainedModule
 from rlsched.learn.rllib.build import build_config
-from rlsched.learn.rllib.runner import BatchedEnvRunner, Ongoing
+from rlsched.learn.rllib.fragment import Ongoing
+from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.scenario import Scenario
 
 from .conftest import TINY

@@ -19,7 +19,8 @@ from rlsched.files import checksum
 from rlsched.json_files import without_checksum
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy, find_policy, load_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy_folder import find_policy
 from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.sim.layout import Layout, public_columns
 

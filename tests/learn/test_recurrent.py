@@ -25,12 +25,13 @@ from rlsched.evaluate.history import record
 from rlsched.evaluate.play import play
 from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.policy import EvaluationEpisode
+from rlsched.learn.acting import Player
 from rlsched.learn.config.sections import Network, WarmStart
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered, by_itself
-from rlsched.learn.policy import Player, TrainedPolicy, load_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
 from rlsched.learn.rllib.build import build_config
 from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.learn.rllib.memory import Memory

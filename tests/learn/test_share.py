@@ -15,8 +15,9 @@ from rlsched.learn.algorithms.learners.search import SearchEngine
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
+from rlsched.learn.iteration_length import SLOW, share_of_iteration
 from rlsched.learn.rllib.engine import RllibEngine
-from rlsched.learn.run import SLOW, Run, share_of_iteration
+from rlsched.learn.run import Run
 from rlsched.scenario import Scenario
 
 from .conftest import TINY

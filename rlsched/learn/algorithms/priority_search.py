@@ -77,7 +77,7 @@ class PrioritySearchAlgorithm(Algorithm):
 
     def check_initial_policy(self, config: TrainConfig, feed: EpisodeFeed) -> None:
         """See whether the search can begin with that priority function."""
-        from rlsched.learn.algorithms.learners.search import initial_parameters
+        from rlsched.learn.algorithms.learners.search_start import initial_parameters
         from rlsched.sim.layout import Layout
 
         if (start := self.initial_policy(config)) is not None:

@@ -163,7 +163,8 @@ class RareAlgorithm(RllibAlgorithm):
 
     def parts(self) -> RllibParts:
         """An algorithm of our own."""
-        from rlsched.learn.algorithms.learners.rare import RareConfig, RareLearner
+        from rlsched.learn.algorithms.learners.rare import RareLearner
+        from rlsched.learn.algorithms.learners.rare_algorithm import RareConfig
         from rlsched.learn.networks.actor_critic import RareModule
 
         return RllibParts(RareConfig(), RareLearner, RareModule)

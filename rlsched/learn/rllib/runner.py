@@ -11,11 +11,9 @@ from __future__ import annotations
 import secrets
 import time
 import traceback
-import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,189 +24,20 @@ from numpy.typing import NDArray
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
-from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
-from rlsched.jobs import FloatArray, IntArray
+from rlsched.jobs import IntArray
+from rlsched.learn.acting import one_thread
 from rlsched.learn.networks.drawing import draw
-from rlsched.learn.policy import one_thread
 from rlsched.learn.rllib import sampling
+from rlsched.learn.rllib.fragment import Cut, Fragment, Observations, Ongoing, new_id
 from rlsched.learn.rllib.memory import HELD, Memory
 from rlsched.learn.rllib.ray_compat import exit_with_message
 from rlsched.learn.rllib.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv
-
-Observations = NDArray[np.float32]
-"""(env, size) vector, mask and clock of every environment."""
 
 RUNNER_STREAM = 0x72756E  # of the draws of actions
 
 WORKER_SHIFT = 48
 """Bits below the number of a runner, in the number of an episode that replicas share."""
-
-
-@dataclass(eq=False)
-class Ongoing:
-    """The episodes that go on from one fragment to the next.
-
-    Attributes:
-        obs: (env, size) that wait for an action.
-        ids: of the episodes.
-        steps: (env,) decisions of them so far.
-        returns: (env,) rewards of them so far.
-        began: (env,) when they did, in seconds of the process's clock.
-        states: of a recurrent module, each (env, ...); empty for others.
-        noop_draws: (env,) random numbers that decide on the no-op again; NaN where a new one is drawn.
-    """
-
-    obs: Observations
-    ids: list[str]
-    steps: IntArray
-    returns: FloatArray
-    began: FloatArray
-    states: dict[str, Any]
-    noop_draws: FloatArray
-
-    @classmethod
-    def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:
-        """Everybody begins."""
-        envs = len(obs)
-        now, none = np.full(envs, time.perf_counter()), np.full(envs, np.nan)
-        ids = [_new_id() for _ in obs]
-        return cls(obs, ids, np.zeros(envs, np.int64), np.zeros(envs), now, states, none)
-
-    def copy(self, source: IntArray) -> None:
-        """Every environment goes on from where another is.
-
-        Args:
-            source: (env,) whose episode each takes over.
-        """
-        self.ids = [id_ if k == source[k] else _new_id() for k, id_ in enumerate(self.ids)]
-        self.obs = self.obs[source]
-        for column in (self.steps, self.returns, self.began):
-            column[:] = column[source]
-        self.noop_draws[:] = np.nan  # replicas differ from here on
-        self.states = tree.map_structure(lambda state: state[source], self.states)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Where an episode, or what a fragment holds of it, ends.
-
-    Attributes:
-        t: steps of the fragment until then.
-        id: of the episode.
-        before: steps of the episode until then, in all fragments.
-        terminated: nothing follows.
-        truncated: something would follow, but the episode is over.
-    """
-
-    t: int
-    id: str
-    before: int
-    terminated: bool
-    truncated: bool
-
-
-class Fragment:
-    """Arrays that a fragment is written into, environment by environment.
-
-    Observations stand in the next row of their environment; where an episode ends, its last one stands before
-    the first of the next. Rows that are never written take addresses, but no memory.
-
-    Args:
-        obs: (env, size) with which it begins.
-        states: of a recurrent module at its beginning.
-        length: steps.
-        memory: for the observations and states.
-    """
-
-    def __init__(self, obs: Observations, states: dict[str, Any], length: int, memory: Memory) -> None:
-        envs, size = obs.shape
-        self.length, self.t = length, 0
-        self.envs, self.row = np.arange(envs), np.zeros(envs, np.int64)
-        self.obs = memory.empty("obs", (envs, 2 * length + 1, size), np.float32)
-        self.obs[:, 0] = obs
-        self.actions = np.empty((envs, length), np.int64)
-        self.rewards = np.empty((envs, length), np.float32)
-        self.columns: dict[str, NDArray[Any]] = {}
-        self.states = tree.map_structure_with_path(
-            lambda path, state: memory.empty(
-                f"state {path}", (envs, length + 1, *state.shape[1:]), state.dtype
-            ),
-            states,
-        )
-        self.write_states(states)
-        self.cuts: list[list[Cut]] = [[] for _ in range(envs)]
-
-    def write(
-        self,
-        actions: IntArray,
-        rewards: FloatArray,
-        following: Observations,
-        columns: dict[str, NDArray[Any]],
-    ) -> None:
-        """What was done, what it brought, what follows, and what else the module said, everywhere."""
-        t = self.t
-        self.actions[:, t] = actions
-        self.rewards[:, t] = rewards
-        for name, values in columns.items():
-            if name not in self.columns:
-                self.columns[name] = np.empty((len(values), self.length, *values.shape[1:]), values.dtype)
-            self.columns[name][:, t] = values
-        self.row += 1
-        self.obs[self.envs, self.row] = following
-        self.t += 1
-
-    def begin_again(self, env: int, cut: Cut, obs: Observations) -> None:
-        """An episode ended with the step that was written last; the next one begins."""
-        self.cuts[env].append(cut)
-        self.row[env] += 1
-        self.obs[env, self.row[env]] = obs
-
-    def write_states(self, states: dict[str, Any]) -> None:
-        """With which the next step begins."""
-
-        def write(into: NDArray[Any], state: NDArray[Any]) -> None:
-            into[:, self.t] = state
-
-        tree.map_structure(write, self.states, states)
-
-    def episodes(self, space: Any, action_space: Any) -> list[SingleAgentEpisode]:
-        """Every piece of an episode that the fragment holds, as RLlib knows them; views of the arrays."""
-        pieces = []
-        for env, cuts in enumerate(self.cuts):
-            start = 0
-            for number, cut in enumerate(cuts):
-                if cut.t > start:
-                    pieces.append(self._piece(env, start, cut, number, space, action_space))
-                start = cut.t
-        return pieces
-
-    def _piece(
-        self, env: int, start: int, cut: Cut, number: int, space: Any, action_space: Any
-    ) -> SingleAgentEpisode:
-        steps = slice(start, cut.t)
-        outputs: dict[str, Any] = {
-            name: InfiniteLookbackBuffer(values[env, steps]) for name, values in self.columns.items()
-        }
-        if self.states:
-            # The state before the first step looks back to the piece before, as RLlib's learners expect.
-            before = tree.map_structure(lambda values: values[env, start : cut.t + 1], self.states)
-            outputs[Columns.STATE_OUT] = InfiniteLookbackBuffer(before, lookback=1)
-        length = cut.t - start
-        return SingleAgentEpisode(
-            id_=cut.id,
-            observations=InfiniteLookbackBuffer(self.obs[env, start + number : cut.t + number + 1]),
-            observation_space=space,
-            infos=InfiniteLookbackBuffer([{}] * (length + 1)),
-            actions=InfiniteLookbackBuffer(self.actions[env, steps]),
-            action_space=action_space,
-            rewards=InfiniteLookbackBuffer(self.rewards[env, steps]),
-            terminated=cut.terminated,
-            truncated=cut.truncated,
-            extra_model_outputs=outputs,
-            t_started=cut.before - length,
-            len_lookback_buffer=0,
-        )
 
 
 class BatchedEnvRunner(SingleAgentEnvRunner):
@@ -300,13 +129,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 ended = terminated | truncated
                 if ended.any():
                     obs = self._reset(options={"reset_mask": ended})
-                    for env in np.flatnonzero(ended).tolist():
-                        over = bool(terminated[env])
-                        cut = Cut(t + 1, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
-                        fragment.begin_again(env, cut, obs[env])
-                        limited = info[LIMITED][env] if LIMITED in info else {}
-                        self._finish(ongoing, env, info["metrics"][env], limited)
-                        finished += 1
+                    self._end_episodes(fragment, ongoing, obs, np.flatnonzero(ended), terminated, info)
+                    finished += int(ended.sum())
                 ongoing.obs = obs
                 fragment.write_states(ongoing.states)
         for env, cuts in enumerate(fragment.cuts):
@@ -316,6 +140,23 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._increase_sampled_metrics(length * self.num_envs, finished)
         self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)
         return fragment.episodes(clusters.single_observation_space, clusters.single_action_space)
+
+    def _end_episodes(
+        self,
+        fragment: Fragment,
+        ongoing: Ongoing,
+        obs: Observations,
+        envs: IntArray,
+        terminated: NDArray[np.bool_],
+        info: dict[str, Any],
+    ) -> None:
+        """Cut the episodes that ended with the last step of these environments, and report them."""
+        for env in envs.tolist():
+            over = bool(terminated[env])
+            cut = Cut(fragment.t, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
+            fragment.begin_again(env, cut, obs[env])
+            limited = info[LIMITED][env] if LIMITED in info else {}
+            self._finish(ongoing, env, info["metrics"][env], limited)
 
     def _reset(self, **how: Any) -> Observations:
         obs, _ = self.clusters.reset(**how)
@@ -386,7 +227,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         )
         sampling.log_domain_metrics(self.metrics, metrics)
         sampling.log_limited(self.metrics, limited)
-        ongoing.ids[env] = _new_id()
+        ongoing.ids[env] = new_id()
         ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
         ongoing.noop_draws[env] = np.nan
         if ongoing.states:
@@ -404,7 +245,3 @@ def is_restarted() -> bool:
         return False
     context = ray.get_runtime_context()
     return context.get_actor_id() is not None and bool(context.was_current_actor_reconstructed)
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import SETTINGS, WEIGHTS, TrainedPolicy, load_policy
+from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy_folder import SETTINGS, WEIGHTS
 from rlsched.serve.api.requests import Request, num_clusters
 from rlsched.serve.api.schema import Answer, Fallback, PolicyName
 from rlsched.serve.api.tokens import Tokens

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.policy import Player, TrainedPolicy
+from rlsched.learn.acting import Player
+from rlsched.learn.policy import TrainedPolicy
 from rlsched.scenario import Scenario
 from rlsched.serve.api.requests import Request, job_counts, joined
 from rlsched.serve.api.schema import Decision, Reason

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import Player
+from rlsched.learn.acting import Player
 
 
 def pack(player: Player, env: int) -> str:

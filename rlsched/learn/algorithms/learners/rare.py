@@ -12,25 +12,15 @@ are imitated as they are. Critics are normalised as targets are (`popart`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from ray.rllib.algorithms.algorithm import Algorithm
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis import TARGET_NETWORK_ACTION_DIST_INPUTS
-from ray.rllib.core.rl_module.rl_module import RLModuleSpec
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.postprocessing import Postprocessing
-from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics import (
-    ENV_RUNNER_RESULTS,
-    LEARNER_RESULTS,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
 from torch import Tensor
@@ -42,159 +32,13 @@ from rlsched.learn.algorithms.learners.cql import conservative_gap
 from rlsched.learn.algorithms.learners.ppo import PlayedLearner
 from rlsched.learn.algorithms.rare import Phases
 from rlsched.learn.networks.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
-from rlsched.learn.rllib.dataset import TRANSITIONS, learned_from
 from rlsched.learn.rllib.discounting import discounts
 from rlsched.learn.rllib.learner import follow
 from rlsched.learn.rllib.losses import log_ratio, surrogate
 from rlsched.learn.rllib.minibatches import Minibatches
-from rlsched.learn.rllib.ray_compat import sample
-from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
-from rlsched.learn.supervisor import Supervised
-from rlsched.offline.manifest import read_manifest
-from rlsched.offline.reader import Reader
 
 GREATEST_WEIGHT = 20.0
 """Of an action that is imitated by the exponential of its advantage [Wang et al. 2020]."""
-
-
-class RareConfig(AlgorithmConfig):
-    """RLlib's settings, and those of `Rare` in `run_settings` (`RareAlgorithm.training`)."""
-
-    def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
-        super().__init__(algo_class=algo_class or Rare)
-        self.run_settings: dict[str, Any] = {}
-        # What the actor has played says nothing to critics, and what critics remember nothing to the actor.
-        self.torch_ddp_kwargs = {"find_unused_parameters": True}
-
-    def training(self, *, run_settings: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
-        """Set RLlib's settings, and those of `Rare`."""
-        super().training(**kwargs)
-        if run_settings is not None:
-            self.run_settings = dict(run_settings)
-        return self
-
-    def get_default_learner_class(self) -> type[Any]:
-        """What learns."""
-        return RareLearner
-
-    def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """What is learned."""
-        return RLModuleSpec(module_class=RareModule)
-
-
-class Rare(Supervised, Algorithm):
-    """Reads, or plays and remembers, and learns."""
-
-    def setup(self, config: Any) -> None:
-        """Build as RLlib does; what is read is opened, what is played is not remembered yet."""
-        super().setup(config)
-        run, learned = self.config.run_settings, self.config.learner_config_dict
-        self.gamma, self.n_step = learned["gamma"], learned["settings"]["n_step"]
-        self.reader: Reader | None = None
-        if run["dataset"] is not None:
-            folder = Path(run["dataset"])
-            seed, before = self.config.seed or 0, run["read_before"]
-            self.reader = Reader(
-                folder,
-                read_manifest(folder),
-                TRANSITIONS,
-                seed=seed,
-                read_before=before,
-                gamma=self.gamma,
-                n_step=self.n_step,
-            )
-        capacity = run["capacity"]
-        rows = capacity + -(-capacity // run["every"]) + 1
-        self.rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
-        self.replay = ReplayBuffer(rows, self.rng)
-        self.played = 0
-
-    def training_step(self) -> None:
-        """As much as an iteration is."""
-        phases: Phases = self.config.run_settings["phases"]
-        known = self._decisions()
-        if known < phases.read:
-            end = phases.read if known >= phases.imitate else min(phases.imitate, phases.read)
-            self._read(int(min(self.config.run_settings["rows"], end - known)))
-        else:
-            self._play()
-
-    def cleanup(self) -> None:
-        """Let go of files and processes."""
-        if self.reader is not None:
-            self.reader.close()
-        super().cleanup()
-
-    def _decisions(self) -> int:
-        """Read or played since the run began."""
-        return int(self.metrics.peek(NUM_ENV_STEPS_SAMPLED_LIFETIME, default=0))
-
-    def _count(self, decisions: int) -> None:
-        self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, decisions, reduce="lifetime_sum")
-
-    def _read(self, rows: int) -> None:
-        """Learn from so many decisions of the dataset, once from each."""
-        columns = self._from_dataset(rows)
-        self._count(rows)
-        self._learn(columns, self.config.minibatch_size)
-
-    def _play(self) -> None:
-        """Play, and learn from some of what was played and read after every few decisions."""
-        run = self.config.run_settings
-        over = self._decisions() + run["rows"]
-        while self._decisions() < over:
-            episodes, results = sample(self)
-            self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
-            decisions = sum(len(episode) for episode in episodes)
-            if not decisions:
-                return  # every runner is away; they are looked after between training steps
-            self.replay.add(episodes)
-            self._count(decisions)
-            self.played += decisions
-            if self.played < run["learning_starts"] or not len(self.replay):
-                continue
-            if run["actor"] == "played":
-                self._learn_played(episodes)
-            self._learn(self._drawn(run["batch"]), self.config.minibatch_size)
-            self.env_runner_group.sync_weights(
-                from_worker_or_learner_group=self.learner_group,
-                policies=[DEFAULT_MODULE_ID],
-                inference_only=True,
-            )
-
-    def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
-        """From what was played and, by its share, from the dataset."""
-        read = round(rows * self.config.run_settings["phases"].share) if self.reader is not None else 0
-        drawn = self.replay.sample(rows - read, self.n_step, self.gamma)
-        if not read:
-            return drawn
-        columns = self._from_dataset(read)
-        order = self.rng.permutation(rows)  # each minibatch is to have some of both
-        return {name: np.concatenate([drawn[name], columns[name]])[order] for name in drawn}
-
-    def _from_dataset(self, rows: int) -> dict[str, NDArray[Any]]:
-        assert self.reader is not None
-        return learned_from(self.reader.take(rows), self.config.env_config["reward_scale"])
-
-    def _learn(self, columns: Mapping[str, NDArray[Any]], minibatch: int | None) -> None:
-        rows = len(columns[Columns.OBS])
-        batch = MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(dict(columns))}, env_steps=rows)
-        learned = self.learner_group.update(
-            batch=batch,
-            minibatch_size=minibatch,
-            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
-        )
-        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
-
-    def _learn_played(self, episodes: Sequence[SingleAgentEpisode]) -> None:
-        """Let the actor learn from what it has just played."""
-        learned = self.learner_group.update(
-            episodes=list(episodes),
-            minibatch_size=self.config.run_settings["actor_minibatch"],
-            num_epochs=self.config.run_settings["epochs"],
-            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
-        )
-        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
 
 
 class RareLearner(PlayedLearner, ReadingLearner):

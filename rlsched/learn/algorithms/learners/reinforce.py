@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.acting import one_thread
 from rlsched.learn.algorithms.reinforce import Reinforce
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks.drawing import draw
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.pid import LimitCheck
-from rlsched.learn.policy import TrainedPolicy, one_thread
+from rlsched.learn.policy import TrainedPolicy
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 

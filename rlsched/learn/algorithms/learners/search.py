@@ -22,15 +22,15 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.algorithms.learners.hoarding import hoarding_penalties
+from rlsched.learn.algorithms.learners.search_start import initial_parameters
 from rlsched.learn.algorithms.priority_search import Search
-from rlsched.learn.config.sections import Network
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks.blocks import order_features
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.networks.priority import Candidates, PriorityNet, state_blocks, state_features
+from rlsched.learn.networks.priority import Candidates, PriorityNet, state_features
 from rlsched.learn.pid import Control, LimitCheck
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.selection import by_sjf, measured
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -53,54 +53,6 @@ class Draws:
     def __call__(self, *shape: int) -> FloatArray:
         """An array of this shape."""
         return self.rng.standard_normal(shape)
-
-
-def initial_parameters(layout: Layout, network: Network, folder: str) -> FloatArray:
-    """(parameters,) of a priority function that a search may begin with.
-
-    It must have the same features of jobs and states; window, cluster and scales of time need not be those of
-    this scenario. Where times are scaled otherwise it begins with another idea of them.
-
-    Raises:
-        BadInputError: there is none in that folder, or it is of another form.
-    """
-    if not Path(folder).is_dir():
-        raise BadInputError("search.start", f"no such folder: {folder}", "name a run of priority_search")
-    policy = load_policy(Path(folder))
-    if not isinstance(policy.net, PriorityNet):
-        raise BadInputError(
-            "search.start",
-            f"{folder!r} holds a {policy.network.kind}",
-            "name a run of priority_search",
-        )
-    if policy.network.priority_units != network.priority_units:
-        raise BadInputError(
-            "search.start",
-            f"{folder!r} has {policy.network.priority_units} hidden units, not {network.priority_units}",
-            f"set network.priority_units={policy.network.priority_units}",
-        )
-    theirs = policy.layout
-    if (theirs.num_resources, theirs.horizon > 0) != (layout.num_resources, layout.horizon > 0):
-        raise BadInputError(
-            "search.start",
-            f"{folder!r} judges jobs of {theirs.num_resources} resources "
-            f"with{'' if theirs.horizon else 'out'} a horizon",
-            f"name one of {layout.num_resources} with{'' if layout.horizon else 'out'} one",
-        )
-    blocks, expected = ([block.name for block in state_blocks(candidate)] for candidate in (theirs, layout))
-    if blocks != expected:
-        raise BadInputError(
-            "search.start",
-            f"{folder!r} judges states by {', '.join(blocks)}, not by {', '.join(expected)}",
-            "name one whose observation.blocks have the same of these",
-        )
-    if theirs.job_features != layout.job_features:
-        raise BadInputError(
-            "search.start",
-            f"{folder!r} judges jobs by {', '.join(theirs.job_features)}",
-            "name one that judges them by " + ", ".join(layout.job_features),
-        )
-    return policy.net.flat().astype(np.float64)
 
 
 class SearchEngine:

@@ -1,0 +1,192 @@
+"""Fragments of episodes in arrays, from which pieces of episodes are cut without a copy."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tree
+from numpy.typing import NDArray
+from ray.rllib.core.columns import Columns
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+
+from rlsched.jobs import FloatArray, IntArray
+from rlsched.learn.rllib.memory import Memory
+
+Observations = NDArray[np.float32]
+"""(env, size) vector, mask and clock of every environment."""
+
+
+@dataclass(eq=False)
+class Ongoing:
+    """The episodes that go on from one fragment to the next.
+
+    Attributes:
+        obs: (env, size) that wait for an action.
+        ids: of the episodes.
+        steps: (env,) decisions of them so far.
+        returns: (env,) rewards of them so far.
+        began: (env,) when they did, in seconds of the process's clock.
+        states: of a recurrent module, each (env, ...); empty for others.
+        noop_draws: (env,) random numbers that decide on the no-op again; NaN where a new one is drawn.
+    """
+
+    obs: Observations
+    ids: list[str]
+    steps: IntArray
+    returns: FloatArray
+    began: FloatArray
+    states: dict[str, Any]
+    noop_draws: FloatArray
+
+    @classmethod
+    def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:
+        """Everybody begins."""
+        envs = len(obs)
+        now, none = np.full(envs, time.perf_counter()), np.full(envs, np.nan)
+        ids = [new_id() for _ in obs]
+        return cls(obs, ids, np.zeros(envs, np.int64), np.zeros(envs), now, states, none)
+
+    def copy(self, source: IntArray) -> None:
+        """Every environment goes on from where another is.
+
+        Args:
+            source: (env,) whose episode each takes over.
+        """
+        self.ids = [id_ if k == source[k] else new_id() for k, id_ in enumerate(self.ids)]
+        self.obs = self.obs[source]
+        for column in (self.steps, self.returns, self.began):
+            column[:] = column[source]
+        self.noop_draws[:] = np.nan  # replicas differ from here on
+        self.states = tree.map_structure(lambda state: state[source], self.states)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where an episode, or what a fragment holds of it, ends.
+
+    Attributes:
+        t: steps of the fragment until then.
+        id: of the episode.
+        before: steps of the episode until then, in all fragments.
+        terminated: nothing follows.
+        truncated: something would follow, but the episode is over.
+    """
+
+    t: int
+    id: str
+    before: int
+    terminated: bool
+    truncated: bool
+
+
+class Fragment:
+    """Arrays that a fragment is written into, environment by environment.
+
+    Observations stand in the next row of their environment; where an episode ends, its last one stands before
+    the first of the next. Rows that are never written take addresses, but no memory.
+
+    Args:
+        obs: (env, size) with which it begins.
+        states: of a recurrent module at its beginning.
+        length: steps.
+        memory: for the observations and states.
+    """
+
+    def __init__(self, obs: Observations, states: dict[str, Any], length: int, memory: Memory) -> None:
+        envs, size = obs.shape
+        self.length, self.t = length, 0
+        self.envs, self.row = np.arange(envs), np.zeros(envs, np.int64)
+        self.obs = memory.empty("obs", (envs, 2 * length + 1, size), np.float32)
+        self.obs[:, 0] = obs
+        self.actions = np.empty((envs, length), np.int64)
+        self.rewards = np.empty((envs, length), np.float32)
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.states = tree.map_structure_with_path(
+            lambda path, state: memory.empty(
+                f"state {path}", (envs, length + 1, *state.shape[1:]), state.dtype
+            ),
+            states,
+        )
+        self.write_states(states)
+        self.cuts: list[list[Cut]] = [[] for _ in range(envs)]
+
+    def write(
+        self,
+        actions: IntArray,
+        rewards: FloatArray,
+        following: Observations,
+        columns: dict[str, NDArray[Any]],
+    ) -> None:
+        """What was done, what it brought, what follows, and what else the module said, everywhere."""
+        t = self.t
+        self.actions[:, t] = actions
+        self.rewards[:, t] = rewards
+        for name, values in columns.items():
+            if name not in self.columns:
+                self.columns[name] = np.empty((len(values), self.length, *values.shape[1:]), values.dtype)
+            self.columns[name][:, t] = values
+        self.row += 1
+        self.obs[self.envs, self.row] = following
+        self.t += 1
+
+    def begin_again(self, env: int, cut: Cut, obs: Observations) -> None:
+        """An episode ended with the step that was written last; the next one begins."""
+        self.cuts[env].append(cut)
+        self.row[env] += 1
+        self.obs[env, self.row[env]] = obs
+
+    def write_states(self, states: dict[str, Any]) -> None:
+        """With which the next step begins."""
+
+        def write(into: NDArray[Any], state: NDArray[Any]) -> None:
+            into[:, self.t] = state
+
+        tree.map_structure(write, self.states, states)
+
+    def episodes(self, space: Any, action_space: Any) -> list[SingleAgentEpisode]:
+        """Every piece of an episode that the fragment holds, as RLlib knows them; views of the arrays."""
+        pieces = []
+        for env, cuts in enumerate(self.cuts):
+            start = 0
+            for number, cut in enumerate(cuts):
+                if cut.t > start:
+                    pieces.append(self._piece(env, start, cut, number, space, action_space))
+                start = cut.t
+        return pieces
+
+    def _piece(
+        self, env: int, start: int, cut: Cut, number: int, space: Any, action_space: Any
+    ) -> SingleAgentEpisode:
+        steps = slice(start, cut.t)
+        outputs: dict[str, Any] = {
+            name: InfiniteLookbackBuffer(values[env, steps]) for name, values in self.columns.items()
+        }
+        if self.states:
+            # The state before the first step looks back to the piece before, as RLlib's learners expect.
+            before = tree.map_structure(lambda values: values[env, start : cut.t + 1], self.states)
+            outputs[Columns.STATE_OUT] = InfiniteLookbackBuffer(before, lookback=1)
+        length = cut.t - start
+        return SingleAgentEpisode(
+            id_=cut.id,
+            observations=InfiniteLookbackBuffer(self.obs[env, start + number : cut.t + number + 1]),
+            observation_space=space,
+            infos=InfiniteLookbackBuffer([{}] * (length + 1)),
+            actions=InfiniteLookbackBuffer(self.actions[env, steps]),
+            action_space=action_space,
+            rewards=InfiniteLookbackBuffer(self.rewards[env, steps]),
+            terminated=cut.terminated,
+            truncated=cut.truncated,
+            extra_model_outputs=outputs,
+            t_started=cut.before - length,
+            len_lookback_buffer=0,
+        )
+
+
+def new_id() -> str:
+    """Number of a new episode."""
+    return uuid.uuid4().hex
