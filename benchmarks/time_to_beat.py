@@ -17,7 +17,7 @@ from statistics import median
 from rlsched.cli import bench_figures, output
 from rlsched.cli.bench_figures import Figure
 from rlsched.cli.tables import plain_table
-from rlsched.cli.train import settings_given
+from rlsched.cli.train_settings import settings_given
 from rlsched.cli.watch import RichDisplay
 from rlsched.learn.algorithms.base import ALGORITHMS
 from rlsched.learn.config.training import TrainConfig

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.plain_ppo import PlainPPO
 from rlsched.cli import bench_train
 from rlsched.cli.bench import show_train
-from rlsched.cli.train import settings_given
+from rlsched.cli.train_settings import settings_given
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.training import TrainConfig
 

@@ -97,7 +97,7 @@ def train(
 
     Example: rlsched bench train --scenario green-10 --set sampling.fragment=256
     """
-    from rlsched.cli.train import settings_given
+    from rlsched.cli.train_settings import settings_given
 
     named = scenario or (None if trace is not None else "lublin-256")
     simulated, training = settings_given(None, named, trace, set_ or [])

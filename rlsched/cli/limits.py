@@ -12,6 +12,7 @@ from rlsched.errors import BadInputError
 if TYPE_CHECKING:
     from rlsched.learn.config.training import TrainConfig
     from rlsched.learn.folder import RunFolder
+    from rlsched.learn.plan import Plan
     from rlsched.learn.run import Display
     from rlsched.scenario import Limit, Scenario
 
@@ -115,10 +116,8 @@ def settle(
         BadInputError: the settings, or a policy, cannot be used.
     """
     from rlsched.learn.folder import RunFolder
-    from rlsched.learn.limits import UNCONSTRAINED, check_fits, costs_of, train_unconstrained, with_limits
+    from rlsched.learn.limits import UNCONSTRAINED, train_unconstrained, with_limits
     from rlsched.learn.plan import plan
-    from rlsched.learn.policy import load_policy
-    from rlsched.report.words import number
 
     if not config.algorithm.within_limits:
         raise BadInputError("--limit", f"is not kept by {config.algo}", "use --algo ppo, or leave it out")
@@ -134,17 +133,37 @@ def settle(
     planned = plan(with_limits(scenario, dict.fromkeys(shares, 0.0)), config, folder, resume=False)
     reference = folder.path / UNCONSTRAINED if unconstrained is None else unconstrained
     if unconstrained is None:
-        reference_run = RunFolder(reference)
         say(f"first a policy that keeps no limits, in {reference}; then the one that does")
-        if not train_unconstrained(scenario, config, reference_run, display, address=address):
+        if not train_unconstrained(scenario, config, RunFolder(reference), display, address=address):
             return None
+    return with_limits(scenario, shares_of_costs(planned, shares, reference, say))
+
+
+def shares_of_costs(
+    planned: Plan, shares: Mapping[str, Share], reference: Path, say: Callable[[str], None]
+) -> dict[str, float]:
+    """Cost -> its limit, as a share of what a policy without limits pays in validation.
+
+    Args:
+        planned: the run that is to begin.
+        shares: cost -> share.
+        reference: folder of the policy without limits.
+        say: tells a person each limit.
+
+    Raises:
+        BadInputError: the policy cannot be used.
+    """
+    from rlsched.learn.limits import check_fits, costs_of
+    from rlsched.learn.policy import load_policy
+    from rlsched.report.words import number
+
     policy = load_policy(reference)
     check_fits(planned, policy, str(reference))
     costs = costs_of(planned, policy, shares)
-    amounts_by_share = {name: share.of_unconstrained * costs[name] for name, share in shares.items()}
+    limits = {name: share.of_unconstrained * costs[name] for name, share in shares.items()}
     for name, share in shares.items():
         say(
-            f"{name}: the limit is {number(amounts_by_share[name])}, {share.of_unconstrained:g} of the "
+            f"{name}: the limit is {number(limits[name])}, {share.of_unconstrained:g} of the "
             f"{number(costs[name])} that {reference} pays in validation"
         )
-    return with_limits(scenario, amounts_by_share)
+    return limits

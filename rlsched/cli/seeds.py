@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from rlsched.cli.tables import BAD, GOOD, plain_table
-from rlsched.cli.train import resume_command
+from rlsched.cli.train_report import resume_command
 from rlsched.evaluate.bootstrap import interquartile_mean
 from rlsched.evaluate.seeds import named_seeds
 from rlsched.files import quoted

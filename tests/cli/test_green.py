@@ -14,7 +14,7 @@ import pytest
 import yaml
 from numpy.typing import NDArray
 
-from rlsched.cli.train import settings_given
+from rlsched.cli.train_settings import settings_given
 from rlsched.learn import policy as artefact
 from rlsched.scenario import (
     Decision,

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlsched.cli.main import main
-from rlsched.cli.train import settings_given
+from rlsched.cli.train_settings import settings_given
 from rlsched.errors import BadInputError
 from rlsched.learn.checkpoints import MAX_CHECKPOINTS, Standing
 from rlsched.learn.config.training import TrainConfig
