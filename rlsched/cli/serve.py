@@ -1,4 +1,4 @@
-"""`rlsched serve`: answer over HTTP what a trained policy would do now."""
+"""`rlsched serve`: decisions of trained policies over HTTP."""
 
 from __future__ import annotations
 
@@ -23,104 +23,119 @@ if TYPE_CHECKING:
     from rlsched.serve.process.supervisor import Supervised
     from rlsched.serve.settings import ServeConfig
 
+FoldersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME=]DIR...",
+        help="Folders that rlsched export wrote; without a name: default. The first is the default policy.",
+    ),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A YAML file with the settings of the service.")
+]
+PortOption = Annotated[str, typer.Option(metavar="N", parser=options.whole_number(1, 65_535), help="Port.")]
+HostOption = Annotated[
+    str, typer.Option(metavar="H", help="Address to listen at; 0.0.0.0: also for other machines.")
+]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(metavar="MODE", help="policy: the policy decides; shadow: the heuristic decides."),
+]
+FallbackOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME[:RULE]", help="Fallback heuristic, as in sjf:easy; left out: fcfs:easy."),
+]
+GateOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TRACE",
+        help="Compare policies with heuristics on the last jobs of this trace (SWF), the site's own; "
+        "the heuristic decides instead of a policy that is worse.",
+    ),
+]
+ReplicasOption = Annotated[
+    str | None, typer.Option(metavar="N", parser=options.whole_number(1), help="Replicas; left out: 1.")
+]
+TokenOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File of tokens, one per line; each request must send one of them."),
+]
+LogOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder for a log of all decisions, as a dataset to learn from."),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(metavar="A", help="Ray cluster to run on; left out: this machine."),
+]
+SetOption = Annotated[list[str] | None, options.set_option("field of the service", "scaling.replicas=2")]
+
 
 def serve(
-    folder: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME=]DIR...",
-            help="Folders that rlsched export wrote; without a name: default. The first is asked by default.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A YAML file with the settings of the service.")
-    ] = None,
-    port: Annotated[
-        str, typer.Option(metavar="N", parser=options.whole_number(1, 65_535), help="Port.")
-    ] = "8000",
-    host: Annotated[
-        str, typer.Option(metavar="H", help="Address to listen at; 0.0.0.0: also for other machines.")
-    ] = "127.0.0.1",
-    mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="policy: it decides; shadow: the heuristic does.")
-    ] = None,
-    fallback: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[:RULE]", help="Heuristic beside the policy, as in sjf:easy; left out: fcfs:easy."
-        ),
-    ] = None,
-    gate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TRACE",
-            help="Hold policies against the heuristics on the last jobs of this trace (SWF), the site's own; "
-            "where one stands back, the heuristic decides.",
-        ),
-    ] = None,
-    replicas: Annotated[
-        str | None, typer.Option(metavar="N", parser=options.whole_number(1), help="Replicas; left out: 1.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Tokens, one per line, one of which requests must bear."),
-    ] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write every decision there, as a dataset to learn from."),
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="A", help="Ray cluster to run on; left out: this machine."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None, options.set_option("field of the service", "scaling.replicas=2")
-    ] = None,
+    folder: FoldersArgument = None,
+    config: ConfigOption = None,
+    port: PortOption = "8000",
+    host: HostOption = "127.0.0.1",
+    mode: ModeOption = None,
+    fallback: FallbackOption = None,
+    gate: GateOption = None,
+    replicas: ReplicasOption = None,
+    token_file: TokenOption = None,
+    log: LogOption = None,
+    address: AddressOption = None,
+    set_: SetOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Answer over HTTP what a trained policy would do now; a new version in DIR is taken up by itself.
+    """Answer over HTTP what a trained policy would do now; a new version in DIR is loaded automatically.
 
-    Ends on Ctrl-C, once what was asked is answered.
+    Ends on Ctrl-C, after the last answer.
 
     Example: rlsched serve runs/policy --port 8000
     """
     output.Targets(json=json).check()
-    from rlsched.serve.process.supervisor import FAILS, Supervised
-
-    supervised = Supervised.of_process()
-    if supervised is not None:
-        try:
-            _serve(supervised.config, host, int(port), address, json, supervised.gate, supervised)
-        except KeyboardInterrupt:  # the first process says so
-            raise SystemExit(INTERRUPTED) from None
-        except BaseException:
-            supervised.tell(FAILS)
-            raise
-        return
-    values = _values(folder or [], config)
-    for name, given in (("mode", mode), ("fallback", fallback), ("token_file", token_file), ("log", log)):
-        if given is not None:
-            values[name] = str(given)
-    if gate is not None:
-        there = values.get("gate")
-        values["gate"] = {**(there if isinstance(there, dict) else {}), "trace": str(gate)}
-    if replicas is not None:
-        values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
-
+    from rlsched.serve.process.supervisor import Supervised
     from rlsched.serve.settings import ServeConfig
     from rlsched.settings import validate
 
-    chosen = validate(ServeConfig, values, str(config or "serve"), set_ or [])
-    waiting = _check(chosen, host, int(port), address)
-    judged = _gate(chosen, json)
-    # Called by another program than rlsched's command, it would start that a second time.
+    supervised = Supervised.of_process()
+    if supervised is not None:
+        _serve_supervised(supervised, host, int(port), address, json)
+        return
+    values = _values(folder or [], config)
+    for name, value in (("mode", mode), ("fallback", fallback), ("token_file", token_file), ("log", log)):
+        if value is not None:
+            values[name] = str(value)
+    if gate is not None:
+        in_file = values.get("gate")
+        values["gate"] = {**(in_file if isinstance(in_file, dict) else {}), "trace": str(gate)}
+    if replicas is not None:
+        values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
+    settings = validate(ServeConfig, values, str(config or "serve"), set_ or [])
+    passed_socket = _check(settings, host, int(port), address)
+    gate_results = _evaluate_gate(settings, json)
+    # Called by another program than rlsched's command, the supervisor would start that program again.
     if address is None and "serve" in sys.argv[1:]:
-        raise typer.Exit(_supervise(chosen, host, int(port), waiting, judged))
-    _serve(chosen, host, int(port), address, json, judged, None)
+        raise typer.Exit(_supervise(settings, host, int(port), passed_socket, gate_results))
+    _serve(settings, host, int(port), address, json, gate_results, None)
+
+
+def _serve_supervised(
+    supervised: Supervised, host: str, port: int, address: str | None, json: str | None
+) -> None:
+    """Serve in the second process, with the settings of the first."""
+    from rlsched.serve.process.supervisor import FAILS
+
+    try:
+        _serve(supervised.config, host, port, address, json, supervised.gate, supervised)
+    except KeyboardInterrupt:  # the first process reports it
+        raise SystemExit(INTERRUPTED) from None
+    except BaseException:
+        supervised.report(FAILS)
+        raise
 
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
-    """What a file and the folders named say, as plain values."""
+    """Settings of a file and of the named folders, as plain values."""
     from rlsched.settings_files import read_text, read_yaml
 
     values = read_yaml(read_text(file), str(file)) if file is not None else {}
@@ -140,16 +155,16 @@ def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
 
 
 def _check(config: ServeConfig, host: str, port: int, address: str | None) -> socket.socket | None:
-    """What can be found out before anything starts.
+    """Check folders, tokens and the port before anything starts.
 
     Returns:
-        A listening socket of systemd; None: there is none, and the port is free.
+        The listening socket that systemd passes; None: there is none, and the port is free.
 
     Raises:
-        BadInputError: a policy is not there, or a port or a folder is not ours.
+        BadInputError: a policy is missing, or a port or folder cannot be used.
     """
     from rlsched.serve.api.tokens import read_tokens
-    from rlsched.serve.process.launch import has_haproxy
+    from rlsched.serve.process.environment import has_haproxy
     from rlsched.serve.process.listener import passed
     from rlsched.serve.process.ports import check_port
 
@@ -168,72 +183,77 @@ def _check(config: ServeConfig, host: str, port: int, address: str | None) -> so
             FallbackHeuristic.named(config.fallback, load_policy(folder).scenario)
     if config.log is not None:
         output.check_folder("--log", config.log)
-    waiting = passed(host, port)
-    if waiting is None:
+    passed_socket = passed(host, port)
+    if passed_socket is None:
         check_port(host, port)
     elif address is not None or not has_haproxy():
         problem = "systemd passes a socket, which only HAProxy on this machine can use"
         raise BadInputError("LISTEN_FDS", problem, "remove the unit of the socket")
-    return waiting
+    return passed_socket
 
 
 def _supervise(
-    config: ServeConfig, host: str, port: int, waiting: socket.socket | None, gate: dict[str, Any]
+    config: ServeConfig,
+    host: str,
+    port: int,
+    passed_socket: socket.socket | None,
+    gate_results: dict[str, Any],
 ) -> int:
-    """Have this command run in another process, and start it again where it dies.
+    """Run this command in another process, and start it again if it dies.
 
     Args:
-        config: what is served.
-        host: the service listens at.
+        config: settings of the service.
+        host: it listens at.
         port: likewise.
-        waiting: a listening socket in which clients may be waiting.
-        gate: what it found.
+        passed_socket: a listening socket in which clients may wait already.
+        gate_results: policy -> figures.
 
     Returns:
         The exit code of the command.
     """
-    from rlsched.serve.process.launch import has_haproxy, opened
+    from rlsched.serve.process.environment import has_haproxy
+    from rlsched.serve.process.launch import open_listener
     from rlsched.serve.process.supervisor import Supervisor
 
-    listening = waiting
+    listening = passed_socket
     if listening is None and has_haproxy():
-        listening = opened(host, port)
+        listening = open_listener(host, port)
     command = [sys.executable, *sys.orig_argv[1:]]
     return Supervisor(
-        config, host, listening, say, waiting=waiting is not None, command=command, gate=gate
+        config, host, listening, say, waiting=passed_socket is not None, command=command, gate=gate_results
     ).run()
 
 
-def _gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
-    """Hold policies against the gate before anything starts, and say what it found.
+def _evaluate_gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
+    """Compare policies with heuristics before anything starts, and print the results.
 
-    Other processes find it in the folders of the policies.
+    Other processes read them in the folders of the policies.
 
     Returns:
-        Policy -> what was found, in figures; nothing where there is no gate.
+        Policy -> figures; empty without a gate.
 
     Raises:
-        BadInputError: a policy cannot be judged.
+        BadInputError: a policy cannot be compared.
     """
     if config.gate is None:
         return {}
     output.announce_compiling()
-    with output.busy("holding policies against the heuristics"):
+    with output.busy("comparing policies with the heuristics"):
         from rlsched.serve.decide.engine import load_for_service
 
-        served = {name: load_for_service(name, folder, config) for name, folder in config.policies.items()}
-    for one in served.values():
-        output.people(json).print(f"gate         {one.gate}", markup=False, soft_wrap=True)
-    return {name: one.gate_figures for name, one in served.items()}
+        loaded = {name: load_for_service(name, folder, config) for name, folder in config.policies.items()}
+    for policy in loaded.values():
+        output.people(json).print(f"gate         {policy.gate}", markup=False, soft_wrap=True)
+    return {name: policy.gate_figures for name, policy in loaded.items()}
 
 
-def enough_of(enough: threading.Event) -> Callable[[int, FrameType | None], None]:
-    """What ends a service at a signal."""
+def _ending(ended: threading.Event) -> Callable[[int, FrameType | None], None]:
+    """A signal handler that ends the service."""
 
     def end(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             leave_terminal()
-        enough.set()
+        ended.set()
 
     return end
 
@@ -244,41 +264,42 @@ def _serve(
     port: int,
     address: str | None,
     json: str | None,
-    gate: dict[str, Any],
+    gate_results: dict[str, Any],
     supervised: Supervised | None,
 ) -> None:
-    """Serve until somebody says that it is enough."""
+    """Serve until a signal ends the service."""
     from rlsched.serve.process.launch import serving
     from rlsched.serve.process.supervisor import ANNOUNCED
 
     console, clock = output.people(json), output.Clock()
-    enough = threading.Event()
-    started = serving(config, host, port, address, supervised)
+    ended = threading.Event()
+    running = serving(config, host, port, address, supervised)
     with output.busy("starting"):
-        service = started.__enter__()
+        service = running.__enter__()
     try:
-        # Only now: Ray has its own for SIGTERM when it starts. A closed terminal ends it, but under nohup.
+        # Only now: Ray sets its own for SIGTERM when it starts. A closed terminal ends the service, but not
+        # under nohup.
         closed = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
         for number in (signal.SIGINT, signal.SIGTERM, *closed):
-            signal.signal(number, enough_of(enough))
+            signal.signal(number, _ending(ended))
         names = ", ".join(config.policies)
         console.print(f"serving      {names} at {service.url} after {clock.seconds:.1f} s")
         # A command that is wrapped cannot be pasted.
         console.print("\n".join(_usage(config, service.url)), soft_wrap=True)
         if json is not None and (supervised is None or not supervised.announced):  # one document
             policies = {name: str(path) for name, path in config.policies.items()}
-            told = {"schema": 1, "url": service.url, "policies": policies, "started_s": clock.seconds}
-            output.write_json(json, {**told, "gate": gate} if gate else told)
+            document = {"schema": 1, "url": service.url, "policies": policies, "started_s": clock.seconds}
+            output.write_json(json, {**document, "gate": gate_results} if gate_results else document)
         if supervised is not None:
-            supervised.tell(ANNOUNCED)
-        enough.wait()
-        console.print("ending, once what was asked is answered")
+            supervised.report(ANNOUNCED)
+        ended.wait()
+        console.print("ending after the last answers")
     finally:
-        started.__exit__(None, None, None)
+        running.__exit__(None, None, None)
 
 
 def _usage(config: ServeConfig, url: str) -> list[str]:
-    """Lines that say what to do with a service at a URL."""
+    """Lines about the use of a service at a URL."""
     first = next(iter(config.policies.values()))
     bearer = "" if config.token_file is None else "-H 'Authorization: Bearer TOKEN' "
     return [

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.process.launch import free_ports
+from rlsched.serve.process.ports import free_ports
 
 from ..processes import Command
 from ..serve.conftest import feed_of, untrained

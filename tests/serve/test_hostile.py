@@ -16,7 +16,7 @@ import pytest
 from rlsched.serve.process import listener
 from rlsched.serve.process.interim import INSTANCE
 from rlsched.serve.process.node import children_of, is_alive
-from rlsched.serve.process.ports import answering, check_port
+from rlsched.serve.process.ports import check_port, instance_at
 
 from .asking import example
 from .test_service import Running, until
@@ -263,7 +263,7 @@ def is_whole(service: Running) -> bool:
 
 def by_interim(service: Running) -> bool | None:
     """Whether the process answers that does so until replicas do; None: nobody answers."""
-    instance = answering("127.0.0.1", service.port)
+    instance = instance_at("127.0.0.1", service.port)
     return None if instance is None else instance == INSTANCE
 
 

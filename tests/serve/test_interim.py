@@ -15,7 +15,7 @@ import pytest
 
 from rlsched.serve.process import interim, interim_server, listener
 from rlsched.serve.process.interim import INSTANCE, Interim
-from rlsched.serve.process.ports import answering
+from rlsched.serve.process.ports import instance_at
 from rlsched.serve.settings import ServeConfig
 
 from .asking import example
@@ -63,7 +63,7 @@ def test_it_answers_all_that_a_service_does_until_it_is_ended(hpc: Path, tmp_pat
     config = ServeConfig(policies={"default": hpc}, log=tmp_path / "log")
     with started(config) as (process, listening):
         assert process.is_alive()
-        assert answering("127.0.0.1", listening.getsockname()[1]) == INSTANCE
+        assert instance_at("127.0.0.1", listening.getsockname()[1]) == INSTANCE
         with connected(listening) as client:
             head, _, body = asked(client, decide(hpc)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200")

@@ -12,8 +12,9 @@ import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.serve.process import listener
-from rlsched.serve.process.launch import _listening, _wait_for
-from rlsched.serve.process.ports import INSTANCE, answering, check_port, free_ports
+from rlsched.serve.process.deployment import wait_for
+from rlsched.serve.process.launch import listening
+from rlsched.serve.process.ports import INSTANCE, check_port, free_ports, instance_at
 
 
 class Ready(BaseHTTPRequestHandler):
@@ -42,14 +43,14 @@ def port() -> Iterator[int]:
 
 
 def test_a_service_is_told_from_another_at_its_port(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answering("127.0.0.1", port) == "first"
-    assert answering("0.0.0.0", port) == "first"
-    _wait_for("127.0.0.1", port, Future(), "first")
+    assert instance_at("127.0.0.1", port) == "first"
+    assert instance_at("0.0.0.0", port) == "first"
+    wait_for("127.0.0.1", port, Future(), "first")
     with pytest.raises(BadInputError, match=f"--port: another service has taken 127.0.0.1:{port}; name"):
-        _wait_for("127.0.0.1", port, Future(), "second")
+        wait_for("127.0.0.1", port, Future(), "second")
     monkeypatch.setattr(Ready, "status", 503)
-    assert answering("127.0.0.1", port) is None
-    assert answering("127.0.0.1", free_ports(1)[0]) is None
+    assert instance_at("127.0.0.1", port) is None
+    assert instance_at("127.0.0.1", free_ports(1)[0]) is None
 
 
 def test_a_port_that_is_taken_is_refused(port: int) -> None:
@@ -63,7 +64,7 @@ def test_a_port_that_was_taken_meanwhile_is_one_line(monkeypatch: pytest.MonkeyP
     with listener.opened("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         line = f"--port: another service has taken 127.0.0.1:{port}; name another --port or --host"
-        with pytest.raises(BadInputError, match=line), _listening("127.0.0.1", port, None, None):
+        with pytest.raises(BadInputError, match=line), listening("127.0.0.1", port, None, None):
             pass
 
 

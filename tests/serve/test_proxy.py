@@ -22,7 +22,7 @@ from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
 from ray.serve.config import HTTPOptions
 
 from rlsched.errors import BadInputError
-from rlsched.serve.process import launch, listener, proxy
+from rlsched.serve.process import environment, listener, proxy
 from rlsched.serve.process.proxy import hardened, keep_running
 
 TEMPLATES = "ray.serve._private.haproxy_templates"
@@ -41,8 +41,8 @@ def original() -> str:
 
 def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As HAProxy reads it, with this version of Ray."""
-    monkeypatch.setenv(proxy.ONE_ANSWER_S, "4")
-    monkeypatch.setenv(proxy.MANY_ANSWERS_S, "18")
+    monkeypatch.setenv(proxy.REQUEST_TIMEOUT_S, "4")
+    monkeypatch.setenv(proxy.BATCH_TIMEOUT_S, "18")
     monkeypatch.setattr(haproxy, "HAPROXY_CONFIG_TEMPLATE", hardened(original()))
     config = HAProxyConfig(
         socket_path=str(tmp_path / "s" / "admin.sock"),
@@ -101,7 +101,7 @@ def test_paths_of_sockets_are_short_enough_for_haproxy(
 ) -> None:
     """Its files are in a folder that is named by the node, below the one of a service."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = launch.folder_of_sockets()
+    folder = environment.folder_of_sockets()
     node = folder / NodeID.from_random().hex()
     try:
         assert folder.parent == Path("/tmp")
@@ -110,9 +110,9 @@ def test_paths_of_sockets_are_short_enough_for_haproxy(
         assert asyncio.run(_checked(str(file), 0)) == (0, "")
     finally:
         folder.rmdir()
-    monkeypatch.setattr(launch, "LONGEST", 3)
+    monkeypatch.setattr(environment, "MAX_FOLDER", 3)
     with pytest.raises(BadInputError, match=r"TMPDIR: .* is too long for HAProxy: .* shorter folder"):
-        launch.folder_of_sockets()
+        environment.folder_of_sockets()
 
 
 def test_another_template_is_refused() -> None:
@@ -162,7 +162,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     monkeypatch.setattr(proxy, "_by_itself", launched)
     monkeypatch.setattr(proxy, "end_with_node", noted)
     monkeypatch.setattr(listener, "received", lambda path: socket.socket())
-    monkeypatch.setenv(proxy.LISTENER_AT, "path")
+    monkeypatch.setenv(proxy.LISTENER_PATH, "path")
     monkeypatch.setenv(proxy.LISTENER, "")
     Kept.module = SimpleNamespace(HAProxyApi=Kept)
     keep_running(Kept.module)

@@ -29,7 +29,7 @@ with open(sys.argv[1], "a+") as file:
     print(start, me.listening and me.listening.getsockname()[1], file=file)
 """
 DIES = "os.kill(os.getpid(), signal.SIGKILL)"
-ANSWERS = "me.tell('answers')"
+ANSWERS = "me.report('answers')"
 
 
 class Meanwhile:
@@ -84,7 +84,7 @@ def test_a_process_that_dies_is_started_again(run: Run) -> None:
 def test_where_ray_dies_something_answers_before_the_rest_is_ended(
     run: Run, name: str, waits: list[str]
 ) -> None:
-    script = f"{ANSWERS}\nif not start: me.tell('died', {name!r}, '/logs'); sys.exit(1)"
+    script = f"{ANSWERS}\nif not start: me.report('died', {name!r}, '/logs'); sys.exit(1)"
     code, said, starts, events = run(script)
     assert (code, starts) == (0, ["0", "1"])
     assert said == [f"Ray's {name} has died; starting again"]
@@ -103,7 +103,7 @@ def test_where_ray_dies_something_answers_before_the_rest_is_ended(
             "its exit code is -9; start again",
         ),
         (
-            "me.tell('died', 'raylet', '/logs'); sys.exit(1)",
+            "me.report('died', 'raylet', '/logs'); sys.exit(1)",
             FAILED,
             "failed: Ray's raylet has died while the service started; look into /logs, and start again",
         ),
@@ -121,7 +121,7 @@ def test_clients_that_wait_are_answered_at_once(run: Run) -> None:
 
 
 def test_a_service_that_dies_again_and_again_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MOST_RESTARTS", 2)
+    monkeypatch.setattr(supervisor, "MAX_RESTARTS", 2)
     code, said, starts, events = run(f"{ANSWERS}\n{DIES}")
     assert (code, starts) == (FAILED, ["0", "1", "2"])
     assert said[-1] == (
@@ -132,7 +132,7 @@ def test_a_service_that_dies_again_and_again_is_given_up(run: Run, monkeypatch: 
 
 
 def test_restarts_are_counted_anew_after_a_steady_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MOST_RESTARTS", 1)
+    monkeypatch.setattr(supervisor, "MAX_RESTARTS", 1)
     monkeypatch.setattr(supervisor, "STEADY_S", 0.0)
     script = f"{ANSWERS}\nif len(open(sys.argv[1]).readlines()) < 4: {DIES}"
     assert run(script)[::2] == (0, ["0", "1", "2", "3"])
@@ -140,7 +140,7 @@ def test_restarts_are_counted_anew_after_a_steady_time(run: Run, monkeypatch: py
 
 def test_a_start_that_fails_slowly_counts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a time in which replicas answer is steady."""
-    monkeypatch.setattr(supervisor, "MOST_RESTARTS", 2)
+    monkeypatch.setattr(supervisor, "MAX_RESTARTS", 2)
     monkeypatch.setattr(supervisor, "STEADY_S", 0.0)
     code, said, starts, _ = run(f"if start: {DIES}\n{ANSWERS}\n{DIES}")
     assert (code, starts) == (FAILED, ["0", "1", "2"])
@@ -150,7 +150,7 @@ def test_a_start_that_fails_slowly_counts(run: Run, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("first", "starts"), [(True, ["0"]), (False, ["0", "1", "2"])])
 def test_an_error_that_is_no_death_ends_the_first_start(run: Run, first: bool, starts: list[str]) -> None:
     """As of a pipe that nobody reads; later it may be what a death left behind."""
-    fails = "me.tell('fails'); sys.exit(2)"
+    fails = "me.report('fails'); sys.exit(2)"
     script = f"{ANSWERS}\n{fails}" if first else f"{ANSWERS}\nif not start: {DIES}\nif start == 1: {fails}"
     code, _, found, _ = run(script)
     assert (code, found) == (2 if first else 0, starts)
@@ -159,7 +159,7 @@ def test_an_error_that_is_no_death_ends_the_first_start(run: Run, first: bool, s
 def test_a_document_is_announced_once(run: Run) -> None:
     code, _, starts, _ = run(
         f"assert me.announced == (start == 2)\n{ANSWERS}\n"
-        f"if start == 1: me.tell('announced')\nif start < 2: {DIES}"
+        f"if start == 1: me.report('announced')\nif start < 2: {DIES}"
     )
     assert (code, starts) == (0, ["0", "1", "2"])
 
@@ -209,7 +209,7 @@ def test_without_the_first_process_the_second_is_an_orphan() -> None:
         assert not second._is_orphan()
         parent.close()
         assert second._is_orphan()
-        second.tell("answers")  # nobody hears it
+        second.report("answers")  # nobody hears it
 
 
 def test_a_usual_process_is_not_supervised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,15 @@
-"""What makes the start of Serve's processes shorter: there are five, and all import much that is large.
+"""Faster imports for Serve's five processes, all of which import large modules.
 
-Workers import this module first (`preload_python_modules`), and so does whoever starts them.
+Workers import this module first (`preload_python_modules`), and so does the process that starts them.
 
-- Pandas is left out, which Serve imports to write frames as JSON, though nobody here returns any: it takes a
-  process a quarter to half a second of a core. Whatever else imports it gets it.
-- Python looks for rubbish less often: looking through what is being imported, which is none, takes a quarter
-  of the time to import it.
-- Replicas `postpone` what torch imports to compile and export networks, which they do not: two fifths of the
-  2 seconds of a core that torch takes.
+- Serve does not get pandas, which it imports to write frames as JSON and which takes a process a quarter to
+  half a second of a core. Other modules that import pandas get it.
+- Python collects garbage less often: during imports there is none, and looking for it takes a quarter of the
+  time.
+- Replicas `postpone` what torch imports to compile and export networks, which is two fifths of the 2 seconds
+  of a core that torch takes.
 
-And what Serve knows of HAProxy and of addresses is changed where it is imported (`process.proxy`).
+Serve's modules of HAProxy and of addresses are changed when they are imported (`proxy`).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from typing import Any
 
 from rlsched.serve.process.proxy import harden, keep_running, listen_at_node
 
-ASKS = "ray.serve._private.utils"
-"""Imports it where it is there, when it is imported itself."""
+PANDAS_USER = "ray.serve._private.utils"
+"""Module that imports pandas, if pandas is installed."""
 
 COLLECTED_AFTER = (50_000, 20, 100)
-"""Objects until Python looks for rubbish: a batch makes a million that are none, too, and at the usual 700
-half of the time to read it would go into looking at them."""
+"""Thresholds of garbage collection. A batch makes a million objects that are no garbage: with Python's usual
+threshold of 700, looking at them would take half of the time to read it."""
 
 LATER = {"torch._meta_registrations", "torch.export"}
-"""What only compiling and exporting needs."""
+"""Modules that only compiling and exporting need."""
 
 
 class Postponed(ModuleType):
-    """A module that runs when it is first asked for something of its own.
+    """A module that runs at the first access to one of its attributes.
 
-    `importlib.util.LazyLoader` would run it at once: Python 3.11 asks a module that is imported for its spec.
+    `importlib.util.LazyLoader` would run it at once: Python 3.11 reads the spec of an imported module.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -52,10 +52,10 @@ class Postponed(ModuleType):
 
 @dataclass(frozen=True)
 class Later(Loader):
-    """Makes postponed modules.
+    """Loads postponed modules.
 
     Attributes:
-        loader: that would run them at once.
+        loader: of the module itself.
     """
 
     loader: Loader
@@ -66,29 +66,29 @@ class Later(Loader):
 
 
 class Postponing(MetaPathFinder):
-    """Finds what may wait, to be run later."""
+    """Finds modules that are postponed."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `MetaPathFinder.find_spec`."""
-        found = PathFinder.find_spec(name, path) if name in LATER else None
-        if found is not None and found.loader is not None:
-            found.loader = Later(found.loader)
-        return found
+        spec = PathFinder.find_spec(name, path) if name in LATER else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = Later(spec.loader)
+        return spec
 
 
 def postpone() -> None:
-    """Have torch imported without what compiling and exporting networks needs.
+    """Import torch without the modules for compiling and exporting networks.
 
-    For processes that only decide: modules that are asked for run after all, but in this order torch's
-    compiler cannot be imported.
+    For processes that only decide: a postponed module runs when it is used, but torch's compiler cannot be
+    imported in this order.
     """
     sys.meta_path.insert(0, Postponing())
 
 
 class LeftOut(MetaPathFinder):
-    """Finds nothing, and says that pandas is not there where Serve asks."""
+    """Finds nothing, and denies pandas to Serve."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -96,10 +96,10 @@ class LeftOut(MetaPathFinder):
         """See `MetaPathFinder.find_spec`.
 
         Raises:
-            ModuleNotFoundError: that was asked for while Serve is imported.
+            ModuleNotFoundError: Serve imports pandas.
         """
-        asks = sys.modules.get(ASKS) if name == "pandas" else None
-        if asks is not None and getattr(asks.__spec__, "_initializing", False):
+        user = sys.modules.get(PANDAS_USER) if name == "pandas" else None
+        if user is not None and getattr(user.__spec__, "_initializing", False):
             raise ModuleNotFoundError("pandas is left out of Ray Serve", name=name)
         return None
 
@@ -109,7 +109,7 @@ CHANGES: dict[str, Callable[[Any], None]] = {
     "ray.serve._private.haproxy": keep_running,
     "ray.serve._private.replica": listen_at_node,
 }
-"""Module of Serve's -> what changes it once it is imported."""
+"""Module of Serve -> function that changes it after its import."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Changed(Loader):
 
     Attributes:
         loader: of the module.
-        change: it.
+        change: changes the module.
     """
 
     loader: Loader
@@ -135,16 +135,16 @@ class Changed(Loader):
 
 
 class Changing(MetaPathFinder):
-    """Finds the modules that are changed."""
+    """Finds modules that are changed."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `MetaPathFinder.find_spec`."""
-        found = PathFinder.find_spec(name, path) if name in CHANGES else None
-        if found is not None and found.loader is not None:
-            found.loader = Changed(found.loader, CHANGES[name])
-        return found
+        spec = PathFinder.find_spec(name, path) if name in CHANGES else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = Changed(spec.loader, CHANGES[name])
+        return spec
 
 
 gc.set_threshold(*COLLECTED_AFTER)

@@ -22,36 +22,36 @@ FIRST_PASSED = 3
 
 RETRY_S = 0.1
 ANSWER_S = 5.0
-"""In which the process that has the socket passes it on."""
+"""Longest time in which the process with the socket shares it."""
 
 
 def opened(host: str, port: int) -> socket.socket:
-    """A new listening socket at an address; `*`: at all addresses of this machine.
+    """Open a listening socket at an address; `*`: at all addresses of this machine.
 
     Raises:
-        OSError: the port is taken, or the address is none of this machine.
+        OSError: the port is taken, or the address is not of this machine.
     """
     host = "0.0.0.0" if host == "*" else host
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # Of a name with several, as localhost may have, the one that HAProxy would take.
-    family, kind, protocol, _, address = min(addresses, key=lambda one: one[0] != socket.AF_INET)
-    made = socket.socket(family, kind, protocol)
+    # Of several addresses, as of localhost, the one that HAProxy would take.
+    family, kind, protocol, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
+    opened_socket = socket.socket(family, kind, protocol)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen(BACKLOG)
-        made.setblocking(False)
+        opened_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened_socket.bind(address)
+        opened_socket.listen(BACKLOG)
+        opened_socket.setblocking(False)
     except OSError:
-        made.close()
+        opened_socket.close()
         raise
-    return made
+    return opened_socket
 
 
 def passed(host: str, port: int) -> socket.socket | None:
     """The listening socket that systemd passes to this process; None: it passes none (sd_listen_fds(3)).
 
     Args:
-        host: at which it is to listen; a socket that listens at all addresses does.
+        host: at which it must listen; a socket at all addresses does.
         port: likewise.
 
     Raises:
@@ -64,28 +64,28 @@ def passed(host: str, port: int) -> socket.socket | None:
     remedy = "write one ListenStream=ADDRESS:PORT into the unit of the socket"
     if count != "1":
         raise BadInputError("LISTEN_FDS", f"systemd passes {count} sockets", remedy)
-    found = socket.socket(fileno=FIRST_PASSED)
-    listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    if not listens or found.family not in {socket.AF_INET, socket.AF_INET6}:
+    inherited = socket.socket(fileno=FIRST_PASSED)
+    listens = inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if not listens or inherited.family not in {socket.AF_INET, socket.AF_INET6}:
         raise BadInputError("LISTEN_FDS", "systemd passes no socket that listens at a port", remedy)
-    its_host, its_port = found.getsockname()[:2]
-    hosts = {one[4][0] for one in socket.getaddrinfo("0.0.0.0" if host == "*" else host, port)}
+    its_host, its_port = inherited.getsockname()[:2]
+    hosts = {info[4][0] for info in socket.getaddrinfo("0.0.0.0" if host == "*" else host, port)}
     if its_port != port or its_host not in {*hosts, "0.0.0.0", "::"}:
         problem = f"systemd passes a socket that listens at {its_host}:{its_port}, not at {host}:{port}"
         raise BadInputError("--port", problem, f"add --host {its_host} --port {its_port}")
-    found.setblocking(False)
+    inherited.setblocking(False)
     os.set_inheritable(FIRST_PASSED, False)
-    return found
+    return inherited
 
 
 def received(path: str) -> socket.socket:
     """A duplicate of the socket that another process shares.
 
     Args:
-        path: of the Unix socket at which it does.
+        path: of its Unix socket.
 
     Raises:
-        OSError: no process does.
+        OSError: no process shares one.
     """
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(ANSWER_S)
@@ -98,29 +98,29 @@ def received(path: str) -> socket.socket:
 
 @contextmanager
 def shared(listening: socket.socket, path: str) -> Iterator[None]:
-    """Pass a socket to each process of this user that connects, in a thread.
+    """Share a socket with each process of this user that connects, in a thread.
 
     Args:
         listening: the socket.
         path: of the Unix socket at which processes connect.
     """
     Path(path).unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX) as answering:
-        answering.bind(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
         Path(path).chmod(0o600)
-        answering.listen()
+        server.listen()
 
         over = threading.Event()
 
         def answer() -> None:
             while True:
                 try:
-                    client, _ = answering.accept()
+                    client, _ = server.accept()
                 except OSError:
                     if over.wait(RETRY_S):
                         return
-                    continue  # who asked has gone, or there are no descriptors
-                with client, suppress(OSError):  # who asked may have gone
+                    continue  # the client has gone, or there are no descriptors
+                with client, suppress(OSError):  # the client may have gone
                     socket.send_fds(client, [b"."], [listening.fileno()])
 
         thread = threading.Thread(target=answer, name="rlsched-listener", daemon=True)
@@ -129,6 +129,6 @@ def shared(listening: socket.socket, path: str) -> Iterator[None]:
             yield
         finally:
             over.set()
-            answering.shutdown(socket.SHUT_RDWR)  # which ends the waiting for clients
+            server.shutdown(socket.SHUT_RDWR)  # ends accept()
             thread.join()
             Path(path).unlink(missing_ok=True)

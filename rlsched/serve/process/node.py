@@ -1,4 +1,4 @@
-"""The node of Ray under a service: which of its processes have died, and how it is ended then."""
+"""The node of Ray under a service: its dead processes, and its end."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ ZOMBIE = "Z"
 
 
 class LocalNode:
-    """The node of Ray that this process has started, if it has.
+    """The node of Ray that this process has started, if any.
 
     Attributes:
-        agents: process ids of helpers of the raylet, which ends workers and itself where one dies.
+        agents: process ids of the raylet's agents; if one dies, the raylet ends workers and itself.
     """
 
     def __init__(self, agents: tuple[int, ...] = ()) -> None:
         self.agents = agents
 
     def find_agents(self) -> None:
-        """Watch over agents, too; Ray has started them by the time that it has started an actor."""
+        """Find the agents; Ray has started them before it starts the first actor."""
         node = ray._private.worker._global_node
         started = [] if node is None else node.all_processes.get(RAYLET, [])
-        raylets = [one.process.pid for one in started]
+        raylets = [info.process.pid for info in started]
         self.agents = tuple(
-            one for raylet in raylets for one in children_of(raylet) if _is_agent(one, raylet)
+            child for raylet in raylets for child in children_of(raylet) if _is_agent(child, raylet)
         )
 
     def dead(self) -> list[str]:
-        """Names of processes that have died, as `raylet`."""
+        """Names of dead processes, such as `raylet`."""
         node = ray._private.worker._global_node
         if node is None:
             return []
-        found = [name for name, _ in node.dead_processes()]
-        return found + ["agent" for one in self.agents if not is_alive(one)]
+        dead = [name for name, _ in node.dead_processes()]
+        return dead + ["agent" for agent in self.agents if not is_alive(agent)]
 
     def logs(self) -> Path:
         """The folder of its logs."""
         return Path(ray._private.worker._global_node.get_logs_dir_path())
 
     def end(self) -> None:
-        """End the node, of which part has died: it could not end by itself."""
+        """End a node with dead processes, which cannot end by itself."""
         node = ray._private.worker._global_node
         node.kill_all_processes(check_alive=False, allow_graceful=False)
         # Workers that were starting look for the GCS for most of a minute, and agents live as long.
@@ -58,21 +58,21 @@ class LocalNode:
 
 
 def children_of(process: int) -> list[int]:
-    """Process ids of a process's children; none where the system does not say."""
-    found: list[int] = []
+    """Process ids of a process's children; none if the system does not list them."""
+    children: list[int] = []
     for path in PROCESSES.glob(f"{process}/task/*/children"):
         with suppress(OSError):  # the thread has ended
-            found += map(int, path.read_text().split())
-    return found
+            children += map(int, path.read_text().split())
+    return children
 
 
 def _is_agent(process: int, raylet: int) -> bool:
-    """Whether a child of a raylet is an agent: workers lead process groups of their own.
+    """Whether a child of a raylet is an agent: workers lead their process groups, and agents do not.
 
-    They do once they have another executable than the raylet.
+    A child of the raylet has its executable until it runs another one.
     """
     try:
-        links = [(PROCESSES / str(one) / "exe").readlink() for one in (process, raylet)]
+        links = [(PROCESSES / str(number) / "exe").readlink() for number in (process, raylet)]
         return links[0] != links[1] and os.getpgid(process) != process
     except OSError:  # it has ended
         return False

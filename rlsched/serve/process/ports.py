@@ -1,4 +1,4 @@
-"""Ports of this machine: which are free, and which service answers at one."""
+"""Ports of this machine: free ports, and the service that answers at a port."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from random import SystemRandom
 from rlsched.errors import BadInputError
 
 INSTANCE = "x-rlsched-instance"
-"""Field of a ready service's answer: which one it is, where two were started for one port."""
+"""Header of a ready service's answer: distinguishes services that were started for one port."""
 
 ANSWER_S = 1.0
-"""In which a service that is ready answers; until it is, connections wait."""
+"""Longest time in which a ready service answers; before, connections wait."""
 
 QUIET_PORTS = range(20_000, 30_000)
-"""Below those that systems give away (from 32,768) and Serve's (30,000), above Ray's workers' (to 19,999)."""
+"""Below ephemeral ports (from 32,768) and Serve's (30,000), above those of Ray's workers (to 19,999)."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of this machine that nobody has now, and that no system gives to who wants any.
+    """Different free ports of this machine, none of them ephemeral.
 
-    Ray's processes want dozens while they start. The ports do not follow the random numbers of this process:
-    two processes with the same seed would get the same ones.
+    Ray's processes take dozens of ephemeral ports while they start. The choice does not use this process's
+    random numbers: two processes with the same seed would get the same ports.
     """
     free = []
     for port in SystemRandom().sample(QUIET_PORTS, len(QUIET_PORTS)):
-        with socket.socket() as found, suppress(OSError):
-            found.bind(("", port))
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("", port))
             free.append(port)
         if len(free) == count:
             return free
@@ -37,16 +37,16 @@ def free_ports(count: int) -> list[int]:
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuse a port that somebody has.
+    """Refuse a port that is not free.
 
     Raises:
-        BadInputError: it is taken, or not ours to take.
+        BadInputError: the port is taken, or not allowed.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as found:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((host, port))
+            trial.bind((host, port))
         except OSError as error:
             raise BadInputError(
                 "--port",
@@ -55,22 +55,22 @@ def check_port(host: str, port: int) -> None:
             ) from None
 
 
-def taken(host: str, port: int) -> BadInputError:
-    """The error of a port that another service took while this one started."""
+def port_taken(host: str, port: int) -> BadInputError:
+    """The error for a port that another service took while this one started."""
     return BadInputError(
         "--port", f"another service has taken {host}:{port}", "name another --port or --host"
     )
 
 
-def answering(host: str, port: int) -> str | None:
-    """Which service is ready there; empty: it does not say; None: none."""
-    there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    asked = HTTPConnection(there, port, timeout=ANSWER_S)
+def instance_at(host: str, port: int) -> str | None:
+    """Instance of the service that is ready at a port; empty: not given; None: there is none."""
+    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    connection = HTTPConnection(address, port, timeout=ANSWER_S)
     try:
-        asked.request("GET", "/readyz")
-        answer = asked.getresponse()
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
         return answer.getheader(INSTANCE, "") if answer.status == HTTPStatus.OK else None
     except (OSError, HTTPException):
         return None
     finally:
-        asked.close()
+        connection.close()

@@ -1,9 +1,8 @@
-"""HAProxy before the replicas, as Ray Serve runs it, fit for clients that are slow and processes that die.
+"""HAProxy before the replicas: changes to Ray Serve's configuration for slow clients and dying processes.
 
-Serve writes HAProxy's configuration from a template of its own, in which an idle client may stay for an hour
-and statistics are shown to everybody. There are settings for few of that, so the template is changed where
-Serve's processes import it (`process.lean_imports`). A version of Ray whose template differs is refused: half
-a change would be none.
+Serve writes HAProxy's configuration from a template, in which an idle client may stay for an hour and
+everybody sees statistics. Few of these are settings, so the template is changed when Serve's processes import
+it (`lean_imports`). A version of Ray with another template is refused, instead of a partial change.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from rlsched.serve.process import listener
 LISTENER = "RLSCHED_LISTENER"
 """Environment variable: descriptor of the socket at which HAProxy takes connections."""
 
-LISTENER_AT = "RLSCHED_LISTENER_AT"
-"""Environment variable: path of the Unix socket at which `rlsched serve` passes that socket on."""
+LISTENER_PATH = "RLSCHED_LISTENER_AT"
+"""Environment variable: path of the Unix socket at which `rlsched serve` shares that socket."""
 
-ONE_ANSWER_S, MANY_ANSWERS_S = "RLSCHED_ONE_ANSWER_S", "RLSCHED_MANY_ANSWERS_S"
+REQUEST_TIMEOUT_S, BATCH_TIMEOUT_S = "RLSCHED_ONE_ANSWER_S", "RLSCHED_MANY_ANSWERS_S"
 """Environment variables: seconds that a replica may take over a request of one cluster, and of many."""
 
 REQUEST_S, IDLE_S = 5, 15
@@ -39,14 +38,14 @@ END_WITH = '(while kill -0 "$1"; do kill -0 "$2" || exit; sleep 1; done; kill -U
 """Ends HAProxy, after its requests, when another process is gone: the raylet, the parent of its manager."""
 
 TAKEOVER_S, LOOK_S = 5.0, 0.05
-"""That a new manager waits for its replicas while HAProxy of the one before still answers; between looks."""
+"""Longest wait of a new manager for its replicas while the previous HAProxy answers; time between looks."""
 
 COMMAND_S, LAST_S = 1.0, 1.0
-"""In which HAProxy answers a command, and its last requests."""
+"""Longest time for HAProxy's answer to a command, and for its last requests."""
 
 
 def _refusal(status: int, problem: str) -> str:
-    """Arguments of an answer of HAProxy's, in the form that replicas have."""
+    """Arguments of a refusal by HAProxy, in the form of replicas' refusals."""
     body = json.dumps({"error": problem}).replace("\\", "\\\\").replace("'", "\\'")
     later = " hdr retry-after 1" if status != 404 else ""
     return f"status {status} content-type application/json string '{body}'{later}"
@@ -61,7 +60,7 @@ ERROR_FILES = "".join(
 REUSE = "    # Enable HTTP connection reuse for better performance\n    http-reuse always\n"
 
 CHANGES = (
-    # A client has to send what HAProxy can hold in time; only then a replica hears of it.
+    # A client must send as much as HAProxy buffers in time, before a replica gets the request.
     ("    option httplog\n", "    option httplog\n    option http-buffer-request\n"),
     (
         "    {% if config.timeout_http_request_s is not none %}timeout http-request "
@@ -80,11 +79,11 @@ CHANGES = (
     # A frozen replica delays a request only so long; then HAProxy sends it to another one.
     (
         f"{REUSE}    # Set backend-specific timeouts",
-        f"{REUSE}    http-request set-timeout server {{one}}s if {{{{ path /v1/decisions }}}}\n"
-        "    http-request set-timeout server {many}s if {{ path /v1/decisions:batch }}\n"
+        f"{REUSE}    http-request set-timeout server {{request_s}}s if {{{{ path /v1/decisions }}}}\n"
+        "    http-request set-timeout server {batch_s}s if {{ path /v1/decisions:batch }}\n"
         "    # Set backend-specific timeouts",
     ),
-    # Errors say when to ask again, and are what they are: Serve would make 500 of all.
+    # Errors have a retry-after and their own status: Serve would make 500 of all.
     (
         ERROR_FILES,
         "".join(f"    http-error {_refusal(status, AWAY)}\n" for status in (502, 503, 504)),
@@ -110,36 +109,38 @@ CHANGES = (
     ("    bind :{{ config.metrics_port }}\n", "    bind 127.0.0.1:{{ config.metrics_port }}\n"),
     ("  bind *:{{ config.stats_port }}\n", "  bind 127.0.0.1:{{ config.stats_port }}\n"),
 )
-"""Of the template: what is there, and what takes its place."""
+"""Replacements in the template: before, after."""
 
 
 def hardened(template: str) -> str:
-    """Serve's template of HAProxy's configuration, for clients that are slow or strangers.
+    """Change Serve's template of HAProxy's configuration for slow and unknown clients.
 
     Raises:
-        RuntimeError: it is another version's.
+        RuntimeError: it is of another version of Ray.
     """
-    one, many = (os.environ.get(name, "60") for name in (ONE_ANSWER_S, MANY_ANSWERS_S))
+    request_s, batch_s = (os.environ.get(name, "60") for name in (REQUEST_TIMEOUT_S, BATCH_TIMEOUT_S))
     for before, after in CHANGES:
         if template.count(before) != 1:
             raise RuntimeError(f"this version of Ray configures HAProxy otherwise: {before.strip()!r}")
         timed = "set-timeout server" in after
-        template = template.replace(before, after.format(one=one, many=many) if timed else after)
+        template = template.replace(
+            before, after.format(request_s=request_s, batch_s=batch_s) if timed else after
+        )
     return template
 
 
 def harden(templates: Any) -> None:
-    """Change the module that has the template."""
+    """Change the template in its module."""
     templates.HAPROXY_CONFIG_TEMPLATE = hardened(templates.HAPROXY_CONFIG_TEMPLATE)
 
 
 async def _by_itself(*command: str, **settings: Any) -> asyncio.subprocess.Process:
-    """A process in a session of its own, since Ray ends those in the session of a worker with it."""
+    """Start a process in another session: Ray ends a worker with all processes of its session."""
     return await asyncio.create_subprocess_exec(*command, **settings, start_new_session=True)
 
 
 async def end_with_node(node: int, process: int) -> None:
-    """Let a process end once a node of Ray has.
+    """End a process when a node of Ray ends.
 
     Args:
         node: process id of its raylet.
@@ -149,12 +150,12 @@ async def end_with_node(node: int, process: int) -> None:
 
 
 def end_haproxy(socket_path: Path) -> None:
-    """End the HAProxy that takes commands at a Unix socket, if there is one, after its requests."""
-    with suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(COMMAND_S)
-        asking.connect(str(socket_path))
-        asking.sendall(b"show info\n")
-        with asking.makefile(encoding="ascii") as answer:
+    """End the HAProxy that takes commands at a Unix socket, if any, after its requests."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(COMMAND_S)
+        client.connect(str(socket_path))
+        client.sendall(b"show info\n")
+        with client.makefile(encoding="ascii") as answer:
             process = next((int(line[4:]) for line in answer if line.startswith("Pid:")), None)
         if process is not None:
             os.kill(process, signal.SIGUSR1)  # it takes no more connections
@@ -166,10 +167,10 @@ def end_haproxy(socket_path: Path) -> None:
 
 
 def end_haproxies(folder: Path) -> None:
-    """End those of a service whose replicas have died: they would answer that there are none.
+    """End the HAProxies of a service whose replicas have died.
 
     Args:
-        folder: of their files, which is removed.
+        folder: of their files; it is removed.
     """
     for path in folder.glob("*/admin.sock"):
         end_haproxy(path)
@@ -177,7 +178,7 @@ def end_haproxies(folder: Path) -> None:
 
 
 def listen_at_node(module: Any) -> None:
-    """Change the module of replicas: they take pickles from one another, at the address of their node alone.
+    """Change the module of replicas: they listen for pickles only at the address of their node.
 
     Serve has them listen at every address of the machine, and a client that reaches that port can run code.
     """
@@ -195,18 +196,17 @@ def listen_at_node(module: Any) -> None:
 def keep_running(module: Any) -> None:
     """Change the module whose `HAProxyApi` starts HAProxy.
 
-    One that has died is started again where its manager is asked how it is; Serve would start another
-    manager first, half a minute later. Connections wait for it in the socket that it is given. Where the
-    manager is killed, HAProxy goes on, and the next manager takes over from it once it knows the replicas.
-    It ends with its node of Ray, however that ends.
+    A dead HAProxy starts again at the health check of its manager; Serve would first start another manager,
+    half a minute later. Connections wait in the listening socket. If the manager is killed, HAProxy goes on,
+    and the next manager takes over once it knows the replicas. HAProxy ends with its node of Ray.
     """
     api = module.HAProxyApi
     sockets: list[socket.socket] = []
-    node = os.getppid()  # the raylet, as long as it lives: asked for later, it might be another process
+    node = os.getppid()  # the raylet; after its death this would be another process
 
     async def inheriting(*command: str, **settings: Any) -> asyncio.subprocess.Process:
-        process = await _by_itself(*command, pass_fds=[one.fileno() for one in sockets], **settings)
-        # At once: when the node dies, this worker dies, too, and HAProxy would be left.
+        process = await _by_itself(*command, pass_fds=[shared.fileno() for shared in sockets], **settings)
+        # At once: this worker dies with the node, and HAProxy would remain.
         await end_with_node(node, process.pid)
         return process
 
@@ -215,36 +215,36 @@ def keep_running(module: Any) -> None:
     is_running: Callable[..., Any] = api.is_running
 
     async def launch(self: Any, *arguments: str, **settings: Any) -> Any:
-        left = await self._get_running_pid()
+        previous = await self._get_running_pid()
         if not sockets:
-            sockets.append(listener.received(os.environ[LISTENER_AT]))
+            sockets.append(listener.received(os.environ[LISTENER_PATH]))
             os.environ[LISTENER] = str(sockets[0].fileno())
-        if left is not None and "-sf" not in arguments:
-            patience = asyncio.get_running_loop().time() + TAKEOVER_S
-            while not self.backend_configs and asyncio.get_running_loop().time() < patience:
+        if previous is not None and "-sf" not in arguments:
+            deadline = asyncio.get_running_loop().time() + TAKEOVER_S
+            while not self.backend_configs and asyncio.get_running_loop().time() < deadline:
                 await asyncio.sleep(LOOK_S)
             self._generate_config_file_internal()
-            arguments = (*arguments, "-sf", str(left))
+            arguments = (*arguments, "-sf", str(previous))
         if "-sf" in arguments and "-x" not in arguments:  # hand over the port: no client finds it closed
             arguments = (*arguments, "-x", self.cfg.socket_path)
         return await begin(self, *arguments, **settings)
 
     def starting(self: Any) -> asyncio.Lock:
-        """Of an API, so that a process that leaves at a reload is not taken for one that has died."""
+        """The lock of an API: a process that ends at a reload must not count as dead."""
         if "_starting" not in vars(self):
             self._starting = asyncio.Lock()
         lock: asyncio.Lock = self._starting
         return lock
 
-    async def started(self: Any, *arguments: str, **settings: Any) -> Any:
+    async def start_locked(self: Any, *arguments: str, **settings: Any) -> Any:
         async with starting(self):
             return await launch(self, *arguments, **settings)
 
-    async def kept_running(self: Any) -> bool:
+    async def restart_if_dead(self: Any) -> bool:
         if self._proc is not None and self._proc.returncode is not None:
             async with starting(self):
                 if self._proc.returncode is not None:
                     self._proc = await launch(self)
         return bool(await is_running(self))
 
-    api._start_and_wait_for_haproxy, api.is_running = started, kept_running
+    api._start_and_wait_for_haproxy, api.is_running = start_locked, restart_if_dead

@@ -1,8 +1,7 @@
-"""The two processes of `rlsched serve`: one runs Ray and Serve, and one outlives it and starts it again.
+"""The two processes of `rlsched serve`: the second runs Ray and Serve, and the first restarts it.
 
-The first process keeps the listening socket, so clients wait where nobody takes connections, and are not
-refused. Where Ray or the second process dies, it has an interim process answer (`process.interim`)
-until replicas do again.
+The first process holds the listening socket, so clients wait during a restart, and are not refused. If Ray or
+the second process dies, it starts an interim process (`interim`), which answers until replicas do again.
 """
 
 from __future__ import annotations
@@ -28,48 +27,48 @@ from rlsched.serve.process.proxy import end_haproxies
 from rlsched.serve.settings import ServeConfig
 
 if TYPE_CHECKING:
-    from rlsched.serve.process.launch import Service
+    from rlsched.serve.process.deployment import RunningService
 
 SUPERVISED = "RLSCHED_SUPERVISED"
 """Environment variable of the second process: its fields as JSON."""
 
-MOST_RESTARTS = 10
-"""In a row; then something is wrong that another start does not mend."""
+MAX_RESTARTS = 10
+"""Restarts in a row; beyond, another restart will not help."""
 
 STEADY_S = 30.0
-"""After which a service that ran for so long counts restarts anew."""
+"""Run time after which the count of restarts begins again."""
 
 LOOK_S = 0.05
-"""Between two looks at whether Ray is alive."""
+"""Seconds between two looks whether Ray is alive."""
 
 ANSWER_S = 60.0
-"""In which the first process answers the second."""
+"""Longest time in which the first process answers the second."""
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 FINAL = (DONE, BAD_INPUT, INTERRUPTED)
-"""Exit codes that the command passes on where it was to end."""
+"""Exit codes that the command passes on after a signal to end."""
 
 GCS = "gcs_server"
-"""As Ray names the process that knows all others. Without it alone, replicas answer for a while."""
+"""Ray's name for the process that knows all others. Replicas answer for a while without it."""
 
 FOLDER, ANSWERS, ANNOUNCED, DIED, FAILS = "folder", "answers", "announced", "died", "fails"
-"""What the second process tells the first: where HAProxy's files are, that replicas answer, that the user has
-been told so, that Ray has died, and that it ends by an error that another start would find again."""
+"""Reports of the second process: the folder of HAProxy's files; replicas answer; the user knows it; Ray has
+died; it ends by an error that a restart would not help."""
 
 HANGS_UP = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
-"""Events of a connection whose other end is closed, whether or not there is something to read."""
+"""Events of a connection whose other end is closed, with or without bytes to read."""
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """The second process, as it knows itself.
+    """The second process.
 
     Attributes:
         parent: connection to the first.
-        listening: the socket of the service; None: Serve has its own.
-        config: what is served, as the first process has read it.
-        gate: what it found, in figures.
-        announced: whether a start before this one has told the user that the service answers.
+        listening: the socket of the service; None: Serve opens one.
+        config: settings of the service, from the first process.
+        gate: its results, in figures.
+        announced: whether an earlier start has told the user that the service answers.
     """
 
     parent: socket.socket
@@ -77,11 +76,11 @@ class Supervised:
     config: ServeConfig
     gate: dict[str, Any]
     announced: bool
-    _telling: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of_process(cls) -> Supervised | None:
-        """Of this process, whose environment loses the variable; None: it is not such a one."""
+        """This process, whose environment loses the variable; None: it has no supervisor."""
         value = os.environ.pop(SUPERVISED, None)
         if value is None:
             return None
@@ -90,27 +89,27 @@ class Supervised:
         for descriptor in (parent, listening):
             if descriptor >= 0:
                 os.set_inheritable(descriptor, False)
-        found = socket.socket(fileno=parent)
-        found.settimeout(ANSWER_S)
+        connection = socket.socket(fileno=parent)
+        connection.settimeout(ANSWER_S)
         return cls(
-            found,
+            connection,
             None if listening < 0 else socket.socket(fileno=listening),
             ServeConfig.model_validate(fields["config"]),
             fields["gate"],
             fields["announced"],
         )
 
-    def tell(self, *words: object) -> None:
-        """Tell the first process something, and wait until it has acted on it, if it lives."""
-        with self._telling, suppress(OSError):
+    def report(self, *words: object) -> None:
+        """Report to the first process, and wait until it has acted, if it lives."""
+        with self._lock, suppress(OSError):
             self.parent.sendall(" ".join(map(str, words)).encode() + b"\n")
             self.parent.recv(1)
 
     @contextmanager
-    def watching(self, service: Service) -> Iterator[None]:
-        """Watch over a service in a thread: the start itself would wait for a dead Ray.
+    def watching(self, service: RunningService) -> Iterator[None]:
+        """Watch a service in a thread: the start itself would wait for a dead Ray.
 
-        Where its node of Ray dies, this process ends at once. Where the first process does, it ends in order.
+        This process ends at once if its node of Ray dies, and in order if the first process dies.
         """
         over = threading.Event()
 
@@ -123,8 +122,8 @@ class Supervised:
                     return
             if not over.is_set():
                 # The GCS only if nothing else died: without it replicas still answer for a while.
-                name = next((one for one in dead if one != GCS), GCS)
-                self.tell(DIED, name, service.node.logs())
+                name = next((process for process in dead if process != GCS), GCS)
+                self.report(DIED, name, service.node.logs())
                 service.abandon()
                 os._exit(FAILED)
 
@@ -138,22 +137,22 @@ class Supervised:
 
     def _is_orphan(self) -> bool:
         """Whether the first process has ended."""
-        looking = select.poll()
-        looking.register(self.parent, HANGS_UP)
-        return bool(looking.poll(0))
+        poll = select.poll()
+        poll.register(self.parent, HANGS_UP)
+        return bool(poll.poll(0))
 
 
 class Supervisor:
     """The first process.
 
     Args:
-        config: what is served.
+        config: settings of the service.
         host: the service listens at.
-        listening: its socket; None: Serve has its own.
-        say: tells the user something.
-        waiting: whether clients may be waiting already.
+        listening: its socket; None: Serve opens one.
+        say: writes a line for the user.
+        waiting: whether clients may wait already.
         command: of the second process.
-        gate: what it found, in figures.
+        gate: its results, in figures.
     """
 
     def __init__(
@@ -176,15 +175,15 @@ class Supervisor:
         self._folder: Path | None = None
 
     def run(self) -> int:
-        """Have the service run, again where it dies, until it ends in order.
+        """Run the service, again if it dies, until it ends in order.
 
         Returns:
             The exit code of the command.
         """
-        with self._passing_on_signals():
+        with self._passing_signals():
             try:
                 if self._answered:
-                    self._answer_meanwhile()
+                    self._start_interim()
                 while (code := self._run_once()) is None:
                     pass
             finally:
@@ -195,11 +194,11 @@ class Supervisor:
         """Start the second process and wait for its end.
 
         Returns:
-            The exit code of the command; None: it is to be started again.
+            The exit code of the command; None: start it again.
         """
         if self._interim is not None:
             self._interim.wait()  # Ray's start would take a core from it
-        self._since, again, fails = None, None, False
+        self._since, restarts, fails = None, None, False
         connection, its_end = socket.socketpair()
         with connection:
             with its_end:
@@ -211,29 +210,29 @@ class Supervisor:
                     word, _, rest = line.decode().rstrip().partition(" ")
                     if word == DIED:
                         name, _, logs = rest.partition(" ")
-                        again = self._goes_on(f"Ray's {name}", f"look into {logs}, and start again")
+                        restarts = self._restart(f"Ray's {name}", f"look into {logs}, and start again")
                         # A log can be written by one process only, so it ends first.
                         if name == GCS and self._interim is not None and self._config.log is None:
                             self._interim.wait()
                     else:
                         fails = fails or word == FAILS
-                        self._hear(word, rest)
+                        self._handle(word, rest)
                     connection.sendall(b".")
             code = self._process.wait()
         if self._over:
             return code if code in FINAL else DONE if self._answered else INTERRUPTED
-        if again is None:
+        if restarts is None:
             if (fails and self._restarts == 0) or code in {DONE, INTERRUPTED}:
                 return code
             if code >= 0 and not self._answered:
                 return code
-            again = self._goes_on("the process that runs Ray", f"its exit code is {code}; start again")
+            restarts = self._restart("the process that runs Ray", f"its exit code is {code}; start again")
         if self._folder is not None:
             end_haproxies(self._folder)
-        return None if again else FAILED
+        return None if restarts else FAILED
 
-    def _hear(self, word: str, rest: str) -> None:
-        """What the second process tells of a start that goes well."""
+    def _handle(self, word: str, rest: str) -> None:
+        """Handle a report about a start that goes well."""
         if word == FOLDER:
             self._folder = Path(rest)
         elif word == ANSWERS:
@@ -243,7 +242,7 @@ class Supervisor:
             self._announced = True
 
     def _start(self, its_end: socket.socket) -> subprocess.Popen[bytes]:
-        """Start the second process, with its end of a connection to this one."""
+        """Start the second process, with its end of the connection."""
         listening = -1 if self._listening is None else self._listening.fileno()
         fields = {
             "parent": its_end.fileno(),
@@ -257,44 +256,44 @@ class Supervisor:
             env=os.environ | {SUPERVISED: json.dumps(fields)},
             stdin=subprocess.DEVNULL,
             pass_fds=[descriptor for descriptor in (its_end.fileno(), listening) if descriptor >= 0],
-            start_new_session=True,  # Ctrl-C is for this process, which passes it on
+            start_new_session=True,  # Ctrl-C goes to this process, which passes it on
         )
 
-    def _goes_on(self, who: str, hint: str) -> bool:
-        """Whether the service is to be started again; if so, something answers until then.
+    def _restart(self, process: str, hint: str) -> bool:
+        """Whether to start the service again; if so, the interim process answers until then.
 
         Args:
-            who: has died.
-            hint: what to do otherwise.
+            process: that has died.
+            hint: remedy if it does not start again.
         """
         if self._over:
             return False
         if not self._answered:
-            self._say(f"failed: {who} has died while the service started; {hint}")
+            self._say(f"failed: {process} has died while the service started; {hint}")
             return False
         steady = self._since is not None and time.monotonic() - self._since >= STEADY_S
         self._restarts = 1 if steady else self._restarts + 1
-        if self._restarts > MOST_RESTARTS:
-            problem = f"the service has died {self._restarts} times in a row, this time {who}"
+        if self._restarts > MAX_RESTARTS:
+            problem = f"the service has died {self._restarts} times in a row, this time {process}"
             self._say(f"failed: {problem}; {hint}")
             return False
-        self._answer_meanwhile()
-        self._say(f"{who} has died; starting again")
+        self._start_interim()
+        self._say(f"{process} has died; starting again")
         return True
 
     def _say(self, text: str) -> None:
-        """Tell the user something, where the terminal is still there."""
+        """Write a line for the user, if the terminal is still open."""
         with suppress(OSError):
             self._say_line(text)
 
-    def _answer_meanwhile(self) -> None:
+    def _start_interim(self) -> None:
         if self._interim is not None and not self._interim.is_alive():
             self._end_interim()
         if self._listening is not None and self._interim is None:
             try:
                 self._interim = Interim.start(self._config.at(self._host), self._listening)
             except OSError as error:  # there may be no memory for it now; replicas may still come
-                self._say(f"nothing answers until replicas do: {error}")
+                self._say(f"no interim process until replicas answer: {error}")
 
     def _end_interim(self) -> None:
         if self._interim is not None:
@@ -302,8 +301,8 @@ class Supervisor:
         self._interim = None
 
     @contextmanager
-    def _passing_on_signals(self) -> Iterator[None]:
-        """Have the second process end in order by Ctrl-C, SIGTERM and a closed terminal."""
+    def _passing_signals(self) -> Iterator[None]:
+        """Pass Ctrl-C, SIGTERM and SIGHUP to the second process, which ends in order."""
 
         def pass_on(number: int, frame: FrameType | None) -> None:
             self._over = True
