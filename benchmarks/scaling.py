@@ -25,7 +25,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.scenario import load
-from rlsched.scenario.beside import split_overrides
+from rlsched.scenario.combined_file import split_overrides
 
 PROJECTED = (10, 100, 1000)
 NETWORK_BYTES_PER_S = 10e9 / 8

@@ -25,7 +25,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.rllib.session import session_for
 from rlsched.scenario import load
-from rlsched.scenario.beside import split_overrides
+from rlsched.scenario.combined_file import split_overrides
 
 RUNNER = "RLlib's runner"
 """With our learner."""

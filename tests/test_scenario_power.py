@@ -15,34 +15,34 @@ from tests.test_scenario import GREEN, parsed, refused
     [
         (
             "{file: mine.csv}",
-            "power.file: value 'mine.csv' means nothing where kind is constant; set power.kind",
+            "power.file: value 'mine.csv' has no effect where kind is constant; set power.kind",
         ),
-        ("{wind_kw: 3}", "power.wind_kw: value 3 means nothing where kind is constant"),
+        ("{wind_kw: 3}", "power.wind_kw: value 3 has no effect where kind is constant"),
         (
             "{time_zone: Asia/Tokyo}",
-            "power.time_zone: value 'Asia/Tokyo' means nothing where kind is constant",
+            "power.time_zone: value 'Asia/Tokyo' has no effect where kind is constant",
         ),
         (
             "{kind: series, time_zone: Mars/Base}",
             "power.time_zone: value 'Mars/Base' is unknown; name one as Euro",
         ),
-        ("{solar_kw: 0}", "power.solar_kw: value 0 means nothing where kind is constant"),
-        ("{columns: {wind: W}}", "power.columns: means nothing where kind is constant"),
-        ("{probability: 0.5}", "power.probability: value 0.5 means nothing where kind is constant"),
-        ("{block: 3}", "power.block: value 3 means nothing where kind is constant"),
-        ("{kind: synthetic, file: a}", "power.file: value 'a' means nothing where kind is synthetic"),
+        ("{solar_kw: 0}", "power.solar_kw: value 0 has no effect where kind is constant"),
+        ("{columns: {wind: W}}", "power.columns: has no effect where kind is constant"),
+        ("{probability: 0.5}", "power.probability: value 0.5 has no effect where kind is constant"),
+        ("{block: 3}", "power.block: value 3 has no effect where kind is constant"),
+        ("{kind: synthetic, file: a}", "power.file: value 'a' has no effect where kind is synthetic"),
         (
             "{kind: series, level: 0.9}",
-            "power.level: value 0.9 means nothing where kind is series; set power.",
+            "power.level: value 0.9 has no effect where kind is series; set power.",
         ),
         (
             "{kind: series, carbon_g_per_kwh: 9}",
-            "power.carbon_g_per_kwh: value 9 means nothing where the file",
+            "power.carbon_g_per_kwh: value 9 has no effect where the file",
         ),
     ],
 )
 def test_power_settings_that_would_be_ignored_are_refused(power: str, line: str) -> None:
-    """Who sets them believes that they count: a file that is named and not read would be a trap."""
+    """Users expect an effect of what they set, such as a file that would not be read."""
     assert refused(*GREEN, f"power={power}").startswith(f"--set: {line}")
 
 

@@ -117,7 +117,7 @@ def new_recipe(
         BadInputError: there are several sources of them, or none, or they are wrong.
     """
     from rlsched.offline.recipe import Recipe, parse_behaviors
-    from rlsched.scenario.beside import read_beside, split_overrides
+    from rlsched.scenario.combined_file import read_combined, split_overrides
     from rlsched.settings import validate
 
     sources = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
@@ -134,7 +134,7 @@ def new_recipe(
                 f"{'--policy' if policies else '--noise'} and RECIPE are both given",
                 "name policies in the recipe (behaviors)",
             )
-        return read_beside(recipe, Recipe, overrides)
+        return read_combined(recipe, Recipe, overrides)
     for_recipe, for_scenario = split_overrides(Recipe, overrides)
     simulated = options.given_scenario(scenario, trace, for_scenario)
     options.check_trace(simulated)

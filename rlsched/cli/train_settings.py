@@ -40,7 +40,7 @@ def settings_given(
     from rlsched.learn.config.training import TrainConfig, make_config, read_config
     from rlsched.offline.manifest import read_manifest
     from rlsched.scenario import parse
-    from rlsched.scenario.beside import split_overrides
+    from rlsched.scenario.combined_file import split_overrides
 
     chosen = dict(chosen or {})
     sources = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]

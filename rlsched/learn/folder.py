@@ -32,7 +32,7 @@ from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
 from rlsched.learn.config.training import TrainConfig, make_config, parse_config
 from rlsched.scenario import Scenario, parse
-from rlsched.scenario.beside import yaml_with_scenario
+from rlsched.scenario.combined_file import dump_combined
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 from rlsched.versions import versions
 
@@ -237,7 +237,7 @@ class RunFolder:
 
     def _write_settings(self, scenario: Scenario, config: TrainConfig) -> None:
         write_settings(self.path / SCENARIO, as_yaml(scenario))
-        write_settings(self.path / TRAIN, yaml_with_scenario(scenario, config))
+        write_settings(self.path / TRAIN, dump_combined(scenario, config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
         """Add one iteration's row; one of another version may bring columns that those before have not."""

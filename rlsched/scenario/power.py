@@ -1,4 +1,4 @@
-"""What feeds the cluster: always, at random, or wind, sun, a battery and a grid."""
+"""The power of a scenario: constant, synthetic, or wind, sun, a battery and a grid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlsched.settings import Frozen, SettingError, as_written
 
 
 class PowerColumns(Frozen):
-    """What the columns of a power file are called."""
+    """Names of the columns of a power file."""
 
     time: str = Field("timestamp", description="column of times")
     wind: str = Field("WND", description="column of wind, in any unit")
@@ -22,16 +22,16 @@ class PowerColumns(Frozen):
 
 
 FASTEST_BATTERY = 10.0
-"""Highest power over capacity, 1/h: no battery that is sold does more."""
+"""Highest power over capacity, 1/h, of batteries on the market."""
 
 
 class Battery(Frozen):
     """Storage between the supply and the cluster."""
 
     capacity_kwh: float = Field(gt=0, le=MOST, description="energy of a full battery")
-    charge_kw: float = Field(gt=0, description="most that goes in")
-    discharge_kw: float = Field(gt=0, description="most that comes out")
-    efficiency: float = Field(0.9, gt=0, le=1, description="share of what goes in that is stored")
+    charge_kw: float = Field(gt=0, description="highest charging power")
+    discharge_kw: float = Field(gt=0, description="highest discharging power")
+    efficiency: float = Field(0.9, gt=0, le=1, description="share of the charged energy that is stored")
     initial: float = Field(0.5, ge=0, le=1, description="share of the capacity at the start of an episode")
 
     @model_validator(mode="after")
@@ -42,7 +42,7 @@ class Battery(Frozen):
                 raise SettingError(
                     name,
                     f"value {rate:g} would {does} {self.capacity_kwh:g} kWh in less than "
-                    f"{60 / FASTEST_BATTERY:g} minutes, which no battery does",
+                    f"{60 / FASTEST_BATTERY:g} minutes, faster than any battery",
                     f"set at most {most:g}, or a larger capacity_kwh",
                 )
         return self
@@ -58,11 +58,11 @@ _SETTINGS_OF_KINDS: dict[str, tuple[str, ...]] = {
     "wind_kw": ("series",),
     "solar_kw": ("series",),
 }
-"""Settings that not every kind looks at, and the kinds that do."""
+"""Setting -> the kinds of power that use it; all kinds use the others."""
 
 
 class Power(Frozen):
-    """What feeds the cluster, and what is known of it beforehand."""
+    """The power supply of the cluster, and its forecast."""
 
     kind: Literal["constant", "synthetic", "series"] = Field(
         "constant",
@@ -73,11 +73,11 @@ class Power(Frozen):
     probability: float = Field(1.0, ge=0, le=1, description="share of the time at `level` (synthetic)")
     block: int = Field(6, ge=1, le=MOST_TICKS, description="ticks between draws (synthetic)")
     file: Path | None = Field(
-        None, description="CSV of the series, one row per hour; null: the generated year that is shipped"
+        None, description="CSV of the series, one row per hour; null: the generated year of the package"
     )
     columns: PowerColumns = PowerColumns()
     time_zone: str | None = Field(
-        None, description="of times in the file that do not say it, as Europe/Stockholm; null: UTC"
+        None, description="time zone of times without one, as Europe/Stockholm; null: UTC"
     )
     wind_kw: float | None = Field(
         None,
@@ -85,14 +85,14 @@ class Power(Frozen):
         le=MOST,
         description="the site's wind peak, to which the column is scaled; null: the full draw",
     )
-    solar_kw: float | None = Field(None, ge=0, le=MOST, description="likewise for sun")
+    solar_kw: float | None = Field(
+        None, ge=0, le=MOST, description="the site's solar peak; null: the full draw"
+    )
     utilization: float = Field(1.0, ge=0, le=1, description="load of a unit that runs a job")
     battery: Battery | None = Field(None, description="null: the site has none")
-    grid_kw: float = Field(
-        0.0, ge=0, le=MOST, description="most that may be drawn from the grid, after the battery"
-    )
+    grid_kw: float = Field(0.0, ge=0, le=MOST, description="highest power from the grid, after the battery")
     carbon_g_per_kwh: float = Field(
-        400.0, ge=0, le=MOST, description="of the grid, where the series does not say"
+        400.0, ge=0, le=MOST, description="carbon intensity of the grid, where the series has none"
     )
     forecast_error: float = Field(
         0.0,
@@ -112,25 +112,25 @@ class Power(Frozen):
 
     @model_validator(mode="after")
     def _no_idle_settings(self) -> Power:
-        """Refuse what would be ignored: whoever sets it believes that it is used."""
+        """Refuse settings that have no effect, since users expect one."""
         for name, kinds in _SETTINGS_OF_KINDS.items():
-            given = getattr(self, name)
-            if self.kind in kinds or given == Power.model_fields[name].default:
+            setting = getattr(self, name)
+            if self.kind in kinds or setting == Power.model_fields[name].default:
                 continue
-            value = "" if isinstance(given, PowerColumns) else f"value {as_written(given)} "
+            value = "" if isinstance(setting, PowerColumns) else f"value {as_written(setting)} "
             raise SettingError(
                 name,
-                f"{value}means nothing where kind is {self.kind}",
-                f"set power.kind={' or '.join(kinds)}, or all of power anew, as in "
+                f"{value}has no effect where kind is {self.kind}",
+                f"set power.kind={' or '.join(kinds)}, or replace all of power, as in "
                 f"power={{kind: {self.kind}}}",
             )
         standard = Power.model_fields["carbon_g_per_kwh"].default
         if self.kind == "series" and self.columns.carbon is not None and self.carbon_g_per_kwh != standard:
             raise SettingError(
                 "carbon_g_per_kwh",
-                f"value {self.carbon_g_per_kwh:g} means nothing where the file says it, in column "
+                f"value {self.carbon_g_per_kwh:g} has no effect where the file has it, in column "
                 f"{self.columns.carbon!r}",
-                "set power.columns.carbon=null, or leave it out",
+                "set power.columns.carbon=null, or remove it",
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Where jobs come from: models that draw them, traces, and what is added to those."""
+"""The workload of a scenario: models of jobs, traces, estimates and enrichment."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ from rlsched.settings import Frozen, SettingError
 
 
 class ExactEstimates(Frozen):
-    """Users ask for what their jobs take."""
+    """Requested times are the runtimes."""
 
     kind: Literal["exact"]
 
 
 class GaussianEstimates(Frozen):
-    """Users err by a normally distributed share of the runtime [Cunha 2022, eq. 2.6]."""
+    """Requested times have a normally distributed error, relative to the runtime [Cunha 2022, eq. 2.6]."""
 
     kind: Literal["gaussian"]
     nu: float = Field(
         1.0, ge=0, le=MOST, description="standard deviation of the error, as a share of the runtime"
     )
     side: Literal["two", "over", "under"] = Field(
-        "two", description="over: they ask for too much only; under: for too little only"
+        "two", description="over: requested times are never too short; under: never too long"
     )
     seed: int = Field(
-        0, ge=0, le=MOST_SEED, description="of the errors, for a trace's jobs; a model's are drawn with them"
+        0,
+        ge=0,
+        le=MOST_SEED,
+        description="random seed for a trace; a model draws errors with its jobs",
     )
 
 
@@ -50,10 +53,13 @@ class TsafrirEstimates(Frozen):
         None,
         ge=60,
         le=MOST_SECONDS,
-        description="that may be asked for; left out: the longest job, in whole hours",
+        description="longest requested time; left out: the longest job, in whole hours",
     )
     seed: int = Field(
-        0, ge=0, le=MOST_SEED, description="of what a trace's jobs ask for; a model's draw it with them"
+        0,
+        ge=0,
+        le=MOST_SEED,
+        description="random seed for a trace; a model draws requests with its jobs",
     )
 
 
@@ -61,15 +67,15 @@ Estimates = Annotated[ExactEstimates | GaussianEstimates | TsafrirEstimates, Fie
 
 
 class Jobs(Frozen):
-    """What all workloads have in common."""
+    """Settings that all workloads have."""
 
     estimates: Estimates | None = Field(
-        None, description="what users ask for; left out: exact, or what a trace says"
+        None, description="how users estimate runtimes; left out: exact, or the requested times of the trace"
     )
 
 
 def _not_vanishing(load: float) -> float:
-    """Refuse a load so small that times of arrival overflow."""
+    """Refuse a load so small that arrival times overflow."""
     if load < LEAST_LOAD:
         raise SettingError("", f"value {load:g}", f"set at least {LEAST_LOAD:g}")
     return load
@@ -83,7 +89,7 @@ Gamma = tuple[Above0, Above0]
 
 
 class LublinParameters(Frozen):
-    """Parameters of the Lublin-Feitelson model; what is left out is as it was fitted."""
+    """Parameters of the Lublin-Feitelson model; default: the fitted ones."""
 
     serial: Share | None = Field(None, description="share of jobs on one processor")
     power_of_two: Share | None = Field(None, description="share of jobs whose size is a power of two")
@@ -97,7 +103,7 @@ class LublinParameters(Frozen):
         None,
         ge=0,
         le=MOST_PARAMETER,
-        description="log2 of the largest size; left out: the whole machine, or as it was fitted",
+        description="log2 of the largest size; left out: the whole machine, or the fitted value",
     )
     size_first: Share | None = Field(None, description="share of sizes that are not large")
     runtime_first: Gamma | None = Field(None, description="(shape, scale) of ln(runtime in s), short jobs")
@@ -117,13 +123,13 @@ class LublinParameters(Frozen):
         total = (self.serial or 0.0) + (self.power_of_two or 0.0)
         if total > 1:
             raise SettingError(
-                "serial", f"and power_of_two are {total:g} of all jobs", "set at most 1 in sum"
+                "serial", f"and power_of_two are {total:g} of all jobs", "set a sum of at most 1"
             )
         return self
 
     @property
-    def given(self) -> dict[str, Any]:
-        """Those that are not left out."""
+    def changed(self) -> dict[str, Any]:
+        """The parameters that the scenario sets."""
         return self.model_dump(exclude_none=True)
 
 
@@ -133,25 +139,25 @@ class LublinWorkload(Jobs):
     kind: Literal["lublin"]
     jobs: Literal["all", "batch", "interactive", "apart"] = Field(
         "all",
-        description="which jobs it was fitted to; all: without telling interactive from batch jobs; apart: "
-        "both, each with its own parameters, in queues 0 and 1",
+        description="jobs that the parameters were fitted to; all: interactive and batch jobs together; "
+        "apart: both, with separate parameters, in queues 0 and 1",
     )
     load: Load | None = Field(
         None,
-        description="offered work / capacity, by whole runtimes; arrivals are stretched to it; left out: the "
-        "model's own",
+        description="offered work / capacity, by whole runtimes; times between arrivals are scaled to it; "
+        "left out: that of the model",
     )
     max_runtime_s: int | None = Field(None, ge=1, le=MOST_SECONDS, description="longer jobs are drawn again")
-    daily_cycle: bool = Field(True, description="whether more jobs come at some hours than at others")
+    daily_cycle: bool = Field(True, description="whether the arrival rate depends on the time of day")
     parameters: LublinParameters = LublinParameters()
 
     @model_validator(mode="after")
     def _one_kind(self) -> LublinWorkload:
-        if self.jobs == "apart" and self.parameters.given:
-            name = next(iter(self.parameters.given))
+        if self.jobs == "apart" and self.parameters.changed:
+            name = next(iter(self.parameters.changed))
             raise SettingError(
                 f"parameters.{name}",
-                "means nothing where interactive and batch jobs each have their own",
+                "has no effect with jobs=apart, where interactive and batch jobs have their own",
                 "set workload.jobs to all, batch or interactive",
             )
         return self
@@ -163,7 +169,7 @@ Ticks = tuple[Length, Length]
 
 
 def ordered(value: tuple[Any, Any]) -> tuple[Any, Any]:
-    """A range whose ends are in order.
+    """Check that the ends of a range are in order.
 
     Raises:
         SettingError: they are not.
@@ -179,9 +185,9 @@ class PoissonWorkload(Jobs):
     kind: Literal["poisson"]
     load: Load = Field(1.0, description="offered work / capacity of the most loaded resource")
     short: Ticks = Field((1, 10), description="ticks, uniform, both ends included")
-    long: Ticks = Field((10, 30), description="ticks, likewise")
+    long: Ticks = Field((10, 30), description="ticks, uniform, both ends included")
     long_share: Share = 0.3
-    max_demand: float = Field(0.5, gt=0, le=1, description="share of a resource's units a job may ask for")
+    max_demand: float = Field(0.5, gt=0, le=1, description="largest demand, as a share of a resource's units")
     high_qos: tuple[Share, Share] = Field((0.6, 1.0), description="uniform")
     low_qos: tuple[Share, Share] = Field((0.1, 0.6), description="uniform")
     high_qos_share: Share = 0.6
@@ -196,7 +202,7 @@ class MaoWorkload(Jobs):
     kind: Literal["mao"]
     rate: float = Field(0.7, gt=0, le=1, description="probability of an arrival per tick")
     short: Ticks = Field((1, 3), description="ticks, uniform, both ends included")
-    long: Ticks = Field((10, 15), description="ticks, likewise")
+    long: Ticks = Field((10, 15), description="ticks, uniform, both ends included")
     long_share: Share = 0.2
     dominant: tuple[Share, Share] = Field((0.5, 1.0), description="share of `max_demand`, uniform")
     other: tuple[Share, Share] = Field((0.1, 0.2), description="share of `max_demand`, uniform")
@@ -206,11 +212,11 @@ class MaoWorkload(Jobs):
 
 
 class Enrichment(Frozen):
-    """Columns that traces lack, from a seed of their own, fixed per job [Venkataswamy 2023, 4.4.2]."""
+    """Columns that traces lack, drawn from a seed and fixed per job [Venkataswamy 2023, 4.4.2]."""
 
     seed: int = Field(0, ge=0, le=MOST_SEED)
     max_demand: float = Field(
-        0.5, gt=0, le=1, description="share of the units of each further resource that a job may ask for"
+        0.5, gt=0, le=1, description="largest demand, as a share of the units of each further resource"
     )
     high_qos: tuple[Share, Share] = Field((0.6, 1.0), description="uniform")
     low_qos: tuple[Share, Share] = Field((0.1, 0.6), description="uniform")
@@ -229,20 +235,20 @@ class SwfWorkload(Jobs):
     )
     load: Load | None = Field(
         None,
-        description="offered work / capacity of the trace, by whole runtimes; arrivals are moved to it",
+        description="offered work / capacity, by whole runtimes; times between arrivals are scaled to it",
     )
     resample: Literal["never", "training", "always"] = Field(
         "never",
-        description="put episodes together from days drawn with replacement, those of training or those of "
-        "evaluation as well, each from its own part of the trace",
+        description="resample episodes from days of the trace with replacement: training episodes, or "
+        "evaluation episodes too, each from its part of the trace",
     )
     training_jobs: tuple[Row, Row | None] | None = Field(
-        None, description="rows [from, to) that training may see; left out: the first 80 %"
+        None, description="rows [from, to) for training; left out: the first 80 %"
     )
     dependencies: Literal["ignore", "follow"] = Field(
         "ignore",
-        description="follow: a job that names a preceding job of its episode is submitted a think time after "
-        "that one's end, or, where none is given, not before that end; ignore: at its own submit time",
+        description="follow: a job with a preceding job in its episode is submitted its think time after the "
+        "end of that job, or without a think time not before that end; ignore: at its submit time",
     )
     enrich: Enrichment | None = Field(None, description="add further resources and qos")
     max_job_duration: int | None = Field(
@@ -252,7 +258,7 @@ class SwfWorkload(Jobs):
         1.0, gt=0, le=1, description="share of the units; larger jobs are `oversized`"
     )
     oversized: Literal["reject", "scale"] = Field(
-        "reject", description="reject: left out and counted; scale: cut down to what is allowed, and counted"
+        "reject", description="reject: drop and count such jobs; scale: cut them to the limit, and count them"
     )
     value_scale: float = Field(1.0, gt=0, le=MOST, description="factor on every job's value")
 
@@ -263,13 +269,13 @@ ModelWorkload = Annotated[LublinWorkload | PoissonWorkload | MaoWorkload, Field(
 class Part(Frozen):
     """One of several models."""
 
-    share: float = Field(1.0, gt=0, le=MOST, description="of episodes, beside those of the others")
+    share: float = Field(1.0, gt=0, le=MOST, description="relative frequency of its episodes")
     units: int | None = Field(
         None,
         ge=1,
         le=MOST_UNITS,
         description="processors of the cluster in its episodes, at most cluster.resources.0.units; left out: "
-        "those",
+        "all of them",
     )
     workload: ModelWorkload = Field(description="model of jobs")
 
@@ -281,9 +287,9 @@ class MixtureWorkload(Frozen):
     parts: tuple[Part, ...] = Field(min_length=1)
 
     def sizes(self, units: int | None) -> tuple[int | None, ...]:
-        """Each size of cluster once, where parts without their own have so many units."""
-        found = {units if part.units is None else part.units for part in self.parts}
-        return tuple(sorted(found, key=lambda size: -1 if size is None else size))
+        """Sizes of clusters, each once; `units` is the size of parts without one."""
+        sizes = {units if part.units is None else part.units for part in self.parts}
+        return tuple(sorted(sizes, key=lambda size: -1 if size is None else size))
 
 
 Workload = Annotated[

@@ -64,7 +64,7 @@ class LublinJobs:
         Raises:
             BadInputError: the limits accept next to no job, or shares exceed 1.
         """
-        changes: dict[str, Any] = workload.parameters.given | {"max_runtime_s": workload.max_runtime_s}
+        changes: dict[str, Any] = workload.parameters.changed | {"max_runtime_s": workload.max_runtime_s}
         if not workload.daily_cycle:
             changes["cycle"] = None
         models = [replace(kind(), **changes) for kind in KINDS[workload.jobs]]

@@ -185,11 +185,11 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
             ["power.kind=wind"],
             ["power.kind: value 'wind'", "'constant', 'synthetic' or 'series'"],
         ),
-        ("green-10", ["power.probability=0.9"], ["power.probability: value 0.9 means nothing", "synthetic"]),
+        ("green-10", ["power.probability=0.9"], ["power.probability: value 0.9 has no effect", "synthetic"]),
         (
             "green-10",
             ["power.file=p.csv"],
-            ["power.file: value 'p.csv' means nothing", "set power.kind=series"],
+            ["power.file: value 'p.csv' has no effect", "set power.kind=series"],
         ),
         (
             "green-10",

@@ -14,7 +14,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.algorithms.ppo import Ppo
 from rlsched.learn.config.training import TrainConfig, make_config, read_config
-from rlsched.scenario.beside import split_overrides
+from rlsched.scenario.combined_file import split_overrides
 
 
 def refused(*overrides: str, values: dict[str, object] | None = None) -> str:

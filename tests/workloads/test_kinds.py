@@ -149,7 +149,7 @@ def test_what_could_hardly_be_drawn_is_refused(parameters: dict[str, Any], name:
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
-        ({"jobs": "apart", "parameters": {"serial": 0.1}}, "workload.parameters.serial: means nothing where"),
+        ({"jobs": "apart", "parameters": {"serial": 0.1}}, "workload.parameters.serial: has no effect with"),
         (
             {"parameters": {"serial": 0.9, "power_of_two": 0.2}},
             "workload.parameters.serial: and power_of_two are 1.1",

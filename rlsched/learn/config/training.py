@@ -18,7 +18,7 @@ from rlsched.learn.config.sections import (
 )
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Scenario
-from rlsched.scenario.beside import parse_beside
+from rlsched.scenario.combined_file import parse_combined
 from rlsched.settings import Frozen, SettingError, validate
 from rlsched.settings_files import read_text, read_yaml
 
@@ -280,7 +280,7 @@ def parse_config(
     usual: dict[str, Any] | None = None
     if values.get("scenario") is None and isinstance(values.get("dataset"), str):
         usual = read_manifest(Path(values["dataset"])).scenario.model_dump(mode="json")
-    return parse_beside(values, where, TrainConfig, overrides, usual)
+    return parse_combined(values, where, TrainConfig, overrides, usual)
 
 
 def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:
