@@ -126,7 +126,7 @@ def settle(
     scenario = with_limits(scenario, {**amounts, **dict.fromkeys(shares)})
     if unconstrained is not None and not shares:
         raise BadInputError(
-            "--unconstrained", "means nothing without --limit auto", "add --limit NAME=auto:SHARE"
+            "--unconstrained", "not supported without --limit auto", "add --limit NAME=auto:SHARE"
         )
     if not shares:
         return scenario

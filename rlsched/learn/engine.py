@@ -60,8 +60,8 @@ class Engine(Protocol):
     def save(self, folder: Path) -> None:
         """Write everything that going on needs into a folder that is not there yet."""
 
-    def restore(self, folder: Path, kept: TrainedPolicy) -> None:
-        """Go on from what was saved, and the policy that was kept beside it."""
+    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
+        """Resume from a saved state, and the policy of the same checkpoint."""
 
     def stop(self) -> None:
         """Let go of processes and files."""

@@ -1,4 +1,4 @@
-"""Limits of costs that are told as a share of what is paid where nobody keeps any."""
+"""Limits of costs as shares of what a policy costs that is trained without limits."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class Run:
         return metrics
 
     def _best(self, metrics: Mapping[str, float]) -> dict[str, Any]:
-        """What is told of the best policy where this is what it came to in validation."""
+        """Fields of `Standing` for the best policy, by its metrics in validation."""
         score = self.validation.score(metrics)
         return {
             "best_excess": score.excess,

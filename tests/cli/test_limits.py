@@ -106,7 +106,7 @@ def test_costs_that_are_not_counted_there_are_refused() -> None:
         ),
         (
             [*TRAIN, "--limit", "delayed_jobs=7000", "--unconstrained", "runs/some"],
-            "error: --unconstrained: means nothing without --limit auto",
+            "error: --unconstrained: not supported without --limit auto",
         ),
         (
             [*TRAIN, "--limit", "delayed_jobs=auto:1", "--unconstrained", "runs/none"],

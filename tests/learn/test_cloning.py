@@ -190,13 +190,13 @@ def test_what_cannot_be_learned_from_is_said_before_anything_starts(
         return capsys.readouterr().err
 
     assert "dataset: is missing, which bc learns from" in refused("--algo", "bc", "--scenario", "green-10")
-    assert "means nothing to ppo" in refused("--algo", "ppo", "--dataset", shown)
+    assert "dataset: not supported by algo=ppo" in refused("--algo", "ppo", "--dataset", shown)
     assert "none: no such folder" in refused("--algo", "bc", "--dataset", "none")
     wide = ("--scenario", "green-10", "--set", "decision.window=7")
     assert "was recorded with another decision than scenario 'green-10' has" in refused(
         "--algo", "bc", "--dataset", shown, *wide
     )
-    assert "sampling.runners: mean nothing to bc" in refused(
+    assert "sampling.runners: not supported by algo=bc" in refused(
         "--algo", "bc", "--dataset", shown, "--set", "sampling.runners=2"
     )
     assert "bc.minibatch: value 256 is more than rows 16 a learner" in refused(

@@ -295,7 +295,7 @@ def test_multipliers_follow_costs_and_go_on(
         again.restore(tmp_path / "state", policy)
         algorithm = again.algorithm
         assert algorithm.controls == before
-        assert algorithm.paid == {name: costs[-8:] for name, costs in told.items()}
+        assert algorithm.episode_costs == {name: costs[-8:] for name, costs in told.items()}
         learner: TimedPPOLearner = algorithm.learner_group._learner
         expected = [before[name].multiplier for name in LIMITS]
         np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
@@ -322,7 +322,7 @@ def test_episodes_that_go_on_count_where_they_cost_far_too_much(small: Scenario)
         learner = algorithm.learner_group._learner
         assert learner.multipliers.tolist() == [1.0, 1.0], "from the first batch on"
         row = engine.iterate().row
-        assert len(algorithm.paid["wait_time"]) < algorithm.wave
+        assert len(algorithm.episode_costs["wait_time"]) < algorithm.wave
         assert row["wait_time_cost"] > 1.0
         assert row["wait_time_multiplier"] > 0.0
         assert "makespan" not in algorithm.controls  # of which nothing is known yet

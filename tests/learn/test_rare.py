@@ -536,7 +536,7 @@ def test_rare_alone_reads_or_plays(shown: Path, tmp_path: Path, capsys: pytest.C
     assert rows[-1]["episode_return_mean"] == ""
     capsys.readouterr()
     assert main([*read, "--set", "sampling.runners=1", "--out", str(tmp_path / "no")]) == 2
-    assert "sampling.runners: mean nothing to rare" in capsys.readouterr().err
+    assert "sampling.runners: not supported by algo=rare" in capsys.readouterr().err
     few = ["train", "--algo", "launchpad", "--dataset", str(shown), "--steps", "1000"]
     assert main([*few, "--out", str(tmp_path / "no")]) == 2
     assert "launchpad.rows: value 1000000 is no less than steps 1000" in capsys.readouterr().err

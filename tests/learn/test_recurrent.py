@@ -330,10 +330,10 @@ def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (["algo=dqn"], "network.lstm: is not learned by dqn; leave it out, or set algo to cocorl or ppo"),
-        (["algo=priority_search"], "network.lstm: is not learned by priority_search"),
+        (["algo=dqn"], "network.lstm: not supported by algo=dqn; remove it, or set algo to cocorl or ppo"),
+        (["algo=priority_search"], "network.lstm: not supported by algo=priority_search"),
         (["sampling.batched=false"], "sampling.batched: value false does not go with network.lstm"),
-        (["network.lstm=0"], "network.lstm_steps: means nothing without network.lstm; leave it out"),
+        (["network.lstm=0"], "network.lstm_steps: not supported without network.lstm; remove it"),
         (
             ["network.lstm_steps=40"],
             "network.lstm_steps: value 40 is more than the decisions of a fragment, 32",
@@ -351,7 +351,7 @@ def test_what_cannot_remember_is_said(told: list[str], said: str) -> None:
 
 
 def test_a_priority_function_cannot_remember(brief: Scenario) -> None:
-    with pytest.raises(BadInputError, match="means nothing to network\\.kind priority"):
+    with pytest.raises(BadInputError, match="not supported by network\\.kind=priority"):
         build_policy(layout_of(brief), Network(kind="priority", lstm=4))
 
 

@@ -58,7 +58,7 @@ class PrioritySearchAlgorithm(Algorithm):
     def check(self, config: TrainConfig) -> None:
         """Refuse networks that are no priority function."""
         if config.network.kind in ("mlp", "cnn"):
-            raise ValueError(f"priority_search finds no network.kind {config.network.kind}: leave that out")
+            raise ValueError(f"priority_search finds no network.kind {config.network.kind}: remove it")
 
     def defaults(self, config: TrainConfig, scenario: Scenario) -> Mapping[str, object]:
         """A priority function."""

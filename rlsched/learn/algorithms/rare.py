@@ -138,7 +138,9 @@ class RareAlgorithm(RllibAlgorithm):
         """Refuse a buffer or batch that is too small, and priority functions."""
         rare = config.section(Rare)
         if config.network.kind == "priority":
-            raise SettingError("network.kind", f"priority means nothing to {self.name}", "leave it out")
+            raise SettingError(
+                "network.kind", f"value priority: not supported by algo={self.name}", "remove it"
+            )
         if not self.plays(config):
             return
         check_buffer(config, "rare", rare.every, rare.buffer)

@@ -65,24 +65,24 @@ class ReinforceAlgorithm(Algorithm):
     def check(self, config: TrainConfig) -> None:
         """Refuse settings of runners and learners, which it has not."""
         if config.network.kind == "priority":
-            raise SettingError("network.kind", "priority means nothing to reinforce", "leave it out")
+            raise SettingError("network.kind", "value priority: not supported by algo=reinforce", "remove it")
         if config.sampling.runners:
             raise SettingError(
                 "sampling.runners",
-                "mean nothing to reinforce, which plays in its own process",
-                "leave it out",
+                "not supported by algo=reinforce, which samples in its own process",
+                "remove it",
             )
         for name, field in Sampling.model_fields.items():
             if name != "runners" and getattr(config.sampling, name) != field.default:
                 raise SettingError(
                     f"sampling.{name}",
-                    "means nothing to reinforce",
-                    "leave it out, or set reinforce.trajectories",
+                    "not supported by algo=reinforce",
+                    "remove it, or set reinforce.trajectories",
                 )
         for name in ("learners", "gpus_per_learner"):
             if getattr(config, name) != type(config).model_fields[name].default:
                 raise SettingError(
-                    name, "means nothing to reinforce, which learns in its own process", "leave it out"
+                    name, "not supported by algo=reinforce, which learns in its own process", "remove it"
                 )
 
     def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:

@@ -1,4 +1,4 @@
-"""Sections of a training file: the networks, each algorithm, who plays, how the best is found."""
+"""Sections of a training file that all algorithms share: networks, sampling, warm start, validation."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class WarmStart(Frozen):
 
 
 class Sampling(Frozen):
-    """Who plays, and how much per iteration."""
+    """Runners, environments, and decisions per iteration."""
 
     envs_per_runner: int = Field(64, ge=1, description="environments that a runner steps together")
     replicas: int | None = Field(

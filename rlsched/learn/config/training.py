@@ -162,19 +162,19 @@ class Training(Frozen):
             if unused is not algorithm and unused.initial_policy(whole) is not None:
                 raise SettingError(
                     f"{unused.section}.start",
-                    f"means nothing to {self.algo}",
-                    "leave it out, or set warm_start.teacher",
+                    f"not supported by algo={self.algo}",
+                    "remove it, or set warm_start.teacher",
                 )
 
     def _check_memory(self) -> None:
         if not self.network.lstm:
             if self.network.lstm_steps != Network.model_fields["lstm_steps"].default:
-                raise SettingError("network.lstm_steps", "means nothing without network.lstm", "leave it out")
+                raise SettingError("network.lstm_steps", "not supported without network.lstm", "remove it")
             return
         if not self.algorithm.recurrent:
             able = " or ".join(name for name, entry in ALGORITHMS.items() if entry.recurrent)
             raise SettingError(
-                "network.lstm", f"is not learned by {self.algo}", f"leave it out, or set algo to {able}"
+                "network.lstm", f"not supported by algo={self.algo}", f"remove it, or set algo to {able}"
             )
         if not self.sampling.batched:
             raise SettingError(
@@ -206,17 +206,21 @@ class Training(Frozen):
         if use == "none" and self.dataset is not None:
             able = next(name for name, entry in ALGORITHMS.items() if entry.dataset == "required")
             raise SettingError(
-                "dataset", f"means nothing to {self.algo}", f"leave it out, or set algo={able}"
+                "dataset", f"not supported by algo={self.algo}", f"remove it, or set algo={able}"
             )
         if self.plays:
             return
         if self.sampling.runners:
             raise SettingError(
-                "sampling.runners", f"mean nothing to {self.algo}, which plays nothing", "leave it out"
+                "sampling.runners",
+                f"not supported by algo={self.algo}, which samples no episodes",
+                "remove it",
             )
         if self.validation.patience is not None:
             raise SettingError(
-                "validation.patience", f"means nothing to {self.algo}, which keeps its newest", "leave it out"
+                "validation.patience",
+                f"not supported by algo={self.algo}, which keeps its newest",
+                "remove it",
             )
         offline = self.section(OfflineSettings)
         rows = offline.rows // max(1, self.learners)

@@ -265,7 +265,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
     if not network.lstm:
         return policy
     if not isinstance(policy, EncodedPolicy):
-        raise BadInputError("network.lstm", f"means nothing to network.kind {network.kind}", "leave it out")
+        raise BadInputError("network.lstm", f"not supported by network.kind={network.kind}", "remove it")
     return RecurrentPolicy(policy, network.lstm)
 
 

@@ -12,11 +12,10 @@ LEAST_SPREAD = 1e-2
 class PopArt(nn.Module):
     """Normalises targets by their running mean and spread.
 
-    Of the first minibatches all count alike, or what was guessed before them would stay for as long as many
-    runs are.
+    The first minibatches have equal weights: else the initial guess would stay for as long as many runs are.
 
-    Adam moves what is said by about as much of a unit at every step, however large that is. So a unit is many
-    spreads: in units of one, critics follow what they are told too slowly.
+    Adam moves an output by about as much of a unit at every step, however large the unit is. So a unit is
+    many standard deviations: in units of one, critics follow their targets too slowly.
 
     Args:
         mean: expected at first.

@@ -58,11 +58,12 @@ def other_features(layout: Layout) -> tuple[str, ...]:
 
 
 class PriorityNet(nn.Module):
-    """score(job) = (w + W history) x job + v x relu(A job + B state + b); of another action = u x seen + c.
+    """score(job) = (w + W history) x job + v x relu(A job + B state + b); of another action = u x + c.
 
-    The highest legal score wins, of equal ones the first. Seen is the state; where other actions compete with
-    the best legal job (`competes`) that job before it, and what is told is how much better than it they are.
-    Parameters in this order, as in `Candidates`: w, W, A, B, b, v, u, c. Without a history there is no W.
+    The highest legal score wins, of equal ones the first. `x` of another action is the state. Where other
+    actions compete with the best legal job (`competes`), its features come before the state, and their scores
+    are relative to that job. Parameters in this order, as in `Candidates`: w, W, A, B, b, v, u, c. Without a
+    history there is no W.
 
     Args:
         layout: with a `jobs` and a `queue` block; a `history` is seen, too, and part of the state.

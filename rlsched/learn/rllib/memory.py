@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 def _keeper_references() -> int:
-    """References to an array that nobody looks at: of its keeper, and, by version of Python, of who asks."""
+    """References to an unused array: of its keeper and, by version of Python, of the caller."""
     keeper = [np.empty(0)]
     return sys.getrefcount(keeper[0])
 
@@ -60,7 +60,7 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, list[NDArray[np.uint8]]] = {}
+        self._arrays: dict[str, list[NDArray[np.uint8]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array with whatever is in it.
@@ -70,7 +70,7 @@ class Memory:
             shape: of it.
             dtype: of it.
         """
-        arrays = self._kept.setdefault(name, [])
+        arrays = self._arrays.setdefault(name, [])
         size = math.prod(shape) * np.dtype(dtype).itemsize
         free = [k for k in range(len(arrays)) if sys.getrefcount(arrays[k]) <= KEEPER_REFERENCES]
         fitting = [k for k in free if len(arrays[k]) >= size]

@@ -59,7 +59,7 @@ class ConstrainedPPO(Supervised, PPO):
     def setup(self, config: Any) -> None:
         """Build as RLlib does; multipliers are the initial ones until costs are known."""
         self.controls: dict[str, Control] = {}
-        self.paid: dict[str, list[float]] = {}
+        self.episode_costs: dict[str, list[float]] = {}
         super().setup(config)
         settings = self.config.learner_config_dict
         self.wave = self.config.num_envs_per_env_runner * max(1, self.config.num_env_runners)
@@ -74,8 +74,8 @@ class ConstrainedPPO(Supervised, PPO):
         super().training_step()
         for constraint in self.constraints:
             ended = self._ended(constraint)[before[constraint.name] :]
-            known = [*self.paid.get(constraint.name, ()), *ended][-self.wave :]
-            self.paid[constraint.name] = known
+            known = [*self.episode_costs.get(constraint.name, ()), *ended][-self.wave :]
+            self.episode_costs[constraint.name] = known
             cost = float(np.mean(known)) if len(known) == self.wave else -inf
             projected = self._projected(constraint)
             check = self.checks.get(constraint.name)
@@ -130,14 +130,14 @@ class ConstrainedPPO(Supervised, PPO):
         controls = {
             name: control_state.model_dump(mode="json") for name, control_state in self.controls.items()
         }
-        return state | {CONTROLS: controls, COSTS: self.paid}
+        return state | {CONTROLS: controls, COSTS: self.episode_costs}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         super().set_state(state)
         controls = state[CONTROLS].items()
         self.controls = {name: Control.model_validate(values) for name, values in controls}
-        self.paid = {name: list(costs) for name, costs in state[COSTS].items()}
+        self.episode_costs = {name: list(costs) for name, costs in state[COSTS].items()}
         self._weigh()
 
 

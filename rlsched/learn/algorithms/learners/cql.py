@@ -32,7 +32,7 @@ class ReadingCQL(Reading, DQN):
 
 
 class ReadingCQLConfig(DQNConfig):
-    """As of DQN, but for who plays: nobody."""
+    """Configuration of DQN without runners."""
 
     def __init__(self) -> None:
         super().__init__(algo_class=ReadingCQL)

@@ -66,7 +66,7 @@ def replica_advantages(
 
 
 def lambda_of(learner_settings: Mapping[str, Any]) -> float:
-    """Per tick, from what a learner is told; the discount where it is left out."""
+    """Lambda of GAE per tick, by the settings of a learner; the discount where it is left out."""
     gae_lambda: float | None = learner_settings["settings"].get("gae_lambda")
     return float(learner_settings["gamma"]) if gae_lambda is None else gae_lambda
 
