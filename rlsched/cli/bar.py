@@ -1,4 +1,4 @@
-"""The bar of what goes on for long: a share, a text and the time that it took, on stderr."""
+"""Progress bar of long commands on stderr: share, text and elapsed time."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rich.text import Text
 from rlsched.cli.output import console
 
 BAR_COLUMNS, OTHER_COLUMNS = 30, 15
-"""Of the terminal: for the bar itself, and for percentage, time and blanks."""
+"""Columns of the bar, and of percentage, time and blanks."""
 
 
-class _Fitting(TextColumn):
-    """A text that gives way where the terminal is narrow: rich would cut the percentage and the time, too."""
+class _TruncatedText(TextColumn):
+    """A text that is truncated in narrow terminals, so that percentage and time stay visible."""
 
     def __init__(self, text: str, columns: int) -> None:
         super().__init__(text, markup=False)
         self._columns = columns
 
     def render(self, task: Task) -> Text:
-        """The text, cut to its columns."""
+        """The text, truncated to its columns."""
         text = super().render(task)
         text.truncate(self._columns, overflow="ellipsis")
         return text
 
 
-class Bar:
-    """A bar that is shown from its first `start` on, and gone with its block."""
+class ProgressBar:
+    """A bar that appears with `progress.start()` and disappears at the end of its `with` block."""
 
     def __init__(self) -> None:
         self.console = console(stderr=True)
@@ -37,7 +37,7 @@ class Bar:
         self.progress = Progress(
             BarColumn(bar),
             TextColumn("{task.percentage:>3.0f}%"),
-            _Fitting("{task.fields[text]}", max(10, self.console.width - bar - OTHER_COLUMNS)),
+            _TruncatedText("{task.fields[text]}", max(10, self.console.width - bar - OTHER_COLUMNS)),
             TimeElapsedColumn(),
             console=self.console,
         )
@@ -49,5 +49,5 @@ class Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.progress.live.is_started:  # rich ends even a bar that never was with an empty line
+        if self.progress.live.is_started:  # rich prints an empty line even for a bar that never started
             self.progress.stop()

@@ -131,10 +131,10 @@ def show_train(case: str, speeds: list[Speed], against: str, json: str | None) -
         table.add_row(speed.name, f"{speed.decisions:,.0f}", f"{speed.sampled:,.0f}", *shares)
     console = output.people(json)
     console.print(table)
-    first, *others = speeds
-    for other in others:
-        ratio = number(first.decisions / other.decisions)
-        console.print(f"{first.name} is {ratio} times as fast as {other.name}", markup=False)
+    first, *rivals = speeds
+    for rival in rivals:
+        ratio = number(first.decisions / rival.decisions)
+        console.print(f"{first.name} is {ratio} times as fast as {rival.name}", markup=False)
     console.print(bench_figures.machine_line(), style="dim", markup=False)
     if json is not None:
         output.write_json(json, bench_figures.to_json(bench_train.figures(case, speeds, against)))
@@ -215,13 +215,13 @@ def _check_seconds(seconds: float) -> None:
         raise BadInputError("--seconds", f"value {seconds:g}", "give a time above 0 for each figure")
 
 
-def _counts(option: str, given: list[str] | None, default: tuple[int, ...]) -> list[int]:
+def _counts(option: str, values: list[str] | None, default: tuple[int, ...]) -> list[int]:
     """Whole numbers from 1 on.
 
     Raises:
         BadInputError: an item is not such a number.
     """
-    texts = options.items(given)
+    texts = options.items(values)
     for text in texts:
         numeric = text.isascii() and text.isdigit() and len(text) <= options.DIGITS
         if not (numeric and int(text) >= 1):

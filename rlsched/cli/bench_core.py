@@ -119,8 +119,8 @@ def grid_scenario(name: str, blocks: str) -> Scenario:
 
 
 def _case(scenario: Scenario) -> str:
-    rule, seen = scenario.decision, scenario.observation.blocks
-    return f"{scenario.name} {' '.join(seen) if rule.horizon else rule.time_rule} w{rule.window}"
+    rule, observed = scenario.decision, scenario.observation.blocks
+    return f"{scenario.name} {' '.join(observed) if rule.horizon else rule.time_rule} w{rule.window}"
 
 
 def _with_episodes(scenario: Scenario) -> Scenario:
@@ -167,16 +167,16 @@ def decisions(scenario: Scenario, seconds: float, seed: int, reference: Referenc
 
     def steps() -> int:
         """Take 256 steps: reading the clock costs nothing beside them."""
-        taken = 0
+        decisions_made = 0
         for _ in range(256):
             choose(sim.mask, actions)
             sim.step(actions)
-            taken += ENVS
+            decisions_made += ENVS
             ended = sim.terminated | sim.truncated
             if ended.any():
                 for env in np.flatnonzero(ended).tolist():
                     load(env)
-        return taken
+        return decisions_made
 
     for env in range(ENVS):
         load(env)
@@ -291,10 +291,10 @@ def start_choosing(seed: int) -> None:
 def choose(mask: NDArray[np.int8], actions: IntArray) -> None:
     """A random legal action for every environment."""
     for i in range(len(mask)):
-        left = np.random.randint(mask[i].sum())
+        remaining = np.random.randint(mask[i].sum())
         for action in range(mask.shape[1]):
             if mask[i, action]:
-                if left == 0:
+                if remaining == 0:
                     actions[i] = action
                     break
-                left -= 1
+                remaining -= 1

@@ -151,7 +151,7 @@ def measure(
     scenario: Scenario,
     config: TrainConfig,
     turns: int,
-    others: Callable[[TrainConfig, EpisodeFeed], Trainers] | None = None,
+    more_trainers: Callable[[TrainConfig, EpisodeFeed], Trainers] | None = None,
 ) -> list[Speed]:
     """Measure trainers in turn.
 
@@ -159,7 +159,7 @@ def measure(
         scenario: what is simulated.
         config: as for `rlsched train`.
         turns: measured iterations of each trainer.
-        others: builds further trainers.
+        more_trainers: builds further trainers.
 
     Returns:
         The speed of each trainer, that of rlsched first.
@@ -181,12 +181,12 @@ def measure(
             trainer = RllibTrainer(config, feed, stock=stock)
             stack.callback(trainer.stop)
             trainers[name] = trainer
-        if others is not None:
-            trainers |= others(config, feed)
+        if more_trainers is not None:
+            trainers |= more_trainers(config, feed)
         for turn in range(turns + 1):
-            for name, each in trainers.items():
+            for name, current in trainers.items():
                 start = time.perf_counter()
-                iteration = each.iterate()
+                iteration = current.iterate()
                 if turn:
                     measured.setdefault(name, []).append((iteration, time.perf_counter() - start))
     return [_speed(name, iterations) for name, iterations in measured.items()]
@@ -210,9 +210,9 @@ def figures(case: str, speeds: list[Speed], against: str) -> list[Figure]:
     (reference,) = (speed for speed in speeds if speed.name == against)
     rows = []
     for speed in speeds:
-        for name, value, other in (
+        for name, value, base in (
             ("train_decisions_per_s", speed.decisions, reference.decisions),
             ("sampled_decisions_per_s", speed.sampled, reference.sampled),
         ):
-            rows.append(Figure(name, f"{case}, {speed.name}", value, against=against, ratio=value / other))
+            rows.append(Figure(name, f"{case}, {speed.name}", value, against=against, ratio=value / base))
     return rows

@@ -1,4 +1,4 @@
-"""Trained policies where a policy is named; torch is loaded only when one is."""
+"""Loading of trained policies that options name; torch is imported only then."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 
 
 def check_exists(
-    path: str, of_orders: str = "is run with --against, or with rlsched simulate --policy"
+    path: str, of_heuristics: str = "is run with --against, or with rlsched simulate --policy"
 ) -> None:
-    """Refuse what is no folder, before torch is loaded.
+    """Check that a folder exists, before torch is imported.
 
     Args:
-        path: that was given.
-        of_orders: what is to be said of queue orders.
+        path: of the folder.
+        of_heuristics: what to do with a heuristic instead, as a predicate.
 
     Raises:
-        BadInputError: there is none.
+        BadInputError: there is no such folder.
     """
     if not Path(path).is_dir():
         from rlsched.sim.priorities import PRIORITIES
 
         remedy = "name a run folder, a checkpoint or an exported policy"
         if path in PRIORITIES:
-            remedy = f"{path} is a queue order, which {of_orders}"
+            remedy = f"{path} is a heuristic, which {of_heuristics}"
         raise BadInputError(path, "no such folder", remedy)
 
 
 def loader(
     *, sample: bool = False, seed: int = 0, window: int | None = None
 ) -> Callable[[str], TrainedPolicy]:
-    """What loads a checkpoint by its path, each once.
+    """A function that loads the policy of a path, and caches it.
 
     Args:
-        sample: draw actions from the policy's distribution.
-        seed: of these draws.
-        window: that it sees so many of the oldest waiting jobs; None: as many as in its training.
+        sample: sample actions from the policy's distribution.
+        seed: of the samples.
+        window: number of oldest waiting jobs that it observes; None: as many as in training.
     """
 
     @cache
@@ -64,10 +64,10 @@ def loader(
 
 
 def seeds_loader(load: Callable[[str], TrainedPolicy]) -> Callable[[str], BySeed]:
-    """What loads all policies of a folder of seeds, which are compared as one, and of any other the only one.
+    """A function that loads the policies of a path by seed; {None: policy} if it is not a folder of seeds.
 
     Args:
-        load: loads one, see `loader`.
+        load: loads a policy, see `loader`.
     """
 
     def load_seeds(path: str) -> BySeed:
@@ -75,17 +75,17 @@ def seeds_loader(load: Callable[[str], TrainedPolicy]) -> Callable[[str], BySeed
         folders = seed_folders(Path(path))
         if not folders or _holds_policy(Path(path)):
             return {None: load(path)}
-        found = {seed: str(folder) for seed, folder in folders.items() if _holds_policy(folder)}
-        if not found:
+        by_seed = {seed: str(folder) for seed, folder in folders.items() if _holds_policy(folder)}
+        if not by_seed:
             problem = f"no policy yet of {named_seeds(folders)}"
             raise BadInputError(path, problem, "train longer, or name another folder")
-        return {seed: load(folder) for seed, folder in found.items()}
+        return {seed: load(folder) for seed, folder in by_seed.items()}
 
     return load_seeds
 
 
 def _holds_policy(path: Path) -> bool:
-    """Whether a policy is there, in any of the places where one may be."""
+    """Whether a folder holds a policy, in any of its usual places."""
     from rlsched.learn.policy_folder import find_policy
 
     try:

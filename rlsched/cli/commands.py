@@ -64,7 +64,7 @@ def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error came from (or set RLSCHED_DEBUG=1).")
+        bool, typer.Option("--debug", help="Show the traceback of an error (or set RLSCHED_DEBUG=1).")
     ] = False,
 ) -> None:
     """Train batch job schedulers by reinforcement learning, and compare them with heuristics."""

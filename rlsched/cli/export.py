@@ -1,4 +1,4 @@
-"""`rlsched export`: a trained policy as a small folder that is served."""
+"""`rlsched export`: a trained policy as a small folder for the service."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def export(
         str,
         typer.Argument(metavar="CHECKPOINT", help="A run folder (its best policy) or a checkpoint."),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; an artefact there is replaced.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Target folder; its policy is replaced.")],
     window: options.WindowOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Write a trained policy as a small folder: weights, spaces, scenario, versions, a card, a first request.
+    """Write a trained policy as a small folder: weights, spaces, scenario, versions, card, example request.
 
-    Nothing in it can run when it is read, and what reads it needs neither RLlib nor the trace. It is read
-    again and asked once before it is told of.
+    Reading it executes no code, and needs neither RLlib nor the trace. The command reads it again and decides
+    the example request.
 
     Example: rlsched export runs/first runs/policy
     """
@@ -32,7 +32,7 @@ def export(
 
     from rlsched.cli.checkpoints import check_exists
 
-    check_exists(checkpoint, "is served as a fallback: rlsched serve DIR --fallback NAME[:RULE]")
+    check_exists(checkpoint, "can be served as a fallback: rlsched serve DIR --fallback NAME[:RULE]")
     output.announce_compiling()
     with output.busy("exporting"):
         from rlsched.serve.artefact import export_policy
@@ -46,15 +46,15 @@ def export(
     size = sum(path.stat().st_size for path in folder.iterdir())
     console = output.people(json)
     console.print(f"exported     {checkpoint} to {folder}: {size / 1e3:,.0f} kB, version {served.version}")
-    console.print(f"read again   and asked once in {seconds:.2f} s")
+    console.print(f"verified     by a decision after {seconds:.2f} s")
     console.print(f"card         {folder / 'README.md'}")
     console.print(f"serve it     rlsched serve {quoted(folder)}", markup=False)
     if json is not None:
-        told = {
+        values = {
             "schema": 1,
             "folder": str(folder),
             "version": served.version,
             "bytes": size,
             "read_s": seconds,
         }
-        output.write_json(json, {**told, "units": served.inference.units.tolist(), "about": policy.about})
+        output.write_json(json, {**values, "units": served.inference.units.tolist(), "about": policy.about})

@@ -1,4 +1,4 @@
-"""The console entry: one way for a command to end badly."""
+"""Entry point of the command line, and its exit codes and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlsched.learn.interrupts import ended_by_signals
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-# What typer says before the reason: our own errors begin with the option, too.
+# Text of typer before the reason; errors of rlsched begin with the option, too.
 _INVALID = re.compile(r"^Invalid value for '([^']+)'(?: / '[^']+')*: (?:Value error, )?")
 
 
@@ -26,19 +26,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: arguments without the program's name; of this process where left out.
+        argv: arguments without the program's name (default: those of this process).
 
     Returns:
-        The exit code: 0 done, 1 failed while running, 2 bad input, 3 a policy does not pass the gate of
+        The exit code: 0 done, 1 failed while running, 2 bad input, 3 a policy fails the gate of
         `evaluate --gate`, 130 interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("RLSCHED_DEBUG", "") not in {"", "0"}
-    arguments = [argument for argument in arguments if argument != "--debug"]  # it may stand anywhere
+    arguments = [argument for argument in arguments if argument != "--debug"]  # allowed anywhere
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without our signs shows a question mark
-    with suppress(OSError):  # where it matters, it is said there
+            stream.reconfigure(errors="replace")  # terminals without these characters show question marks
+    with suppress(OSError):  # reported where it matters
         ensure_home()
     try:
         with ended_by_signals():
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            # Who read us has gone (as head does). Python would complain once more when it closes stdout.
+            # The reader has closed the pipe, as head does; else Python reports it again on exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         return explain(error, debug)
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def execute(arguments: Sequence[str]) -> object:
-    """Execute one command; its exit code, where it has one."""
-    import typer  # only now that signals are answered: all commands take a second to import
+    """Execute a command; returns its exit code, if it has one."""
+    import typer  # after signal handlers: importing all commands takes a second
     from typer.main import get_command
 
     from rlsched.cli.commands import app
@@ -96,20 +96,20 @@ def hints_of_renamed_settings() -> Iterator[None]:
 
 
 def explain(error: Exception, debug: bool) -> int:
-    """Say in one line what went wrong; the exit code for it."""
+    """Print an error in one line; returns its exit code."""
     if debug:
         traceback.print_exception(error)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        # Any argument that names a file may be too long, and the first to notice is the system.
+        # Any argument that names a file may be too long; the system reports it.
         name = str(error.filename or "a file")
         error = BadInputError(name, "the name is too long for the file system", "give a shorter one")
     if isinstance(error, BadInputError):
         say(f"error: {error}")
         return BAD_INPUT
-    if hasattr(error, "format_message"):  # of typer, or of click below older ones: an option that is wrong
+    if hasattr(error, "format_message"):  # a wrong option, reported by typer or click
         command = getattr(getattr(error, "ctx", None), "command_path", "rlsched")
         message = _INVALID.sub(r"\1: ", error.format_message().rstrip("."))
-        if message:  # else its help has been shown, for want of anything to do
+        if message:  # else its help was shown, because there was nothing to do
             say(f"error: {message}; see {command} --help")
         return BAD_INPUT
     say(f"failed: {type(error).__name__}: {error}{'' if debug else ' (--debug shows where)'}")
@@ -119,5 +119,5 @@ def explain(error: Exception, debug: bool) -> int:
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     print(visible(" ".join(text.split())), file=sys.stderr)

@@ -119,11 +119,7 @@ ReportOption = Annotated[
 EpisodesOption = Annotated[
     int | None,
     typer.Option(
-        "--episodes",
-        "-n",
-        metavar="N",
-        parser=whole_number(1),
-        help="Number of episodes (default 20).",
+        "--episodes", "-n", metavar="N", parser=whole_number(1), help="Number of episodes (default 20)."
     ),
 ]
 JobsOption = Annotated[
@@ -132,7 +128,7 @@ JobsOption = Annotated[
 ]
 OffsetsOption = Annotated[
     list[str] | None,
-    typer.Option("--offsets", metavar="ROW,ROW", help="Trace rows at which episodes start, counted from 0."),
+    typer.Option("--offsets", metavar="ROW,ROW", help="Trace rows at which episodes start, from 0."),
 ]
 SeedOption = Annotated[
     int | None,

@@ -1,4 +1,4 @@
-"""Where results go: checked before anything long starts, written whole or not at all."""
+"""Output of commands: files are checked before a long run, and written atomically."""
 
 from __future__ import annotations
 
@@ -30,74 +30,71 @@ ARTEFACTS = frozenset(
         *("policy", "process", "results", "scenario", "standing", "validation", "versions"),
     )
 )
-"""Names of JSON files that runs, policies, datasets and sweeps consist of."""
+"""Names of JSON files in runs, policies, datasets and sweeps."""
 PIPE_WIDTH = 150  # columns of a table that no terminal bounds
 PROGRESS_AFTER_S = 1.0
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for people. Text is shown as it is: names of files may look like markup or emoji codes.
-
-    Numbers keep one colour: rich would paint every digit.
-    """
+    """A console that prints text as it is, without markup, emoji codes and coloured numbers."""
     from rich.console import Console
     from rich.text import Text
 
     class Plain(Console):
         def render_str(self, text: str, **options: Any) -> Text:
-            """What strings look like, those in cells of tables, too: files name what they hold."""
+            """Render a string, with escapes for invisible characters."""
             return super().render_str(visible(text), **options)
 
-    found = Plain(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False)
-    if not found.is_terminal and "COLUMNS" not in os.environ:
-        found.width = PIPE_WIDTH
-    return found
+    plain = Plain(stderr=stderr, highlight=False, soft_wrap=False, markup=False, emoji=False)
+    if not plain.is_terminal and "COLUMNS" not in os.environ:
+        plain.width = PIPE_WIDTH
+    return plain
 
 
 def people(target: str | None) -> Console:
-    """Where to talk to people: stdout, or stderr where JSON has stdout for itself."""
+    """The console for texts: stdout, or stderr if JSON goes to stdout."""
     return console(stderr=target == STDOUT)
 
 
 def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
-    """Make sure that a file can be written, before anything runs. Nothing is left behind.
+    """Check that a file can be written, without leaving it behind.
 
     Raises:
-        BadInputError: it cannot, or its name has another ending.
+        BadInputError: it cannot be written, or its name has another ending.
     """
     if endings and path.suffix.lower() not in endings:
         raise BadInputError(option, f"{str(path)!r}: unknown format", f"end it in {' or '.join(endings)}")
     if path.is_dir():
         raise BadInputError(option, f"{str(path)!r} is a folder", "name a file in it")
-    _check_no_input(option, path, within=not endings)  # pages and pictures are read by no command
+    _check_no_input(option, path, within=not endings)  # no command reads pages and pictures
     if path.exists() and not path.is_file():
-        return  # a pipe or a device: found out when it is written to
-    # Its folder is made with it: files in runs/ are asked for before there is one.
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    if not there.is_dir():
-        problem = f"cannot write {str(path)!r} ({there.name!r} is a file)"
+        return  # a pipe or a device: errors appear on writing
+    # The folder is created with the file, as runs/ often is.
+    existing = next(folder for folder in path.absolute().parents if folder.exists())
+    if not existing.is_dir():
+        problem = f"cannot write {str(path)!r} ({existing.name!r} is a file)"
         raise BadInputError(option, problem, "name a file in a folder")
-    probe = unfinished_name(there / path.name)
+    probe = unfinished_name(existing / path.name)
     try:
         probe.touch()
     except OSError as error:
         raise BadInputError(
-            option, f"cannot write {str(path)!r} ({error.strerror})", "name a folder that is yours"
+            option, f"cannot write {str(path)!r} ({error.strerror})", "name a folder with write permission"
         ) from None
     finally:
         probe.unlink(missing_ok=True)
 
 
 def _check_no_input(option: str, path: Path, *, within: bool) -> None:
-    """Refuse to write over a file that the command reads, or into one that it writes to for another option.
+    """Refuse a target that is an input of the command, or the target of another option.
 
     Args:
-        option: that says to write.
-        path: what is written to.
-        within: files that a folder which the command reads consists of are refused, too.
+        option: of the target.
+        path: the target.
+        within: also refuse files that belong to an input folder.
 
     Raises:
-        BadInputError: another argument or option of the command names that file, or a `KEY=FILE` does.
+        BadInputError: another argument or option names that file, alone or as `KEY=FILE`.
     """
     import typer
 
@@ -112,10 +109,10 @@ def _check_no_input(option: str, path: Path, *, within: bool) -> None:
         name = parameter.opts[0]
         name = name if name.startswith("-") else name.upper()
         value = context.params.get(parameter.name or "")
-        for given in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(given, str | Path):
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(item, str | Path):
                 continue
-            named = list(_named(str(given)))
+            named = list(_named(str(item)))
             if any(map(partial(_same_file, path), named)):
                 problem = f"{str(path)!r} is also the file of {name}"
                 raise BadInputError(option, problem, "name another file")
@@ -127,58 +124,58 @@ def _check_no_input(option: str, path: Path, *, within: bool) -> None:
 
 
 def _named(text: str) -> Iterator[str]:
-    """What may name a file: an argument, and the value of a `KEY=VALUE`."""
+    """Texts that may name a file: an argument, and the value of a `KEY=VALUE`."""
     yield text
     yield text.partition("=")[2]
 
 
 def _is_artefact(path: Path) -> bool:
-    """Whether folders consist of such files; figures of an earlier command may be replaced."""
+    """Whether the file belongs to a folder; figures of an earlier command may be replaced."""
     return path.is_file() and (path.suffix != ".json" or path.name in ARTEFACTS)
 
 
 def _is_in(path: Path, folder: str) -> bool:
-    """Whether a file is in a folder, at any depth; an empty text names none."""
+    """Whether a file is in a folder, at any depth; an empty text names no folder."""
     return folder != "" and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def _same_file(path: Path, other: str) -> bool:
-    if other in {"", STDOUT}:
+def _same_file(path: Path, name: str) -> bool:
+    if name in {"", STDOUT}:
         return False
     try:
-        return path.samefile(other)
-    except (OSError, ValueError):  # one of them is not there yet, or is no name of a file
-        return path.absolute() == Path(other).absolute()
+        return path.samefile(name)
+    except (OSError, ValueError):  # one of them does not exist, or is not a file name
+        return path.absolute() == Path(name).absolute()
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Make sure that a folder can be made and written to, before anything runs. Nothing is left behind.
+    """Check that a folder can be created and written to, without leaving it behind.
 
     Raises:
-        BadInputError: it cannot.
+        BadInputError: it cannot be.
     """
-    there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-    if not there.is_dir():
-        raise BadInputError(option, f"{str(there)!r} is a file", "name a folder")
-    check_file(option, there / "probe")
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not existing.is_dir():
+        raise BadInputError(option, f"{str(existing)!r} is a file", "name a folder")
+    check_file(option, existing / "probe")
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What a comparison is written to, as asked for; None: not at all."""
+    """Files that a comparison is written to; None: not written."""
 
     json: str | None = None
     report: Path | None = None
     render: Path | None = None
 
     def check(self, *, ticks: bool = False) -> None:
-        """Make sure that all can be written, before anything runs.
+        """Check that all can be written.
 
         Args:
-            ticks: what is run has a horizon, so that there is something to film.
+            ticks: the scenario has a planning horizon, so that a film is possible.
 
         Raises:
-            BadInputError: one cannot.
+            BadInputError: one of them cannot be written.
         """
         if self.json is not None and self.json != STDOUT:
             check_file("--json", Path(self.json))
@@ -188,19 +185,19 @@ class Targets:
             if self.films and not ticks:
                 raise BadInputError(
                     "--render",
-                    f"{str(self.render)!r}: a film shows ticks, and without decision.horizon there are none",
+                    f"{str(self.render)!r}: a film shows ticks, which need decision.horizon",
                     "end it in .png",
                 )
             check_file("--render", self.render, (".png", ".gif") if ticks else (".png",))
 
     @property
     def films(self) -> bool:
-        """Whether the picture is to move."""
+        """Whether the picture is a film."""
         return self.render is not None and self.render.suffix.lower() == ".gif"
 
 
 def announce_compiling() -> None:
-    """Say why a first run begins with a silence; what numba compiles then, it keeps."""
+    """Tell the user that a first run compiles the simulator, which numba caches."""
     from rlsched.sim.caching import cache_folder
 
     folder = Path(rlsched.__file__).parent / "sim"
@@ -209,7 +206,7 @@ def announce_compiling() -> None:
 
 
 def write_json(target: str, values: Mapping[str, Any]) -> None:
-    """Write values as JSON to a file, whole or not at all, or to stdout."""
+    """Write values as JSON to a file, atomically, or to stdout."""
     text = json.dumps(values, allow_nan=False, indent=1) + "\n"
     if target == STDOUT:
         sys.stdout.write(text)
@@ -230,30 +227,30 @@ def list_json(target: str, name: str, rows: Sequence[Mapping[str, Any]], **more:
 
 @contextmanager
 def progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for what takes more than a second; gives the function that counts up."""
+    """A bar on stderr for work of more than a second; yields the function that counts up."""
     with stages({doing: total}) as (step,):
         yield step
 
 
 @contextmanager
 def stages(totals: Mapping[str, int]) -> Iterator[list[Callable[[int], None]]]:
-    """A bar for each part of what takes more than a second; gives the functions that count up.
+    """A bar for each part of work of more than a second; yields the functions that count up.
 
-    They start by a timer, because the first step may be the longest. Nothing is shown where nobody looks.
+    A timer starts them, because the first step may be the longest. They are shown in terminals only.
 
     Args:
-        totals: what is done -> how much of it.
+        totals: amount of work, by its name.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    look = (
+    columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    shown = console(stderr=True)
-    bar = Progress(*look, console=shown, transient=True, disable=not shown.is_terminal)
+    stderr = console(stderr=True)
+    bar = Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
     tasks = {
         doing: bar.add_task(f"{doing} (the first run ever compiles for a minute)", total=total)
         for doing, total in totals.items()
@@ -274,20 +271,20 @@ def stages(totals: Mapping[str, int]) -> Iterator[list[Callable[[int], None]]]:
 
 
 def busy(doing: str) -> AbstractContextManager[object]:
-    """A sign on stderr that something takes its time; nothing where nobody looks."""
+    """A spinner on stderr, in terminals only."""
     from rich.text import Text
 
-    shown = console(stderr=True)
-    return shown.status(Text(doing)) if shown.is_terminal else nullcontext()
+    stderr = console(stderr=True)
+    return stderr.status(Text(doing)) if stderr.is_terminal else nullcontext()
 
 
 class Clock:
-    """Seconds since it was made."""
+    """Stopwatch that starts when it is created."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """So far."""
+        """Seconds since the start."""
         return time.perf_counter() - self._began

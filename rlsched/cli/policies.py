@@ -1,22 +1,22 @@
-"""`rlsched policies`: the orders in which a queue can be served, and the rules of backfilling."""
+"""`rlsched policies`: heuristics, and rules of backfilling."""
 
 from __future__ import annotations
 
 from rlsched.cli import options, output
 
 BACKFILL_DOCS = {
-    "none": "the first of the queue starts, or nobody",
-    "greedy": "the first one that fits starts; nobody has a reservation",
-    "easy": "the first that does not fit gets a reservation; others start if they do not delay it",
-    "conservative": "every job that is passed over gets a reservation",
-    "rlscheduler": "with --protocol rlscheduler only: the rule of that simulator",
+    "none": "only the first job of the queue may start",
+    "greedy": "the first job that fits starts; no job has a reservation",
+    "easy": "the first job that does not fit gets a reservation; others start if they do not delay it",
+    "conservative": "every job that others pass gets a reservation",
+    "rlscheduler": "the rule of that simulator, only with --protocol rlscheduler",
 }
 
 
 def policies(json: options.JsonOption = None) -> None:
-    """List the queue orders for --policy and --against, and the rules for --backfill.
+    """List the heuristics for --policy and --against, and the rules for --backfill.
 
-    Wherever an order is named, the folder of a trained policy can be named, too.
+    The folder of a trained policy can take the place of a heuristic.
 
     Example: rlsched simulate --scenario lublin-256 --policy sjf,area --backfill greedy,easy
     """
@@ -26,19 +26,19 @@ def policies(json: options.JsonOption = None) -> None:
 
     rules = [{"name": name, "doc": BACKFILL_DOCS.get(name, "")} for name in BACKFILL_RULES]
     placements = [{"name": name, "doc": doc} for name, doc in PLACEMENTS.items()]
-    orders = [{"name": order.name, "doc": order.doc} for order in PRIORITIES.values()]
+    heuristics = [{"name": rule.name, "doc": rule.doc} for rule in PRIORITIES.values()]
     if json is not None:
-        output.list_json(json, "policies", orders, backfills=rules, placements=placements)
+        output.list_json(json, "policies", heuristics, backfills=rules, placements=placements)
         return
     from rlsched.cli.tables import plain_table
 
     console = output.console()
-    for title, what, rows in (
-        ("policy", "who goes first", orders),
-        ("backfill", "who may start", rules),
-        ("backfill with a horizon", "who may start", placements),
+    for title, meaning, rows in (
+        ("policy", "first job", heuristics),
+        ("backfill", "jobs that may start", rules),
+        ("backfill with a horizon", "jobs that may start", placements),
     ):
-        table = plain_table(None, [title, what])
+        table = plain_table(None, [title, meaning])
         for row in rows:
             table.add_row(row["name"], row["doc"])
         console.print(table)

@@ -1,4 +1,4 @@
-"""`rlsched report`: pages of what was done."""
+"""`rlsched report`: pages of recorded decisions."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def report() -> None:
-    """Draw pages of what was done: 'serve' of what a service decided."""
+    """Draw pages: 'serve' draws the decisions of a service."""
 
 
 @app.command("serve")
 def serve(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder that rlsched serve was told with --log.")
-    ],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of --log of rlsched serve.")],
     cluster: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Cluster to show; left out: the last one.")
+        str | None, typer.Option(metavar="NAME", help="Cluster to show (default: the last one).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to; left out: report.html in RUN.")
+        Path | None, typer.Option(metavar="FILE", help="The page to write (default: report.html in RUN).")
     ] = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Draw the page that `rlsched serve` showed, of what it decided last: queue, schedule, power, agreement.
+    """Draw the status page of `rlsched serve` with its last decisions: queue, schedule, power, agreement.
 
     Example: rlsched report serve runs/served
     """
@@ -46,21 +44,26 @@ def serve(
     from rlsched.serve.page.drawing import counted
     from rlsched.serve.page.html import page
 
-    shown = read_journal(run, cluster)
-    if cluster is not None and shown.cluster != cluster:
-        known = ", ".join(shown.clusters)
-        raise BadInputError("--cluster", f"nothing was decided about {cluster!r}", f"name one of {known}")
+    journal = read_journal(run, cluster)
+    if cluster is not None and journal.cluster != cluster:
+        known = ", ".join(journal.clusters)
+        raise BadInputError("--cluster", f"there are no decisions on {cluster!r}", f"name one of {known}")
     try:
         policies = jsons.loads((run / POLICIES).read_text("utf-8"))["policies"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInputError(
             str(run / POLICIES), f"cannot be read ({error})", "name the whole folder of a log"
         ) from None
-    write_whole(target, page(policies, shown, live=False).encode())
+    write_whole(target, page(policies, journal, live=False).encode())
     console = output.people(json)
-    console.print(f"drawn        {counted(shown.recent.states, 'state')} of {shown.cluster} to {target}")
-    others = ", ".join(name for name in shown.clusters if name != shown.cluster)
-    console.print(f"others       {others or 'none'} (--cluster NAME)")
+    console.print(f"drawn        {counted(journal.recent.states, 'state')} of {journal.cluster} to {target}")
+    rest = ", ".join(name for name in journal.clusters if name != journal.cluster)
+    console.print(f"others       {rest or 'none'} (--cluster NAME)")
     if json is not None:
-        told = {"schema": 1, "page": str(target), "cluster": shown.cluster, "states": shown.recent.states}
-        output.write_json(json, told)
+        values = {
+            "schema": 1,
+            "page": str(target),
+            "cluster": journal.cluster,
+            "states": journal.recent.states,
+        }
+        output.write_json(json, values)

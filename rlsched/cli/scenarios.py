@@ -1,4 +1,4 @@
-"""`rlsched scenarios`: what can be simulated, and every setting of it."""
+"""`rlsched scenarios`: the scenarios that come with rlsched, and their settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer()
 
 @app.callback(invoke_without_command=True)
 def scenarios(context: typer.Context, json: options.JsonOption = None) -> None:
-    """List the scenarios that come with rlsched; 'show NAME' prints every setting of one.
+    """List the scenarios that come with rlsched; 'show NAME' prints all settings of one.
 
     Example: rlsched scenarios show lublin-256 > mine.yaml
     """
@@ -21,7 +21,7 @@ def scenarios(context: typer.Context, json: options.JsonOption = None) -> None:
         return
     from rlsched.scenario import load, names
 
-    found = [load(name) for name in names()]
+    known = [load(name) for name in names()]
     rows: list[dict[str, Any]] = [
         {
             "name": scenario.name,
@@ -30,7 +30,7 @@ def scenarios(context: typer.Context, json: options.JsonOption = None) -> None:
             "units": [resource.units for resource in scenario.cluster.resources],
             "episode_jobs": scenario.episode.jobs,
         }
-        for scenario in found
+        for scenario in known
     ]
     if json is not None:
         output.list_json(json, "scenarios", rows)
@@ -52,7 +52,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A scenario's name, or a YAML file.")],
     set_: options.SetOption = None,
 ) -> None:
-    """Print every setting of a scenario as YAML that --scenario reads again.
+    """Print all settings of a scenario as YAML, a file for --scenario.
 
     Example: rlsched scenarios show lublin-256 --set workload.load=0.9 > mine.yaml
     """

@@ -1,4 +1,4 @@
-"""What `rlsched train --seeds` says at its end."""
+"""Results of `rlsched train --seeds`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from rlsched.learn.summary import Summary
 
 
-def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count: int) -> None:
-    """How the runs of all seeds ended, what they came to, and what to do next.
+def print_seeds(console: Console, summaries: dict[int, Summary], out: Path, count: int) -> None:
+    """Print the results of all seeds, and the next command.
 
     Args:
-        console: to talk to.
-        summaries: seed -> how its run ended, of those that began.
-        out: folder of all.
-        count: seeds that were asked for.
+        console: to print to.
+        summaries: results of the runs that started, by seed.
+        out: folder of all runs.
+        count: number of seeds of the command.
     """
     from rich.text import Text
 
     last = next(reversed(summaries.values()))
     columns = ["seed", "decisions", "seconds", "stopped", last.metric, "best heuristic", "within limits"]
-    table = plain_table("Validation of the kept policies", columns, columns[:3])
+    table = plain_table("Validation of the selected policies", columns, columns[:3])
     for seed, summary in summaries.items():
         standing, (heuristic, reference) = summary.standing, summary.best_heuristic
         table.add_row(
@@ -47,8 +47,8 @@ def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count
         )
     console.print(table)
     if not any(summary.trained for summary in summaries.values()):
-        console.print("all at their ends already: nothing was trained; give more with --steps or --minutes")
-    reached = kept_metrics(summaries)
+        console.print("all runs are complete: nothing was trained; give more --steps or --minutes")
+    reached = selected_metrics(summaries)
     console.print(
         f"{named_seeds(summaries)}: median {np.median(reached):.4g}, "
         f"interquartile mean {interquartile_mean(reached):.4g}"
@@ -59,20 +59,20 @@ def tell_seeds(console: Console, summaries: dict[int, Summary], out: Path, count
     )
     console.print(next_command, markup=False, soft_wrap=True)
     if last.reason == "interrupted":
-        console.print(f"go on        {resume_command(out, count)}", markup=False, soft_wrap=True)
+        console.print(f"resume       {resume_command(out, count)}", markup=False, soft_wrap=True)
 
 
 def seeds_values(
     summaries: dict[int, Summary], out: Path, values: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The same as plain values.
+    """The results of all seeds as JSON values.
 
     Args:
-        summaries: seed -> how its run ended.
-        out: folder of all.
-        values: seed -> the summary of its run as plain values.
+        summaries: results of the runs, by seed.
+        out: folder of all runs.
+        values: summaries as JSON values, by seed.
     """
-    reached, last = kept_metrics(summaries), next(reversed(summaries.values()))
+    reached, last = selected_metrics(summaries), next(reversed(summaries.values()))
     return {
         "schema": 1,
         "folder": str(out),
@@ -91,6 +91,6 @@ def seeds_values(
     }
 
 
-def kept_metrics(summaries: dict[int, Summary]) -> FloatArray:
-    """(seeds,) metric of the kept policy of each in validation."""
+def selected_metrics(summaries: dict[int, Summary]) -> FloatArray:
+    """(seeds,) validation metric of the selected policies."""
     return np.array([summary.standing.best_metric for summary in summaries.values()], np.float64)

@@ -1,4 +1,4 @@
-"""`rlsched settings`: every key that `--set` knows, of the scenario, of the training and of the service."""
+"""`rlsched settings`: all keys of `--set`, of scenarios, training and the service."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Part = Literal["scenario", "training", "service"]
 
 @dataclass(frozen=True)
 class Setting:
-    """One key.
+    """A setting.
 
     Attributes:
-        key: path of names, as `--set` takes it.
-        part: whose it is.
-        default: as YAML, where the scenario or file says nothing; empty: it must be given.
-        choices: that there are, where they are named.
-        doc: what it is, with its unit.
+        key: path of names, as in `--set`.
+        part: what it belongs to.
+        default: as YAML; empty: there is none.
+        choices: possible values, if they are names.
+        doc: description with unit.
     """
 
     key: str
@@ -38,8 +38,8 @@ class Setting:
 
 
 def settings(
-    about: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="Only keys that begin like this, as in 'power'.")
+    prefix: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Only keys that start with this, as in 'power'.")
     ] = None,
     json: options.JsonOption = None,
 ) -> None:
@@ -52,23 +52,23 @@ def settings(
     from rlsched.serve.settings import ServeConfig
 
     every = [*walk(TrainConfig, "training"), *walk(Scenario, "scenario"), *walk(ServeConfig, "service")]
-    found = [
-        one
-        for one in every
-        if about is None or one.key == about or one.key.startswith(f"{about.rstrip('.')}.")
+    selected = [
+        setting
+        for setting in every
+        if prefix is None or setting.key == prefix or setting.key.startswith(f"{prefix.rstrip('.')}.")
     ]
-    if not found:
-        known = ", ".join(dict.fromkeys(one.key.partition(".")[0] for one in every))
-        raise BadInputError("KEY", f"no setting begins with {about!r}", f"use one of {known}")
+    if not selected:
+        known = ", ".join(dict.fromkeys(setting.key.partition(".")[0] for setting in every))
+        raise BadInputError("KEY", f"no setting starts with {prefix!r}", f"use one of {known}")
     if json is not None:
-        output.list_json(json, "settings", [asdict(one) for one in found])
+        output.list_json(json, "settings", [asdict(setting) for setting in selected])
         return
     from rlsched.cli.tables import plain_table
 
     table = plain_table(None, ["setting", "of the", "default", "what it is"])
-    for one in found:
-        told = "; ".join(text for text in (" | ".join(one.choices), one.doc) if text)
-        table.add_row(one.key, one.part, one.default, told)
+    for setting in selected:
+        text = "; ".join(part for part in (" | ".join(setting.choices), setting.doc) if part)
+        table.add_row(setting.key, setting.part, setting.default, text)
     output.console().print(table)
 
 
@@ -77,20 +77,20 @@ def walk(
     part: Part,
     before: str = "",
     only: str = "",
-    told: set[type[BaseModel]] | None = None,
-    given: BaseModel | None = None,
+    visited: set[type[BaseModel]] | None = None,
+    defaults: BaseModel | None = None,
 ) -> Iterator[Setting]:
-    """Every setting of a model and of the models in it; those of several kinds are told of once.
+    """All settings of a model and of the models in it; a model of several fields is listed once.
 
     Args:
-        model: whose fields are told.
-        part: whose they are.
+        model: with fields.
+        part: what they belong to.
         before: path to the model.
-        only: where it is one of several kinds, which.
-        told: kinds that were told of already.
-        given: values that stand for the model's own defaults.
+        only: its kind, if a field has several kinds of models.
+        visited: kinds that are listed already.
+        defaults: values instead of the model's defaults.
     """
-    told = set() if told is None else told
+    visited = set() if visited is None else visited
     for name, field in model.model_fields.items():
         if name == "schema_version" or (only and name == "kind"):
             continue
@@ -101,22 +101,22 @@ def walk(
             yield Setting(f"{key}.kind", part, "", words, field.description or "")
         if not kinds or field.default is None:
             doc = (field.description or "") + (f" ({only})" if only else "")
-            default = field.default if given is None else getattr(given, name)
+            default = field.default if defaults is None else getattr(defaults, name)
             yield Setting(key, part, _default(default), words, doc.strip())
         inside = f"{key}.0." if get_origin(field.annotation) is tuple else f"{key}."
         for kind in kinds:
             if len(kinds) == 1:
-                default = field.default if given is None else getattr(given, name)
-                usual = default if isinstance(default, kind) else None
-                yield from walk(kind, part, inside, only, told, usual)
-            elif kind not in told:
-                told.add(kind)
+                default = field.default if defaults is None else getattr(defaults, name)
+                inner = default if isinstance(default, kind) else None
+                yield from walk(kind, part, inside, only, visited, inner)
+            elif kind not in visited:
+                visited.add(kind)
                 word = "".join(_literal(kind.model_fields["kind"].annotation))
-                yield from walk(kind, part, inside, word, told)
+                yield from walk(kind, part, inside, word, visited)
 
 
 def _default(value: Any) -> str:
-    """As `--set` takes it; nothing where there is none."""
+    """A default as in `--set`; empty if there is none."""
     if value is PydanticUndefined:
         return ""
     if isinstance(value, tuple):
@@ -125,7 +125,7 @@ def _default(value: Any) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The settings objects that a field may hold."""
+    """Models that a field may hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     elif get_origin(annotation) in {Union, UnionType, Annotated, tuple}:
@@ -134,10 +134,10 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _literal(annotation: Any) -> tuple[str, ...]:
-    """The words that a field may hold, if it holds words."""
+    """Names that a field may hold, if it holds names."""
     if get_origin(annotation) is Literal:
         return tuple(str(word) for word in get_args(annotation))
     if get_origin(annotation) in {Union, UnionType}:
-        inner = [one for one in get_args(annotation) if one is not NoneType]
+        inner = [member for member in get_args(annotation) if member is not NoneType]
         return _literal(inner[0]) if len(inner) == 1 else ()
     return ()

@@ -41,13 +41,13 @@ GOOD, BAD, FAINT = "green", "bold red", "dim"
 
 
 class FittingTable(Table):
-    """A table that is shown record by record where its columns do not fit.
+    """A table that prints its rows as records if its columns do not fit.
 
-    rich would leave some out, or make them one character wide, without a sign.
+    rich would omit columns, or make them one character wide.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, or its rows one below the other."""
+        """The table, or its rows as records."""
         widths = _widths(self.columns, options.max_width)
         if widths is None:
             yield from self._records()
@@ -57,11 +57,11 @@ class FittingTable(Table):
         yield from super().__rich_console__(console, options)
 
     def _records(self) -> Iterator[RenderableType]:
-        """Of every row the first cell, and below it the others that are not empty, with their headers."""
+        """The first cell of each row, and below it its other cells with their headers, unless empty."""
         if self.title:
             yield Text(str(self.title), style=self.title_style or "")
-        first, *others = self.columns
-        indented = [f"  {column.header}" for column in others]
+        first, *rest = self.columns
+        indented = [f"  {column.header}" for column in rest]
         for k, head in enumerate(first.cells):
             if k or self.title:
                 yield Text()
@@ -70,7 +70,7 @@ class FittingTable(Table):
             grid = Table.grid(padding=(0, 2, 0, 0))
             grid.add_column(min_width=max(map(len, indented), default=0))
             grid.add_column(overflow="fold")
-            for name, column in zip(indented, others, strict=True):
+            for name, column in zip(indented, rest, strict=True):
                 cell = list(column.cells)[k]
                 if _plain(cell):
                     grid.add_row(name, cell, style=self.rows[k].style)
@@ -80,9 +80,9 @@ class FittingTable(Table):
 
 
 def _widths(columns: Sequence[Column], space: int) -> list[int] | None:
-    """Characters for each column, of which the widest are folded first; None: they do not fit.
+    """Width of each column in characters, the widest folded first; None: they do not fit.
 
-    Numbers, which stand right, are never folded, and other words only from `LONG_WORD` characters on.
+    Numbers, which are right-aligned, are not folded; other words from `LONG_WORD` characters on.
     """
     widths, least = [], []
     for column in columns:
@@ -107,7 +107,7 @@ def _plain(cell: RenderableType) -> str:
 
 
 def plain_table(title: str | None, columns: Sequence[str], right: Collection[str] = ()) -> Table:
-    """An empty table in the house's look: no boxes, a rule below the header."""
+    """An empty table without boxes, with a rule below the header."""
     from rich import box
 
     table = FittingTable(
@@ -131,8 +131,8 @@ def plain_table(title: str | None, columns: Sequence[str], right: Collection[str
 
 
 def show_result(console: Console, result: Result) -> None:
-    """The whole comparison: all policies, the learned ones against the best heuristic, hoarding."""
-    hoarders = {PolicyLabel(found.policy, found.backfill) for found in result.hoarding if found.breached}
+    """Print a comparison: all policies, learned policies against heuristics, hoarding, limits."""
+    hoarders = {PolicyLabel(breach.policy, breach.backfill) for breach in result.hoarding if breach.breached}
     console.print()
     console.print(comparison(result.summary, hoarders, result.seeds, wide=console.width >= WIDE))
     first = headline(result.summary)
@@ -159,9 +159,9 @@ def comparison(
     *,
     wide: bool,
 ) -> Table:
-    """All policies by the first metric, best first; a narrow table shows less of the others.
+    """All policies by the first metric, best first; a narrow table shows fewer metrics.
 
-    Below a policy of several seeds stand the means of its best and worst one.
+    Below a policy with several seeds are the means of its best and worst seed.
     """
     every = headline(rows)
     metrics = every if wide else every[:NARROW_METRICS]
@@ -193,15 +193,22 @@ def comparison(
     return table
 
 
-def _notes(rows: Sequence[SummaryRow], metrics: Sequence[str], left: int) -> list[str]:
-    """What a reader of the table should know; so many metrics are left out."""
+def _notes(rows: Sequence[SummaryRow], metrics: Sequence[str], omitted: int) -> list[str]:
+    """Notes below the table.
+
+    Args:
+        rows: of the table.
+        metrics: of the table.
+        omitted: number of metrics without a column.
+    """
     notes = [f"{name.replace('_', ' ')}: {measure(name).doc}" for name in metrics if name == "schedule_span"]
     if max(row.episodes for row in rows) > 1:
         notes.insert(0, "[95 % interval of the mean], differences paired by episode")
     if max(row.seeds for row in rows) > 1:
-        notes.insert(1, "of several seeds over these, too, and below the best to the worst")
-    if left:
-        notes.append(f"{left} more {'metrics' if left > 1 else 'metric'} from {WIDE} columns on")
+        notes.insert(1, "for several seeds over these, too; below: best to worst seed")
+    if omitted:
+        plural = "s" if omitted > 1 else ""
+        notes.append(f"{omitted} more metric{plural} in terminals of {WIDE} columns")
     return notes
 
 
@@ -215,19 +222,19 @@ def _name(row: SummaryRow, hoards: bool) -> Text:
 
 
 def interval(row: SummaryRow, scale: Scale, *, bare: bool = False) -> Text:
-    """A mean and, where several episodes give one and it is wanted, its interval."""
+    """A mean and its interval, which needs several episodes; `bare`: only the mean."""
     if bare:
         return Text(scale(row.mean))
     return _range(scale, row.mean, row.low, row.high)
 
 
 def difference(row: SummaryRow, scale: Scale) -> Text:
-    """The paired difference to the best heuristic; coloured where its interval leaves out zero."""
+    """The paired difference to the best heuristic, coloured if its interval excludes zero."""
     if str(PolicyLabel(row.policy, row.backfill)) == row.best_heuristic:
         return Text("best", style=FAINT)
     text = _range(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, signed=True)
-    if row.learned and row.episodes > 1 and (said := verdict(row)):
-        text.append(f" {said}", style=GOOD if said == "better" else BAD)
+    if row.learned and row.episodes > 1 and (judgement_text := verdict(row)):
+        text.append(f" {judgement_text}", style=GOOD if judgement_text == "better" else BAD)
     return text
 
 
@@ -247,7 +254,7 @@ def _range(scale: Scale, mean: float, low: float, high: float, signed: bool = Fa
 
 
 def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> Table:
-    """Each learned policy against the best heuristic of each metric."""
+    """Each learned policy compared with the best heuristic of each metric."""
     columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
     table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
     cells = {(str(label), metric): row for (label, metric), row in by_cell(rows).items()}
@@ -270,7 +277,7 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
 
 
 def interquartile_means(seeds: Sequence[SeedRow], rows: Sequence[SummaryRow]) -> Table:
-    """The mean of the middle half, which one seed that is far out cannot move; of the metric shown first."""
+    """Interquartile means of the first metric, which are robust to outlier seeds."""
     columns = ["policy", "seeds", "metric", "interquartile mean", "best heuristic", "its interquartile mean"]
     table = plain_table("Interquartile means over seeds and episodes", columns, {columns[1], columns[5]})
     metric = headline(rows)[0]
@@ -289,41 +296,42 @@ def interquartile_means(seeds: Sequence[SeedRow], rows: Sequence[SummaryRow]) ->
 
 
 def hoarding(findings: Sequence[Breach]) -> Table:
-    """Whether the results of learned policies count, in plain words."""
+    """Whether the results of learned policies count."""
     columns = ["policy", "schedule span", "mean wait", "verdict"]
     table = plain_table("Do the results count?", columns)
-    for found in findings:
+    for breach in findings:
+        style = BAD if breach.breached else GOOD if breach.breached is False else ""
         table.add_row(
-            found.policy,
-            f"{number(found.span)}, {number(found.span_ratio)} times sjf's",
-            f"{written(found.wait, 's')}, {number(found.wait_ratio)} times sjf's",
-            Text(judgement(found), style=BAD if found.breached else GOOD if found.breached is False else ""),
+            breach.policy,
+            f"{number(breach.span)}, {number(breach.span_ratio)} times sjf's",
+            f"{written(breach.wait, 's')}, {number(breach.wait_ratio)} times sjf's",
+            Text(judgement(breach), style=style),
         )
     table.caption = (
         f"A result counts with a span of at most {SPAN_LIMIT:g} times and a mean wait of at most "
-        f"{WAIT_LIMIT:g} times those of greedy sjf: long jobs must not be pushed away."
+        f"{WAIT_LIMIT:g} times those of greedy sjf: long jobs must not be postponed."
     )
     return table
 
 
 def limits(findings: Sequence[LimitCheck]) -> Table:
-    """What learned policies paid of costs that they had limits of."""
+    """Costs of learned policies, and their limits."""
     columns = ["policy", "cost", "limit", "paid", "verdict"]
     table = plain_table("Are limits kept?", columns, right=columns[2:4])
-    for found in findings:
+    for check in findings:
         table.add_row(
-            found.policy,
-            cost_of(found),
-            number(found.limit),
-            f"{number(found.mean)} [{number(found.low)}, {number(found.high)}]",
-            Text(within(found), style=GOOD if found.met else BAD),
+            check.policy,
+            cost_of(check),
+            number(check.limit),
+            f"{number(check.mean)} [{number(check.low)}, {number(check.high)}]",
+            Text(within(check), style=GOOD if check.met else BAD),
         )
     return table
 
 
 def show_repairs(console: Console, repairs: Mapping[str, int]) -> None:
-    """What was dropped or mended while loading jobs."""
+    """Print jobs that were dropped or repaired while loading."""
     for name, count in repairs.items():
         meaning = REPAIRS.get(name, "")
-        said = f" ({meaning})" if meaning else ""
-        console.print(f"  {count:,} × {name.replace('_', ' ')}{said}", style="yellow", markup=False)  # noqa: RUF001
+        note = f" ({meaning})" if meaning else ""
+        console.print(f"  {count:,} × {name.replace('_', ' ')}{note}", style="yellow", markup=False)  # noqa: RUF001

@@ -168,11 +168,11 @@ def _chosen(algo: str | None, dataset: Path | None) -> dict[str, str]:
 def _report(summaries: dict[int, Summary], out: Path, json_file: str | None, seeds: int | None) -> None:
     """Print and write how the runs ended; an interrupted one ends with exit code 130."""
     from rlsched.cli.output import people, write_json
-    from rlsched.cli.seeds import seeds_values, tell_seeds
+    from rlsched.cli.seeds import print_seeds, seeds_values
 
     console = people(json_file)
     if not summaries:
-        console.print("go on        the same command again")
+        console.print("restart      with the same command")
         raise typer.Exit(130)
     last = next(reversed(summaries.values()))
     values = {number: summary_values(summary) for number, summary in summaries.items()}
@@ -182,7 +182,7 @@ def _report(summaries: dict[int, Summary], out: Path, json_file: str | None, see
     if seeds is None:
         tell(console, last, out)
     else:
-        tell_seeds(console, summaries, out, seeds)
+        print_seeds(console, summaries, out, seeds)
     if last.reason == "interrupted":
         raise typer.Exit(130)
 
@@ -266,8 +266,8 @@ class Session:
             return
         again = resume_command(self.folder.path, self.seeds)
         if isinstance(error, KeyboardInterrupt):  # nobody shows the notes of this one
-            display.console.print(f"go on        {again}", markup=False)
-        error.add_note(f"go on from its last checkpoint: {again}")
+            display.console.print(f"resume       {again}", markup=False)
+        error.add_note(f"resume from its last checkpoint: {again}")
 
 
 def ended_before(training: TrainConfig, folder: RunFolder) -> Summary | None:

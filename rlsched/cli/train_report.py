@@ -50,7 +50,7 @@ def tell(console: Console, summary: Summary, out: Path) -> None:
     )
     console.print(next_command, markup=False, soft_wrap=True)
     if summary.reason == "interrupted":
-        console.print(f"go on        {resume_command(out, None)}", markup=False, soft_wrap=True)
+        console.print(f"resume       {resume_command(out, None)}", markup=False, soft_wrap=True)
 
 
 def summary_values(summary: Summary) -> dict[str, Any]:

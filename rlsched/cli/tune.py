@@ -14,7 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import quoted
 
 if TYPE_CHECKING:
-    from rlsched.cli.bar import Bar
+    from rlsched.cli.bar import ProgressBar
     from rlsched.report.sweeps import SweepResult
     from rlsched.tune.folder import SweepFolder
     from rlsched.tune.follower import Progress
@@ -82,7 +82,7 @@ def run(
         raise BadInputError("rlsched tune", "nothing to search", "name a sweep, as tune_configs/horizon.yaml")
     if config is None and out is None:
         raise BadInputError("--resume", "goes on with no sweep", "name its FILE or its --out")
-    from rlsched.cli.bar import Bar
+    from rlsched.cli.bar import ProgressBar
     from rlsched.report.words import described
     from rlsched.tune.folder import SweepFolder
     from rlsched.tune.launch import run as launch
@@ -104,8 +104,8 @@ def run(
     output.announce_compiling()
     scenario, training = sweep.settings(str(folder.path))
     what = f"{sweep.policy} plays" if sweep.policy else f"{training.algo} on"
-    go_on = f"go on        rlsched tune --resume --out {quoted(folder.path)}"
-    with Bar() as bar:
+    resume_line = f"resume       rlsched tune --resume --out {quoted(folder.path)}"
+    with ProgressBar() as bar:
         bar.console.print(f"{what} {described(scenario)}", style="bold", markup=False)
         try:
             ended = launch(
@@ -120,7 +120,7 @@ def run(
             )
         except KeyboardInterrupt:
             if folder.exists:
-                bar.console.print(go_on, markup=False, soft_wrap=True)
+                bar.console.print(resume_line, markup=False, soft_wrap=True)
             raise
     result = write(folder)
     console = output.people(json)
@@ -136,7 +136,7 @@ def run(
         console.print(f"{name} failed: {error}", style="red", markup=False)
     tell(folder, result, json)
     if ended.reason == "interrupted":
-        console.print(go_on, markup=False, soft_wrap=True)
+        console.print(resume_line, markup=False, soft_wrap=True)
         raise typer.Exit(130)
     if ended.progress.failed:
         raise typer.Exit(1)
@@ -161,7 +161,7 @@ def show(
     tell(found, result, json)
 
 
-def show_progress(bar: Bar, progress: Progress) -> None:
+def show_progress(bar: ProgressBar, progress: Progress) -> None:
     """Show how far a sweep is."""
     from rlsched.tune.space import assignments
 

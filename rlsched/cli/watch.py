@@ -1,10 +1,10 @@
-"""What a training run looks like while it goes on."""
+"""Progress of a training run in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlsched.cli.bar import Bar
+from rlsched.cli.bar import ProgressBar
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.selection import DIFFERENCE, Validation, limited_name
@@ -12,8 +12,8 @@ from rlsched.report.words import described, number
 from rlsched.scenario import Scenario
 
 
-class RichDisplay(Bar):
-    """A progress bar with the metric that matters, and a line per validation, on stderr.
+class RichDisplay(ProgressBar):
+    """A progress bar with the validation metric, and a line per validation, on stderr.
 
     Args:
         config: of the run.
@@ -26,7 +26,7 @@ class RichDisplay(Bar):
         self.limits: Mapping[str, float] = {}
 
     def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
-        """Say what is trained; Ray and RLlib are about to start."""
+        """Print what is trained, before Ray and RLlib start."""
         self.config = config
         imitation = config.imitation(scenario)
         after = "" if imitation is None else f" after imitating {imitation.teacher}"
@@ -34,15 +34,15 @@ class RichDisplay(Bar):
         for line in self._later:
             self.console.print(line, style="yellow", markup=False)
         self._later.clear()
-        self.progress.reset(self.task, text="starting")  # of several trainings, each has its own bar
+        self.progress.reset(self.task, text="starting")  # each of several trainings has its own bar
         self.progress.start()
 
     def say_after_first_line(self, line: str) -> None:
-        """Print a line right after the first one, which says what is trained."""
+        """Print a line after the first one, which describes the training."""
         self._later.append(line)
 
     def begin(self, standing: Standing, validation: Validation) -> None:
-        """The run starts, or goes on, here."""
+        """Print the state of the run when it starts or resumes."""
         self.limits = validation.limits
         heuristic, value = validation.best_heuristic
         best = "the best policy so far" if self.config.plays else "the newest policy"
@@ -53,10 +53,10 @@ class RichDisplay(Bar):
             + (f", {so_far} {standing.best_metric:.4g}" if standing.best_metric is not None else "")
         )
         if standing.iteration:
-            self.console.print(f"going on from iteration {standing.iteration}, {standing.steps:,} decisions")
+            self.console.print(f"resuming from iteration {standing.iteration}, {standing.steps:,} decisions")
 
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
-        """An iteration is done."""
+        """Show an iteration."""
         share = standing.steps / (self.config.steps or 1)
         if self.config.minutes is not None:
             share = max(share, standing.seconds / (60 * self.config.minutes))
@@ -66,16 +66,18 @@ class RichDisplay(Bar):
         if sampled is not None:
             text += f", {metric} while exploring {sampled:.4g}"
         self.progress.update(self.task, completed=min(1.0, share), text=text)
-        found = row.get(f"validation_{metric}")
-        if found is not None:
-            # Who only reads keeps its newest policy, so that there is nothing to be told.
-            kept = " (the best so far)" if standing.since_best == 0 and self.config.plays else ""
-            pushed = ""
-            if metric == "bounded_slowdown":  # which hoarding lowers
-                pushed = f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
+        validated = row.get(f"validation_{metric}")
+        if validated is not None:
+            # Offline training always keeps its newest policy.
+            best = " (the best so far)" if standing.since_best == 0 and self.config.plays else ""
+            hoarding = ""
+            if metric == "bounded_slowdown":  # hoarding lowers it
+                hoarding = (
+                    f", span {row['validation_schedule_span']:.2f}, wait {row['validation_wait']:,.0f} s"
+                )
             if row["validation_hoarding"]:
-                pushed += f", hoards ({number(100 * row['validation_hoarding'])} % over the limit)"
-            paid = "".join(
+                hoarding += f", hoards ({number(100 * row['validation_hoarding'])} % over the limit)"
+            costs = "".join(
                 f", {name} {number(row[f'validation_{limited_name(name)}'] or 0.0)} of {number(limit)}"
                 for name, limit in self.limits.items()
             )
@@ -84,10 +86,10 @@ class RichDisplay(Bar):
                 for name in (DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high")
             )
             self.console.print(
-                f"{standing.steps:>11,} decisions: validation {metric} {found:.4g}, "
-                f"{mean} [{low}, {high}] to the best heuristic{paid}{pushed}{kept}"
+                f"{standing.steps:>11,} decisions: validation {metric} {validated:.4g}, "
+                f"{mean} [{low}, {high}] to the best heuristic{costs}{hoarding}{best}"
             )
 
     def stopping(self) -> None:
-        """Somebody asked the run to stop, which it does after the iteration."""
-        self.console.print("stopping after this iteration, to go on from it later; Ctrl-C again ends it now")
+        """Print that the run stops after this iteration."""
+        self.console.print("stopping after this iteration, which can be resumed; Ctrl-C again stops now")

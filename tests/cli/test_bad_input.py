@@ -45,10 +45,16 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ([*LUBLIN, "-b", "eazy"], ["--backfill: unknown backfilling rule 'eazy'; did you mean 'easy'?"]),
         (
             [*LUBLIN, "-b", "horizon"],
-            ["--backfill: value 'horizon' means nothing without a horizon; use one of"],
+            ["--backfill: value 'horizon' is not supported without a horizon; use one of"],
         ),
-        ([*GREEN, "-b", "easy"], ["--backfill: value 'easy' means nothing with a horizon; use one of now"]),
-        ([*GREEN, "-p", "sjf:easy"], ["--policy: value 'easy' means nothing with a horizon; use one of now"]),
+        (
+            [*GREEN, "-b", "easy"],
+            ["--backfill: value 'easy' is not supported with a horizon; use one of"],
+        ),
+        (
+            [*GREEN, "-p", "sjf:easy"],
+            ["--policy: value 'easy' is not supported with a horizon; use one of"],
+        ),
         ([*LUBLIN, "-b", "rlscheduler"], ["--backfill: 'rlscheduler'", "--protocol rlscheduler"]),
         (
             [*LUBLIN, "--set", "workload.laod=1"],
@@ -82,7 +88,7 @@ def refused(rlsched: Run, *arguments: object) -> str:
         ([*LUBLIN, "--render", "p.jpg"], ["--render: 'p.jpg': unknown format; end it in .png"]),
         ([*LUBLIN, "--report", "file/report"], ["--report: ", "is a file"]),
         (["evaluate"], ["CHECKPOINT", "rlsched evaluate --help"]),
-        (["evaluate", "sjf"], ["sjf: no such folder; sjf is a queue order", "--against"]),
+        (["evaluate", "sjf"], ["sjf: no such folder; sjf is a heuristic", "--against"]),
         (["evaluate", "runs/none"], ["runs/none: no such folder"]),
         (["evaluate", "."], [".: holds no trained policy"]),
         (["train"], ["rlsched train: nothing to train on; give CONFIG, or --scenario, --trace or both"]),

@@ -223,7 +223,7 @@ def test_who_was_stopped_before_the_run_began_goes_on(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rlsched.cli.watch.RichDisplay", Stopping)
         assert main(words) == 130
-    assert "go on        the same command again" in capsys.readouterr().out
+    assert "restart      with the same command" in capsys.readouterr().out
     stopped = reference.latest()
     assert stopped is not None
     assert stopped[1].steps < 512

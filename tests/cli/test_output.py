@@ -10,7 +10,7 @@ import pytest
 
 import rlsched
 from rlsched.cli import output
-from rlsched.cli.bar import Bar
+from rlsched.cli.bar import ProgressBar
 from rlsched.cli.main import main
 from rlsched.cli.tables import plain_table
 
@@ -43,7 +43,7 @@ def test_a_bar_keeps_its_share_and_its_time_however_long_its_text(
     monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    bar = Bar()
+    bar = ProgressBar()
     bar.progress.update(bar.task, completed=0.42, text="best so far " + "x" * 300)
     with bar.console.capture() as shown:
         bar.console.print(bar.progress.get_renderable())

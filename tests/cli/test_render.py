@@ -92,7 +92,7 @@ def test_a_learned_policy(rlsched: Run, tmp_path: Path, monkeypatch: pytest.Monk
         ("green-10", "p.jpg", "--render: 'p.jpg': unknown format; end it in .png or .gif"),
         ("green-10", "p", "--render: 'p': unknown format; end it in .png or .gif"),
         ("green-10", "file/p.gif", "--render: cannot write 'file/p.gif'"),
-        ("lublin-256", "p.gif", "--render: 'p.gif': a film shows ticks, and without decision.horizon there"),
+        ("lublin-256", "p.gif", "--render: 'p.gif': a film shows ticks, which need decision.horizon"),
         ("lublin-256", "p.jpg", "--render: 'p.jpg': unknown format; end it in .png"),
     ],
 )

@@ -64,7 +64,7 @@ def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path)
         ((tmp_path / "none", tmp_path / "p"), f"error: {tmp_path / 'none'}: no such folder"),
         (
             ("sjf", tmp_path / "p"),
-            "error: sjf: no such folder; sjf is a queue order, which is served as a fallback",
+            "error: sjf: no such folder; sjf is a heuristic, which can be served as a fallback",
         ),
         ((run_folder, run_folder), f"error: {run_folder}: holds other files"),
         ((run_folder, run_folder / "best"), f"error: {run_folder / 'best'}: holds other files"),

@@ -84,6 +84,6 @@ def test_it_is_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_unknown_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "netwrok"]) == 2
-    assert "KEY: no setting begins with 'netwrok'; use one of algo," in " ".join(
+    assert "KEY: no setting starts with 'netwrok'; use one of algo," in " ".join(
         capsys.readouterr().err.split()
     )

@@ -58,7 +58,7 @@ def test_check_is_an_error_where_jobs_are_lost(rlsched: Run, trace: Path, tmp_pa
         f"error: {broken}: 1 further lines of a job number; the format has the first one sum up the job",
         f"error: {broken}: 1 jobs that never ran",
         f"error: {broken}: 1 lines with fewer than 18 fields; rlsched trace cut {broken} --out OUT.swf "
-        "writes the 2 other jobs",
+        "writes the other 2 jobs",
     ]
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["repairs"]["zero_runtime_dropped"] == 1

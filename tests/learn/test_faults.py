@@ -163,7 +163,7 @@ def test_a_full_disk_ends_the_run_with_a_checkpoint_that_loads(
     assert main(again) == 1
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert f"go on from its last checkpoint: rlsched train --resume --out {out}" in said
+    assert f"resume from its last checkpoint: rlsched train --resume --out {out}" in said
     left = RunFolder(out).latest()
     assert left == kept
     load_policy(left[0])

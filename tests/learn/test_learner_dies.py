@@ -93,7 +93,7 @@ def test_the_run_ends_with_the_reason_and_can_go_on(
     assert ended - float(found[1]) < 60
     if algo == "appo":  # out of another thread or process, where --debug would not show where
         assert "in compute_loss_for_module" in said
-    assert f"go on from its last checkpoint: rlsched train --resume --out {tmp_path / 'run'}" in said
+    assert f"resume from its last checkpoint: rlsched train --resume --out {tmp_path / 'run'}" in said
     if learners == 0:
         kept = len((tmp_path / "run" / "metrics.csv").read_text().splitlines())
         assert main(["train", "--resume", "--out", str(tmp_path / "run"), "--steps", "3000"]) == 0

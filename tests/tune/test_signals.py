@@ -36,7 +36,7 @@ def test_a_sweep_ends_in_order(number: signal.Signals, tiny: dict[str, Any], tmp
     assert said[-1] == "interrupted"
     for wrong in ("Traceback", "***", "Error", "Exception"):
         assert wrong not in sweep.err
-    assert f"go on        rlsched tune --resume --out {folder.path}" in sweep.out.splitlines()
+    assert f"resume       rlsched tune --resume --out {folder.path}" in sweep.out.splitlines()
     assert not folder.stopping.exists()
     for trial in folder.trials():
         latest = trial.training(0).latest()
