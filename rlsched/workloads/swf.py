@@ -27,35 +27,34 @@ BoolArray = NDArray[np.bool_]
 
 REPAIRS = {
     "short_lines_dropped": "lines with fewer than 18 fields",
-    "long_lines_dropped": "lines with more than 18 fields: two jobs run together, or another format",
-    "truncated_line_dropped": "a last line that breaks off",
-    "not_numeric_dropped": "lines with text where a needed number belongs",
+    "long_lines_dropped": "lines with more than 18 fields: two jobs in one line, or another format",
+    "truncated_line_dropped": "a last line that is cut off",
+    "not_numeric_dropped": "lines with text in a required number",
     "out_of_range_dropped": "jobs with a number beyond 2**53, or processors from 2**30 on",
-    "repeated_id_dropped": "further lines of a job number; the format has the first one sum up the job",
+    "repeated_id_dropped": "further lines of a job number; in the format, the first line sums up the job",
     "missing_id_numbered": "jobs without a number (-1), numbered after all others",
     "negative_submit_dropped": "jobs without a submit time",
     "processors_missing_dropped": "jobs with neither allocated nor requested processors",
     "zero_runtime_dropped": "jobs that never ran",
     "negative_runtime_dropped": "jobs without a runtime",
     "negative_runtime_set_to_10s": "jobs without a runtime, under the rules of rlscheduler",
-    "requested_missing_filled": "jobs without a requested time: their runtime is taken",
+    "requested_missing_filled": "jobs without a requested time: their runtime replaces it",
     "fractions_rounded": "jobs with fractions of seconds or processors: submit rounded down, the rest up",
-    "dependencies_ignored": "jobs that name a preceding job of the trace: they come at their own submit time "
-    "unless workload.dependencies is follow",
-    "dependencies_unknown": "jobs that name a preceding job that is not before them in the trace, or was "
-    "dropped: they come at their own submit time",
+    "dependencies_ignored": "jobs with a preceding job in the trace: they arrive at their submit time unless "
+    "workload.dependencies is follow",
+    "dependencies_unknown": "jobs with a preceding job that is not before them in the trace, or was dropped: "
+    "they arrive at their submit time",
     "resorted": "places where the file was out of order",
-    "oversized_dropped": "jobs that ask for more than the cluster has",
-    "larger_than_limit_dropped": "jobs that ask for more than workload.max_job_demand",
-    "larger_than_limit_scaled": "jobs that ask for more than workload.max_job_demand, cut to it",
+    "oversized_dropped": "jobs that request more than the cluster has",
+    "larger_than_limit_dropped": "jobs that request more than workload.max_job_demand",
+    "larger_than_limit_scaled": "jobs that request more than workload.max_job_demand, cut to it",
     "longer_than_limit_dropped": "jobs that run for or request more than workload.max_job_duration",
     "longer_than_limit_scaled": "jobs that run for or request more than workload.max_job_duration, cut to it",
-    "beyond_horizon_dropped": "jobs that request more ticks than decision.horizon, which could never be "
-    "planned; a longer horizon, a longer cluster.tick_s or workload.oversized=scale keeps them",
+    "beyond_horizon_dropped": "jobs that request more ticks than decision.horizon, which cannot be planned; "
+    "a longer horizon, a longer cluster.tick_s or workload.oversized=scale keeps them",
     "beyond_horizon_scaled": "jobs that request more ticks than decision.horizon, cut to it",
     "ended_at_requested": "jobs that run longer than they request, ended by cluster.kill_at_requested",
-    "small_negatives_zeroed": "values of the power file a little below 0, which plants draw when they yield "
-    "nothing: taken to be 0",
+    "small_negatives_zeroed": "small negative values of the power file, the draw of idle plants: set to 0",
     "thousands_marks_removed": "values of the power file with marks between thousands, as in 1.234,5",
     "blank_rows_filled": "rows of the power file without values, filled with the mean of their neighbours",
 }

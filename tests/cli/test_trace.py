@@ -35,7 +35,7 @@ def test_check_and_a_simulation_agree_on_jobs_that_are_too_wide(rlsched: Run, tm
     assert (ran.code, ran.err.splitlines()) == (
         2,
         [
-            f"error: {wide}: 1 jobs that ask for more than the cluster has; --processors N names a larger "
+            f"error: {wide}: 1 jobs that request more than the cluster has; --processors N names a larger "
             "machine, and --set workload.oversized=scale cuts them down"
         ],
     )
@@ -55,7 +55,7 @@ def test_check_is_an_error_where_jobs_are_lost(rlsched: Run, trace: Path, tmp_pa
     ran = rlsched("trace", "check", broken, "--json", tmp_path / "told.json")
     assert ran.code == 2
     assert ran.err.splitlines() == [
-        f"error: {broken}: 1 further lines of a job number; the format has the first one sum up the job",
+        f"error: {broken}: 1 further lines of a job number; in the format, the first line sums up the job",
         f"error: {broken}: 1 jobs that never ran",
         f"error: {broken}: 1 lines with fewer than 18 fields; rlsched trace cut {broken} --out OUT.swf "
         "writes the other 2 jobs",
