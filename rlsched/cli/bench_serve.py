@@ -23,9 +23,9 @@ from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import ClusterState
 from rlsched.serve.artefact import example_request
-from rlsched.serve.describing import describe
-from rlsched.serve.load import Job, Load, load_of
+from rlsched.serve.load import Load, LoadJob, load_of
 from rlsched.serve.process.ports import free_ports
+from rlsched.serve.simulated_state import simulated_state
 from rlsched.sim.simulator import VectorSimulator
 
 HOST = "127.0.0.1"
@@ -157,7 +157,7 @@ def states_of(policy: TrainedPolicy) -> tuple[list[ClusterState], str]:
     while len(states) < STATES and not (sim.terminated | sim.truncated).all():
         active = np.flatnonzero(~(sim.terminated | sim.truncated))
         if step % 5 == 4:  # states that follow one another are nearly the same
-            states += [describe(sim, int(env), episodes[env].jobs) for env in active]
+            states += [simulated_state(sim, int(env), episodes[env].jobs) for env in active]
         actions = np.full(sim.num_envs, sim.layout.num_actions - 1)
         actions[active] = player.act(active, sim.obs[active], sim.mask[active])
         sim.step(actions)
@@ -234,7 +234,7 @@ def put(service: Service, path: str, bodies: list[str], clients: int, seconds: f
         room: folder for the description of the load.
     """
     for time_s in (WARM_S, seconds):
-        job = Job(HOST, service.port, path, bodies, clients, time_s)
+        job = LoadJob(HOST, service.port, path, bodies, clients, time_s)
         file = room / "job.json"
         file.write_text(json.dumps(asdict(job)), "utf-8")
         done = subprocess.run(

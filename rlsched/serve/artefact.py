@@ -1,4 +1,4 @@
-"""The artefact that is served: a policy's folder with a card for people and a request to begin with."""
+"""The exported policy: a folder with the policy, a card for people and an example request."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ CARD, EXAMPLE = "README.md", "example.json"
 PACKAGES = ("rlsched", "torch", "numpy", "numba", "safetensors")
 
 NOON = 1_767_268_800
-"""Some time, for the example."""
+"""Time of the example request."""
 
 
 def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> TrainedPolicy:
-    """Write the artefact of a trained policy; one that is there is replaced once the new one is whole.
+    """Write the artefact of a trained policy; an existing one is replaced once the new one is complete.
 
     Args:
         checkpoint: a run folder (its best policy), a checkpoint or a policy.
         folder: of the artefact.
-        window: that it is to see so many of the oldest waiting jobs; None: as many as in its training.
+        window: oldest waiting jobs that it observes; None: as many as in its training.
 
     Returns:
-        The policy as it was written.
+        The exported policy.
 
     Raises:
-        BadInputError: there is no policy, it cannot see as many, or something else is in the folder, as the
-            policy itself.
-        OSError: it cannot be written; what was there is untouched.
+        BadInputError: there is no policy, it cannot observe as many jobs, or the folder holds something else,
+            such as the policy itself.
+        OSError: it cannot be written; an existing artefact is unchanged.
     """
     policy = load_policy(checkpoint)
     if window is not None:
@@ -59,14 +59,14 @@ def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> 
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse a folder with anything but an artefact in it.
+    """Refuse a folder that holds anything but an artefact.
 
     Raises:
-        BadInputError: something else is there.
+        BadInputError: it does.
     """
     if folder.is_file():
         raise BadInputError(str(folder), "is a file", "name a folder")
-    # Policies of a run and of its checkpoints have no example: they are what is exported.
+    # Policies of a run and of its checkpoints have no example: they are not artefacts.
     if folder.is_dir() and any(folder.iterdir()) and not (folder / EXAMPLE).is_file():
         raise BadInputError(str(folder), "holds other files", "name a folder that is new or empty")
     if folder.is_dir() and (folder / "train.yaml").exists():
@@ -74,13 +74,13 @@ def check_replaceable(folder: Path) -> None:
 
 
 def units_of(scenario: Scenario) -> list[int]:
-    """(resource,) units of the cluster that a policy was trained for; empty where it does not say."""
+    """(resource,) units of the cluster that a policy was trained for; empty: not known."""
     units = [resource.units for resource in scenario.cluster.resources]
     return [] if None in units else [int(number or 0) for number in units]
 
 
 def example_request(policy: TrainedPolicy) -> DecisionRequest:
-    """A small cluster to ask about: three jobs run, four wait, not all of which fit."""
+    """A request about a small cluster: three jobs run, and four wait, not all of which fit."""
     scenario = policy.scenario
     tick_s, horizon = scenario.cluster.tick_s, scenario.decision.horizon
     units = units_of(scenario) or [64] * policy.num_resources
@@ -120,46 +120,20 @@ def example_request(policy: TrainedPolicy) -> DecisionRequest:
 
 
 def card(policy: TrainedPolicy, folder: Path) -> str:
-    """What people read before they use it, in Markdown."""
-    scenario, about = policy.scenario, policy.about
-    decision, objective = scenario.decision, scenario.objective
-    units = ", ".join(
-        f"{' or '.join('?' if size is None else f'{size:,}' for size in sizes)} {resource.name}"
-        for resource, sizes in zip(scenario.cluster.resources, scenario.sizes, strict=True)
-    )
-    trained = about.get("trained_window", decision.window)
-    seen = "" if trained == decision.window else f" (the first {trained} in training and validation)"
-    reward = ", ".join(f"{name} x {weight:g}" for name, weight in objective.reward.items())
-    limits = ", ".join(f"{name} <= {limit}" for name, limit in objective.limits.items()) or "none"
-    reached = about.get("validation") or {}
-    figures = "\n".join(f"| {name} | {value:.6g} |" for name, value in sorted(reached.items()))
-    learned = f"{about.get('algo', 'unknown')}, seed {about.get('seed', 'unknown')}"
-    if about.get("steps"):
-        learned += f", {about['steps']:,} decisions"
-    packages = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    placed = (
-        "event by event; a job that does not fit may get a reservation"
-        if decision.horizon is None
-        else f"tick by tick, {decision.horizon} ticks of {scenario.cluster.tick_s} s ahead, "
-        f"placed {decision.placement}"
-    )
+    """A description of the policy for people, in Markdown."""
+    scenario = policy.scenario
+    validation = policy.about.get("validation") or {}
+    figures = "\n".join(f"| {name} | {value:.6g} |" for name, value in sorted(validation.items()))
+    rows = "\n".join(f"| {name} | {value} |" for name, value in _properties(policy).items())
     return f"""# A scheduling policy for {scenario.name}
 
 {scenario.description or "No description."}
 
 | | |
 | --- | --- |
-| learned by | {learned} |
-| cluster | {units} |
-| looks at | the first {decision.window} waiting jobs{seen}; {", ".join(scenario.observation.blocks)} |
-| decides | {placed} |
-| rewarded for | {reward} |
-| limits | {limits} |
-| network | {policy.network.kind}{f", with a memory of {policy.network.lstm}" if policy.recurrent else ""} |
-| checksum | {policy.fingerprint[:16]} |
-| made with | {packages} |
+{rows}
 
-What it came to in validation, on episodes that it was not trained on:
+Results of validation, on episodes outside its training:
 
 | metric | mean |
 | --- | --- |
@@ -170,14 +144,44 @@ What it came to in validation, on episodes that it was not trained on:
     rlsched serve {quoted(folder)}
     curl -s localhost:8000/v1/decisions -H content-type:application/json -d @{quoted(folder / EXAMPLE)}
 
-It takes the best action it knows, and was held against heuristics on its own workload only. Hold it against
-them on yours before it decides anything (`--gate YOURS.swf.gz`: it stands back where it is behind). Let it
-run as a shadow beside them first (`--mode shadow`). What it has not seen, such as jobs of another kind or a
-cluster of another size, it does not know.
+The policy takes its best action. It was compared with heuristics only on its own workload. Compare it on
+yours before it decides anything (`--gate YOURS.swf.gz`: the heuristic decides instead of a policy that is
+worse). First let it run as a shadow of the heuristic (`--mode shadow`). It has not learned about jobs of
+another kind or a cluster of another size.
 
 ## Files
 
 `policy.json`: network, spaces, normaliser, versions; `weights.safetensors`: one array per parameter,
-checked against the checksum in `policy.json`; `scenario.json`: what it was trained on, and
-sees; `example.json`: a request.
+checked against the checksum in `policy.json`; `scenario.json`: its training scenario and observation;
+`example.json`: a request.
 """
+
+
+def _properties(policy: TrainedPolicy) -> dict[str, str]:
+    """Properties of a policy for its card: name -> value."""
+    scenario, about = policy.scenario, policy.about
+    decision, objective = scenario.decision, scenario.objective
+    sizes = [" or ".join("?" if size is None else f"{size:,}" for size in sizes) for sizes in scenario.sizes]
+    names = [resource.name for resource in scenario.cluster.resources]
+    trained = about.get("trained_window", decision.window)
+    smaller = "" if trained == decision.window else f" (the first {trained} in training and validation)"
+    learned = f"{about.get('algo', 'unknown')}, seed {about.get('seed', 'unknown')}"
+    if about.get("steps"):
+        learned += f", {about['steps']:,} decisions"
+    decides = "event by event; a job that does not fit may get a reservation"
+    if decision.horizon is not None:
+        ticks = f"{decision.horizon} ticks of {scenario.cluster.tick_s} s"
+        decides = f"tick by tick, {ticks} ahead, placed {decision.placement}"
+    memory = f", with a memory of {policy.network.lstm}" if policy.recurrent else ""
+    blocks = ", ".join(scenario.observation.blocks)
+    return {
+        "learned by": learned,
+        "cluster": ", ".join(f"{size} {name}" for size, name in zip(sizes, names, strict=True)),
+        "looks at": f"the first {decision.window} waiting jobs{smaller}; {blocks}",
+        "decides": decides,
+        "rewarded for": ", ".join(f"{name} x {weight:g}" for name, weight in objective.reward.items()),
+        "limits": ", ".join(f"{name} <= {limit}" for name, limit in objective.limits.items()) or "none",
+        "network": f"{policy.network.kind}{memory}",
+        "checksum": policy.fingerprint[:16],
+        "made with": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
+    }

@@ -1,9 +1,9 @@
-"""A load on the service: so many clients, each of which asks again once it is answered. A process of its own.
+"""A load on the service: clients that each send the next request after an answer. A process of its own.
 
     python -m rlsched.serve.load JOB.json
 
-The job says where, what and how much; what came of it goes to stdout as JSON. It speaks HTTP itself, over
-asyncio's streams: client libraries take more of the two cores than the service leaves.
+The job holds address, requests and amount; the results go to stdout as JSON. The HTTP client uses asyncio's
+streams: client libraries would take more of the two cores than the service leaves.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 1 << 26
-"""Bytes of a head or a body that are read at once."""
+"""Largest head or body of a reply, bytes."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is asked.
+class LoadJob:
+    """Settings of a load.
 
     Attributes:
         host: of the service.
         port: likewise.
-        path: that is asked.
-        bodies: files with them; clients take them in turn, each another first.
+        path: of the requests.
+        bodies: files with bodies; clients take them in turn, and each begins with another one.
         clients: at once.
-        seconds: for which they ask.
-        requests: after which they stop; None: only the time counts.
-        token: that requests bear.
+        seconds: duration.
+        requests: at most; None: no limit.
+        token: of the requests.
     """
 
     host: str
@@ -47,13 +47,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Load:
-    """What came of it.
+    """Results of a load.
 
     Attributes:
         answered: requests with status 200.
-        statuses: how many of which other.
+        statuses: other status -> requests.
         broken: connections that broke, or were refused, over a request.
-        seconds: that it took.
+        seconds: duration.
         p50_ms: median time to an answer.
         p99_ms: time within which 99 of 100 are answered.
         most_ms: longest.
@@ -69,12 +69,12 @@ class Load:
 
     @property
     def failed(self) -> int:
-        """Requests that were not answered as they should."""
+        """Requests without an answer of status 200."""
         return self.broken + sum(self.statuses.values())
 
 
 class _Clients:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: LoadJob) -> None:
         self.job = job
         bearer = f"Authorization: Bearer {job.token}\r\n" if job.token else ""
         self.requests = []
@@ -90,7 +90,7 @@ class _Clients:
         self.broken = self.sent = 0
         self.until = time.perf_counter() + job.seconds
 
-    async def ask_on(self, number: int) -> None:
+    async def send_requests(self, number: int) -> None:
         """One client."""
         reader = writer = None
         while time.perf_counter() < self.until and self.sent < (self.job.requests or sys.maxsize):
@@ -119,10 +119,10 @@ class _Clients:
 
 
 async def read_reply(reader: asyncio.StreamReader) -> tuple[int, bool]:
-    """Status of a reply whose body is read and dropped, and whether the connection stays open.
+    """Read a reply: its status, and whether the connection stays open.
 
     Raises:
-        ValueError: it does not say how long it is.
+        ValueError: the reply has no length.
     """
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head.split(b" ", 2)[1])
@@ -139,11 +139,11 @@ async def read_reply(reader: asyncio.StreamReader) -> tuple[int, bool]:
     return status, fields.get(b"connection", b"").lower() != b"close"
 
 
-async def run(job: Job) -> Load:
-    """Put the load on."""
+async def run(job: LoadJob) -> Load:
+    """Run a load."""
     clients = _Clients(job)
     began = time.perf_counter()
-    await asyncio.gather(*(clients.ask_on(number) for number in range(job.clients)))
+    await asyncio.gather(*(clients.send_requests(number) for number in range(job.clients)))
     seconds = time.perf_counter() - began
     times = sorted(clients.times) or [0.0]
     return Load(
@@ -158,11 +158,11 @@ async def run(job: Job) -> Load:
 
 
 def load_of(values: dict[str, Any]) -> Load:
-    """What a process told."""
+    """Results as a process wrote them."""
     statuses = {int(status): count for status, count in values["statuses"].items()}
     return Load(**{**values, "statuses": statuses})
 
 
 if __name__ == "__main__":
-    told = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    print(json.dumps(asdict(asyncio.run(run(Job(**told))))))
+    settings = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    print(json.dumps(asdict(asyncio.run(run(LoadJob(**settings))))))

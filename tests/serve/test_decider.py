@@ -21,7 +21,7 @@ from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, Waiting
 from rlsched.serve.decide.clusters import Id
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.inference import BatchInference, Plan
-from rlsched.serve.describing import describe
+from rlsched.serve.simulated_state import simulated_state
 from rlsched.sim.playing import play_all
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import VectorSimulator
@@ -95,7 +95,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             episodes[env] = feed.training(rng)
             sim.load(env, episodes[env].jobs, episodes[env].scale, episodes[env].power)
         live = np.flatnonzero(~(sim.terminated | sim.truncated))
-        told = [describe(sim, env, episodes[env].jobs) for env in live]
+        told = [simulated_state(sim, env, episodes[env].jobs) for env in live]
         for batch in inference.batches([BatchRequest(states=told)]):
             simulator = inference._policy_simulators.fitting(batch)
             simulator.load(batch.snapshot)
@@ -207,7 +207,7 @@ class ClosedLoop:
     def _one(self, env: int) -> int:
         sim, now = self.sim, int(self.sim.now[env])
         if self.left.get(env, (None,))[0] != now:
-            state = describe(sim, env, self.jobs[env])
+            state = simulated_state(sim, env, self.jobs[env])
             if self.memory[env] is not None:
                 state = msgspec.structs.replace(state, memory=self.memory[env])
             (plan,) = decide(self.inference, [state])

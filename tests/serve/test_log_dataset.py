@@ -18,11 +18,11 @@ from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.decide.engine import Engine
 from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.describing import describe
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.log import dataset, episodes
 from rlsched.serve.log.dataset import LogDataset
 from rlsched.serve.settings import ServeConfig
+from rlsched.serve.simulated_state import simulated_state
 from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
@@ -80,7 +80,7 @@ def played(
         stands = (int(e["next_arrival"]), int(e["num_finished"]))
         if now != changed_at and (scenario.decision.horizon or stands != stood):
             stood, changed_at = stands, now
-            state = describe(sim, 0, episode.jobs)
+            state = simulated_state(sim, 0, episode.jobs)
             (answer,) = engine.answer(served, [state], explain=False)
             if fallback(answers):
                 answer = msgspec.structs.replace(answer, decided_by="fallback")

@@ -23,7 +23,7 @@ import rlsched
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.load import Job, load_of
+from rlsched.serve.load import LoadJob, load_of
 from rlsched.serve.process.ports import check_port, free_ports
 
 from .asking import TOKEN, example
@@ -155,7 +155,7 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
             urllib.request.urlopen(f"http://127.0.0.1:{service.port}/v1/policy")
         body = folder.parent / "body.json"
         body.write_text(json.dumps(example(folder)))
-        job = Job("127.0.0.1", service.port, "/v1/decisions", [str(body)], 8, 25.0, None, TOKEN)
+        job = LoadJob("127.0.0.1", service.port, "/v1/decisions", [str(body)], 8, 25.0, None, TOKEN)
         (tmp_path / "job.json").write_text(json.dumps(asdict(job)))
         load = subprocess.Popen(
             [sys.executable, "-m", "rlsched.serve.load", str(tmp_path / "job.json")],
