@@ -350,7 +350,7 @@ def test_tokens_are_those_that_stand_in_the_file_now(hpc: Path, tmp_path: Path) 
     assert service.tokens.renew() == []
     assert allowed() == [True, False]
     path.write_text(f"{TOKEN}\n{new}\n")
-    assert service.tokens.renew() == ["tokens are those now that stand in the file"]
+    assert service.tokens.renew() == ["tokens were loaded from the file again"]
     assert allowed() == [True, True]
     path.write_text(f"{new}\n")
     service.tokens.renew()

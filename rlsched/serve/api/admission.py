@@ -1,7 +1,7 @@
-"""Which requests a replica takes: from whom, of what kind, and how much of them at once.
+"""Admission of requests: host and origin, content type, and the number, bytes and time of bodies.
 
-Clients set the pace of their bodies, so all bodies together are bounded in number, in bytes and in time.
-Where too many are being sent, the slowest is refused.
+Clients set the pace of their bodies, so all bodies together are limited in number, bytes and time. If too
+many arrive at once, the slowest is refused.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from starlette.types import Receive
 from rlsched.serve.settings import ServeLimits
 
 AT_ONCE_S = 0.05
-"""In which a body that was sent whole is here; others are counted."""
+"""Seconds in which a complete body arrives; slower bodies count."""
 
 SLOW_S = 1.0
-"""After which a body that is still being sent gives way to another one."""
+"""Seconds after which an incomplete body may be refused in favour of another one."""
 
 FREE_BYTES = 1 << 17
-"""Of a body that are not counted: those of small requests are bounded by their number."""
+"""Bytes of each body that do not count: the number of bodies limits them."""
 
 HELD_BODIES = 2
-"""Bodies of the greatest size that may be sent at once, or as many bytes of smaller ones."""
+"""Bodies of the largest size that may arrive at once, or as many bytes of smaller ones."""
 
 EVERY_HOST = "*"
 
 
 class RefusedError(Exception):
-    """A request that is not answered.
+    """A refused request.
 
     Args:
         status: of the response.
@@ -51,33 +51,33 @@ class GoneError(Exception):
 
 
 class Hosts:
-    """Names under which a service may be asked.
+    """Host names of a service.
 
-    A page that a browser shows may ask any address under a name that its owner makes resolve to it (DNS
+    A web page can send requests to any address under a host name that its owner resolves to that address (DNS
     rebinding). No other site can have the service's address or the names of its machine.
 
     Args:
-        names: others; `*`: any.
+        names: further host names; `*`: any.
     """
 
     def __init__(self, names: Collection[str]) -> None:
         self._any = EVERY_HOST in names
-        own = ("localhost", socket.gethostname())
-        self._names = {_name_of(name) for name in (*names, *own)}
+        local = ("localhost", socket.gethostname())
+        self._names = {_name_of(name) for name in (*names, *local)}
 
     def check(self, headers: Mapping[bytes, bytes]) -> None:
-        """See whether a request was meant for this service, and does not come from a page of another one.
+        """Check that a request is for this service, and not from a page of another site.
 
         Raises:
-            RefusedError: it was not, or does.
+            RefusedError: wrong host or origin.
         """
         host = headers.get(b"host")
         if host is not None and not self._knows(host.decode("latin-1")):
-            problem = f"host: {_shown(host)} is no name of this service; add it to its setting hosts"
+            problem = f"host: {_quoted(host)} is no name of this service; add it to its setting hosts"
             raise RefusedError(HTTPStatus.FORBIDDEN, problem)
         origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != (host or b""):
-            problem = f"origin: {_shown(origin)} is another site; ask from none, or from this service's page"
+            problem = f"origin: {_quoted(origin)} is another site; ask from none, or from this service's page"
             raise RefusedError(HTTPStatus.FORBIDDEN, problem)
 
     def _knows(self, host: str) -> bool:
@@ -100,33 +100,33 @@ def _name_of(host: str) -> str:
 
 
 def check_json(headers: Mapping[bytes, bytes]) -> None:
-    """See whether a body is JSON, which no browser sends to another site without asking that first.
+    """Check that a body is JSON, which no browser sends to another site without a preflight request.
 
     Raises:
-        RefusedError: it is something else.
+        RefusedError: it is of another type.
     """
     kind = headers.get(b"content-type", b"")
     if kind.partition(b";")[0].strip().lower() != b"application/json":
-        problem = f"content-type: {_shown(kind)} is not read here; send 'content-type: application/json'"
+        problem = f"content-type: {_quoted(kind)} is not read here; send 'content-type: application/json'"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
     coding = headers.get(b"content-encoding", b"identity")
     if coding.lower() != b"identity":
-        problem = f"content-encoding: {_shown(coding)} is not read here; send plain JSON"
+        problem = f"content-encoding: {_quoted(coding)} is not read here; send plain JSON"
         raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem)
 
 
-def _shown(value: bytes) -> str:
+def _quoted(value: bytes) -> str:
     return repr(value[:60].decode("latin-1"))
 
 
 @dataclass(eq=False)
-class _Sending:
-    """A body that is still being sent.
+class _IncompleteBody:
+    """A body that has not arrived completely.
 
     Attributes:
         since: the loop's time when it began.
         timeout: ends its reading.
-        held: bytes that are here or were announced, beyond those that are not counted.
+        held: bytes that have arrived or were announced, beyond those that do not count.
     """
 
     since: float
@@ -135,7 +135,7 @@ class _Sending:
 
 
 class Bodies:
-    """Reads bodies, and keeps those that are sent slowly within bounds.
+    """Reads bodies, and limits slow ones.
 
     Args:
         limits: of requests.
@@ -143,13 +143,13 @@ class Bodies:
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
-        self._sending: dict[_Sending, None] = {}  # in the order in which they began
+        self._incomplete: dict[_IncompleteBody, None] = {}  # the oldest first
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """The body of a request.
 
         Raises:
-            RefusedError: it is too long or too slow, or too much is being sent at once.
+            RefusedError: it is too long or too slow, or too much arrives at once.
             GoneError: the client has gone.
         """
         text = headers.get(b"content-length", b"0")
@@ -161,23 +161,23 @@ class Bodies:
             async with asyncio.timeout(AT_ONCE_S):
                 message = await receive()
         except TimeoutError:
-            pass  # it is counted from here on
+            pass  # it counts from here on
         if message is not None and not message.get("more_body", False):
             return self._part(message, 0)
         part = b"" if message is None else self._part(message, 0)
-        # The system takes back all of it at its end, and has what is not written meanwhile. From Python's
-        # allocator, pieces of bodies would stay in memory between those of others.
-        with mmap(-1, self._limits.body_bytes) as room:
-            return await self._rest(room, part, length, receive)
+        # The system takes back this memory at the end, and pages that are not written before. In memory of
+        # Python's allocator, pieces of bodies would remain between others.
+        with mmap(-1, self._limits.body_bytes) as buffer:
+            return await self._read_rest(buffer, part, length, receive)
 
-    async def _rest(self, body: mmap, part: bytes, length: int, receive: Receive) -> bytes:
-        """All of a body of which a part is here.
+    async def _read_rest(self, body: mmap, part: bytes, length: int, receive: Receive) -> bytes:
+        """Read the rest of a body.
 
         Args:
-            body: room for it.
-            part: it.
-            length: that was announced; 0: none was.
-            receive: brings the others.
+            body: buffer for it.
+            part: first part.
+            length: announced bytes; 0: not announced.
+            receive: of ASGI.
         """
         now = asyncio.get_running_loop().time()
         self._make_room(now)
@@ -185,18 +185,18 @@ class Bodies:
         more = True
         try:
             async with asyncio.timeout(self._limits.body_s) as timeout:
-                sending = _Sending(now, timeout)
-                self._sending[sending] = None
+                incomplete = _IncompleteBody(now, timeout)
+                self._incomplete[incomplete] = None
                 try:
                     while more:
-                        # All that was announced counts at once: what would be refused later is not read.
-                        sending.held = max(0, length - FREE_BYTES, body.tell() - FREE_BYTES)
-                        self._keep_within(sending)
+                        # Announced bytes count at once: a body that would be refused later is not read.
+                        incomplete.held = max(0, length - FREE_BYTES, body.tell() - FREE_BYTES)
+                        self._limit_bytes(incomplete)
                         message = await receive()
                         body.write(self._part(message, body.tell()))
                         more = message.get("more_body", False)
                 finally:
-                    del self._sending[sending]
+                    del self._incomplete[incomplete]
         except TimeoutError:
             raise RefusedError(
                 HTTPStatus.REQUEST_TIMEOUT,
@@ -205,7 +205,7 @@ class Bodies:
         return body[: body.tell()]
 
     def _part(self, message: Mapping[str, object], size: int) -> bytes:
-        """What a message brings, after so many bytes."""
+        """The bytes of a message, after so many earlier ones."""
         if message["type"] == "http.disconnect":
             raise GoneError
         part = message.get("body", b"")
@@ -219,26 +219,27 @@ class Bodies:
         return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
 
     def _make_room(self, now: float) -> None:
-        """Let the slowest give way where as many are being sent as may be."""
-        if len(self._sending) >= self._limits.concurrency and not self._give_way(now):
+        """Refuse the slowest body if their number is at the limit."""
+        if len(self._incomplete) >= self._limits.concurrency and not self._refuse_slowest(now):
             raise RefusedError(
                 HTTPStatus.TOO_MANY_REQUESTS, "body: too many are being sent at once; ask again later"
             )
 
-    def _keep_within(self, sending: _Sending) -> None:
-        """Let others give way where too many bytes are here, and where none does, this one."""
+    def _limit_bytes(self, body: _IncompleteBody) -> None:
+        """Refuse other bodies if there are too many bytes; if none is slow, refuse this one."""
         now = asyncio.get_running_loop().time()
-        while sum(other.held for other in self._sending) > HELD_BODIES * self._limits.body_bytes:
-            if not self._give_way(now, sending):
+        while sum(incomplete.held for incomplete in self._incomplete) > HELD_BODIES * self._limits.body_bytes:
+            if not self._refuse_slowest(now, body):
                 raise RefusedError(
                     HTTPStatus.TOO_MANY_REQUESTS, "body: too much is being sent at once; ask again later"
                 )
 
-    def _give_way(self, now: float, asks: _Sending | None = None) -> bool:
-        """End the one that has been sent for longest, if it is slow; whether there was one."""
-        oldest = next((one for one in self._sending if one is not asks and one.held >= 0), None)
+    def _refuse_slowest(self, now: float, exempt: _IncompleteBody | None = None) -> bool:
+        """Refuse the oldest incomplete body, if it is slow; whether there was one."""
+        candidates = (body for body in self._incomplete if body is not exempt and body.held >= 0)
+        oldest = next(candidates, None)
         if oldest is None or now - oldest.since < SLOW_S:
             return False
-        oldest.held = -1  # it is being refused, and counts no more
+        oldest.held = -1  # it is refused, and counts no more
         oldest.timeout.reschedule(now)
         return True

@@ -34,10 +34,10 @@ PerJob = Annotated[list[Entry], Meta(max_length=2_000_000)]
 
 
 class RunningJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Jobs that run as columns.
+    """Running jobs as columns.
 
-    `jobs` of each cluster, and for every field of `RunningJob` a list with an entry for each of them; a field
-    that is left out is left out of all.
+    `jobs` is the number of jobs of each cluster. Every field of `RunningJob` is a list with an entry for each
+    job; a field may be left out for all jobs.
     """
 
     jobs: PerCluster[Count]
@@ -54,7 +54,7 @@ class RunningJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class WaitingJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Jobs that wait as columns; see `RunningJobs` and `WaitingJob`."""
+    """Waiting jobs as columns; see `RunningJobs` and `WaitingJob`."""
 
     jobs: PerCluster[Count]
     id: PerJob[JobId]
@@ -83,10 +83,11 @@ class PlannedJobs(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class ClusterColumns(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Many clusters as columns, which say the same as states, are a quarter as long and are read sooner.
+    """Many clusters as columns, which are a quarter as long as states and are read faster.
 
-    For every field of `ClusterState` a list with an entry for each of them, and their jobs one after the
-    other; a field that is left out is left out of all. Where it is left out of some, they have its default.
+    Every field of `ClusterState` is a list with an entry for each cluster, and the jobs of all clusters stand
+    one after the other. A field may be left out for all clusters; otherwise every cluster has an entry, such
+    as the default.
     """
 
     now: Annotated[list[Seconds], Meta(min_length=1, max_length=MOST)]
@@ -108,7 +109,7 @@ class ClusterColumns(Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tr
 
 
 class BatchRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Many clusters, each by itself, and which policy is asked: either `states` or `columns`, not empty."""
+    """Independent clusters, as `states` or as `columns`, and the policy to ask; not empty."""
 
     states: Annotated[list[ClusterState], Meta(max_length=MOST)] = []
     columns: ClusterColumns | None = None
@@ -117,7 +118,7 @@ class BatchRequest(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
 
 class BatchResponse(Struct, frozen=True, gc=False):
-    """Who was asked, and what is to be done, cluster by cluster."""
+    """The policy, and an answer for each cluster."""
 
     policy: PolicyName
     answers: list[Answer]

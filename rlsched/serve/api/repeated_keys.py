@@ -1,7 +1,7 @@
-"""Objects of JSON in which a key stands twice: the decoder keeps the last value, other readers the first.
+"""Repeated keys in JSON objects: the decoder takes the last value, and other readers take the first.
 
-Python's own decoder sees such keys, at several times the cost of all that a request takes. So compiled code
-looks for them first.
+Python's own decoder detects them, at several times the cost of a whole request. So compiled code looks for
+them first.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from rlsched.sim.compiled import kernel
 
 MOST_LEVELS = 64
 MOST_KEYS = 512
-"""Of the open objects, all together. Beyond that, and where keys have escapes, the slow way is taken."""
+"""Keys of all open objects. Beyond these limits, and for keys with escapes, Python's decoder is used."""
 
 QUOTE, BACKSLASH, COLON, OPEN, CLOSE, SPACE = b'"\\:{} '
 
 
 def check_repeats(text: bytes) -> None:
-    """See whether each object of a text has each key once.
+    """Check that no object of a text repeats a key.
 
     Args:
         text: JSON that was decoded.
 
     Raises:
-        ValueError: a key stands twice.
+        ValueError: a key is repeated.
     """
     levels, keys = np.empty(MOST_LEVELS, np.int64), np.empty((MOST_KEYS, 2), np.int64)
     if _may_repeat(np.frombuffer(text, np.uint8), levels, keys):

@@ -85,8 +85,8 @@ def cluster_fields(request: Request) -> dict[str, Sequence[Any]]:
     """Field of `Cluster` -> (cluster,) values; without the fields that no cluster gives."""
     columns = columns_in(request)
     if columns is not None:
-        given = {name: getattr(columns, name) for name in CLUSTER_FIELDS}
-        return {name: values for name, values in given.items() if values is not None}
+        lists = {name: getattr(columns, name) for name in CLUSTER_FIELDS}
+        return {name: values for name, values in lists.items() if values is not None}
     states = states_in(request)
     rows = {name: [getattr(state, name) for state in states] for name in CLUSTER_FIELDS}
     return {name: values for name, values in rows.items() if any(value is not None for value in values)}
@@ -125,7 +125,7 @@ def job_lists(request: Request) -> Iterator[JobColumns]:
         else:
             jobs: Jobs | None = getattr(columns, name)
             empty: dict[str, Sequence[Any]] = {field: () for field in kind.__struct_fields__}
-            yield JobColumns(counts, empty if jobs is None else _given(jobs, kind))
+            yield JobColumns(counts, empty if jobs is None else _job_values(jobs, kind))
 
 
 def state_getter(request: Request) -> Callable[[int], ClusterState]:
@@ -138,9 +138,9 @@ def state_getter(request: Request) -> Callable[[int], ClusterState]:
     for name, kind in LISTS.items():
         jobs: Jobs | None = getattr(columns, name)
         if jobs is not None:
-            given = _given(jobs, kind)
+            values_of = _job_values(jobs, kind)
             defaults = {field.name: repeat(field.default) for field in fields(kind)}
-            job_values = [given.get(field, defaults[field]) for field in kind.__struct_fields__]
+            job_values = [values_of.get(field, defaults[field]) for field in kind.__struct_fields__]
             lists[name] = kind, job_values, [*accumulate(jobs.jobs, initial=0)]
 
     def state(k: int) -> ClusterState:
@@ -192,7 +192,7 @@ def _check_lengths(columns: Struct, names: Sequence[str], count: int, path: str,
             raise BadInputError(f"{path}.{name}", problem, "send one for each")
 
 
-def _given(jobs: Jobs, kind: type[Job]) -> dict[str, Sequence[Any]]:
+def _job_values(jobs: Jobs, kind: type[Job]) -> dict[str, Sequence[Any]]:
     """Field -> (job,) values, without the columns that are left out."""
     columns = {field: getattr(jobs, field) for field in kind.__struct_fields__}
     return {field: column for field, column in columns.items() if column is not None}

@@ -1,8 +1,7 @@
-"""What clients send and get: clusters in domain terms, and what is to be done about them.
+"""The schema of requests and answers: the state of a cluster, and the decisions about its jobs.
 
-msgspec decodes and checks JSON five times as fast as pydantic does, which is what batches are made of; the
-OpenAPI description is of the same classes. Times are whole seconds on the client's own clock, the Unix one
-for instance.
+msgspec decodes and checks JSON five times as fast as pydantic, which matters for batches. The OpenAPI
+description uses the same classes. Times are whole seconds on the client's clock, for instance Unix time.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from msgspec import Meta, Struct
 from rlsched.jobs import LEAST_QOS
 
 FAR = 1 << 40
-"""Seconds, and unit-seconds, are below it: 34,000 years."""
+"""Limit of seconds and unit-seconds: 34,000 years."""
 
 MANY = (1 << 31) - 1
 
 MOST = 10_000
-"""Clusters in a batch, whatever is set."""
+"""Clusters in a batch, whatever the settings."""
 
 Seconds = Annotated[int, Meta(ge=0, lt=FAR, description="whole seconds")]
 Duration = Annotated[int, Meta(ge=1, lt=FAR, description="whole seconds")]
@@ -37,10 +36,10 @@ Units = Annotated[
 
 
 class RunningJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """A job that runs.
+    """A running job.
 
-    `expected_end` is its start and the time it asked for, even where that is over. Where a policy may suspend
-    it, `requested` counts, too, if it was suspended before, and what stood when it was submitted, as for
+    `expected_end` is its start plus its requested time, even if that is over. Policies that suspend jobs also
+    use `requested`, for a job that was suspended before, and the fields about its submission, as of
     `WaitingJob`.
     """
 
@@ -61,12 +60,12 @@ class RunningJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
 
 class WaitingJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """A job that waits, or is suspended.
+    """A waiting or suspended job.
 
-    `requested` is what it asked for in all and `ran` how long it ran before it was suspended. What stood when
-    it was submitted may be given; else it is guessed from what still waits: jobs that waited, their demand
-    times requested time (unit-seconds), and free units, both of the first resource. With a ready pool,
-    `ready` says that it is in there.
+    `requested` is its requested time in all, and `ran` its run time before a suspension. The queue at its
+    submission is optional, and is estimated from the jobs that still wait: waiting jobs, their demand times
+    requested time (unit-seconds), and free units, both of the first resource. With a ready pool, `ready`
+    means that the job is in it.
     """
 
     id: JobId
@@ -86,7 +85,7 @@ class WaitingJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
 
 
 class PlannedJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """A job that is planned to start, or go on, at a later tick."""
+    """A job that is planned to start, or to resume, at a later tick."""
 
     id: JobId
     submit: Seconds
@@ -109,11 +108,11 @@ Ahead = Annotated[list[Amount], Meta(min_length=1, max_length=100_000)]
 
 
 class History(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
-    """What accounting knows of a cluster, of the last `seconds`.
+    """Accounting of a cluster over the last `seconds`.
 
-    Jobs that arrived were submitted in that time, or are told of; their work is demand times requested time
-    (unit-seconds), of the first resource. `used_requests` is a sum over the jobs that finished: their runtime
-    as a share of what they asked for, at most 1 each.
+    Arrived jobs were submitted in that time, or are listed. Their work is demand times requested time
+    (unit-seconds), of the first resource. `used_requests` is a sum over finished jobs: runtime / requested
+    time, at most 1 each.
     """
 
     seconds: Seconds
@@ -128,22 +127,22 @@ UnitsOn = Annotated[list[UnitsAhead], Meta(max_length=16)]
 
 
 class Cluster(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A cluster as it stands, without its jobs.
+    """The state of a cluster, without its jobs.
 
     Attributes:
         now: the time.
-        units: of the cluster; left out: those that the policy was exported for.
-        free: units free now; where fewer than no job holds, the others are out of service.
-        reserved: waiting job that holds the reservation since an earlier decision at this time.
-        arriving: whether jobs are still to come; where none is, a policy has nothing to wait for.
-        units_on: with a horizon, for each resource the units on at this tick and the next ones, as forecast;
-            the last stands for all later ones.
-        supply_kw: wind and sun at this tick and the next ones, as forecast; likewise.
+        units: of the cluster; left out: those of the policy's training.
+        free: units free now; units neither free nor held by jobs are out of service.
+        reserved: waiting job that holds the reservation by an earlier decision at this time.
+        arriving: whether more jobs will arrive; otherwise a policy has nothing to wait for.
+        units_on: with a horizon, forecast of units on, by resource, at this tick and the next ones; the last
+            value stands for all later ticks.
+        supply_kw: forecast of wind and sun, likewise.
         carbon_g_per_kwh: of the grid, likewise.
         battery_kwh: level of the battery.
-        history: for policies that see it; left out: it begins with the jobs that are told of.
-        cluster: whose state it is, for logs.
-        memory: of a policy that remembers: what it said last time.
+        history: for policies that observe it; left out: it begins with the listed jobs.
+        cluster: name, for logs.
+        memory: of a policy with a memory: the one in its last answer.
     """
 
     now: Seconds
@@ -161,13 +160,13 @@ class Cluster(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class ClusterState(Cluster, frozen=True, kw_only=True):
-    """A cluster and its queue as they stand.
+    """The state of a cluster and its queue.
 
     Attributes:
-        running: jobs that run.
-        waiting: jobs that wait, first submitted first.
-        planned: with a horizon, jobs that a decision before has planned.
-        suspended: with a horizon, jobs that wait to go on, first suspended first.
+        running: running jobs.
+        waiting: waiting jobs, first submitted first.
+        planned: with a horizon, jobs with a planned start.
+        suspended: with a horizon, suspended jobs, first suspended first.
     """
 
     running: Annotated[list[RunningJob], Meta(max_length=100_000)] = []
@@ -177,21 +176,21 @@ class ClusterState(Cluster, frozen=True, kw_only=True):
 
 
 class DecisionRequest(ClusterState, frozen=True, kw_only=True):
-    """One cluster, and which policy is asked."""
+    """One cluster, and the policy to ask."""
 
     policy: Name | None = None
     explain: bool = True
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """What is to be done with a job, now, after all that stand before it.
+    """A decision about a job, after the decisions before it.
 
     Attributes:
-        job: which.
-        action: start (or go on); reserve: units are kept for it, others start meanwhile only where they do
-            not delay it; plan: it is to start at `at`; suspend.
-        at: when it starts; of a reservation, when it is expected to.
-        score: with which chance the policy chose so; null where nothing else was possible, and of heuristics.
+        job: id.
+        action: start (or resume); reserve: others start only if they do not delay it; plan: start at `at`;
+            suspend.
+        at: time of the start; of a reservation, the expected one.
+        score: probability of the action; null if it was the only legal one, and of heuristics.
     """
 
     job: int | str
@@ -201,7 +200,7 @@ class Decision(Struct, frozen=True, gc=False):
 
 
 class Reason(Struct, frozen=True, gc=False):
-    """Why a job that goes on waiting cannot start now; `may_start`: it could, and was not chosen."""
+    """Why a waiting job does not start now; `may_start`: it could, and was not chosen."""
 
     job: int | str
     reason: str
@@ -209,33 +208,33 @@ class Reason(Struct, frozen=True, gc=False):
 
 
 class Fallback(Struct, frozen=True, gc=False):
-    """What the heuristic would do, by name."""
+    """The fallback heuristic and its decisions."""
 
     name: str
     decisions: list[Decision]
 
 
 class PolicyName(Struct, frozen=True, gc=False):
-    """Who was asked: its name here, and the beginning of its checksum."""
+    """A policy: its name in the service, and the beginning of its checksum."""
 
     name: str
     version: str
 
 
 class Answer(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is to be done about a cluster.
+    """The decisions about a cluster.
 
     Attributes:
         decisions: in order.
         decided_by: policy, or fallback.
         because: why the policy did not decide.
-        agrees: whether policy and heuristic start (and plan, and suspend) the same jobs; null where one of
-            them was not asked.
-        waiting: why the others wait, where that was asked for.
-        fallback: what the heuristic would do, likewise.
-        shadow: what the policy would do, where it is only told of.
-        memory: to be sent back with the next state of this cluster.
-        policy: who was asked; of a batch, said once.
+        agrees: whether policy and heuristic start (and plan, and suspend) the same jobs; null if one of them
+            did not decide.
+        waiting: why the other jobs wait, for requests with explain.
+        fallback: decisions of the heuristic, likewise.
+        shadow: decisions of the policy, if it is a shadow.
+        memory: for the next request about this cluster.
+        policy: the policy; for a batch, only once.
     """
 
     decisions: list[Decision]
@@ -250,6 +249,6 @@ class Answer(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Problem(Struct, frozen=True, gc=False):
-    """What is wrong with a request: where, what, and what to do instead, in one line."""
+    """A refusal in one line: field, problem, and remedy."""
 
     error: str

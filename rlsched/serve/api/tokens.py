@@ -1,4 +1,4 @@
-"""Tokens that requests must bear, from a file."""
+"""Tokens of requests, from a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlsched.files import quoted
 
 LOG = logging.getLogger("rlsched.serve")
 
-LEAST = 16
-"""Characters of a token: shorter ones are found by trying."""
+MIN_LENGTH = 16
+"""Characters of a token: shorter ones can be guessed."""
 
 
 def read_tokens(path: Path | None) -> list[str]:
-    """The tokens of a file, for a command that starts; a file that others may use is warned about.
+    """Read the tokens of a file when a command starts; warn about a file that other users may open.
 
-    Kubernetes mounts secrets for everybody in their container to read, so that it is no error.
+    This is no error: Kubernetes mounts secrets so that every user of their container may read them.
 
     Raises:
         BadInputError: see `tokens_of`.
@@ -33,10 +33,10 @@ def read_tokens(path: Path | None) -> list[str]:
 
 
 def tokens_of(path: Path | None) -> list[str]:
-    """The tokens of a file, one per line; empty lines and those that begin with # do not count.
+    """The tokens of a file, one per line, without empty lines and those that begin with #.
 
     Raises:
-        BadInputError: there is no such file, no token in it, or one that is too short or not plain.
+        BadInputError: there is no such file, or no token in it, or one is too short or not plain.
     """
     if path is None:
         return []
@@ -50,45 +50,45 @@ def tokens_of(path: Path | None) -> list[str]:
     if not tokens:
         raise BadInputError(str(path), "holds no token", "write one per line")
     for number, token in enumerate(tokens, start=1):
-        if len(token) < LEAST or not token.isascii() or not token.isprintable() or " " in token:
+        if len(token) < MIN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
             problem = f"token {number} is too short, or not of plain characters"
-            remedy = f"use {LEAST} ASCII characters or more, as of 'openssl rand -hex 32'"
+            remedy = f"use {MIN_LENGTH} ASCII characters or more, as of 'openssl rand -hex 32'"
             raise BadInputError(str(path), problem, remedy)
     return tokens
 
 
 class Tokens:
-    """Those of a file, as it is now.
+    """The present tokens of a file.
 
     Args:
-        path: of the file; None: anyone may ask.
+        path: of the file; None: no token is needed.
 
     Raises:
         BadInputError: see `tokens_of`.
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path, self._said = path, ""
+        self._path, self._last_error = path, ""
         self._known = [token.encode() for token in tokens_of(path)]
 
-    def allow(self, given: bytes) -> bool:
-        """Whether it is one of them, or none is wanted."""
-        # All are looked at, however early one matches: how long it takes tells nothing.
-        return not self._known or any([hmac.compare_digest(given, token) for token in self._known])
+    def allow(self, candidate: bytes) -> bool:
+        """Whether a token is valid, or none is needed."""
+        # It is compared with all tokens, even after a match, so that the time reveals nothing.
+        return not self._known or any([hmac.compare_digest(candidate, token) for token in self._known])
 
     def renew(self) -> list[str]:
-        """Read the file again; while it means nothing, those hold that did.
+        """Read the file again; if it is invalid, the earlier tokens stay valid.
 
         Returns:
-            What has changed, or why it could not, in words; nothing twice in a row.
+            Lines about changes and errors; no error twice in a row.
         """
         try:
             known = [token.encode() for token in tokens_of(self._path)]
         except BadInputError as error:
-            said, self._said = self._said, str(error)
-            return [] if said == self._said else [f"tokens stay what they were: {error}"]
-        self._said = ""
+            last_error, self._last_error = self._last_error, str(error)
+            return [] if last_error == self._last_error else [f"tokens stay what they were: {error}"]
+        self._last_error = ""
         if known == self._known:
             return []
         self._known = known
-        return ["tokens are those now that stand in the file"]
+        return ["tokens were loaded from the file again"]
