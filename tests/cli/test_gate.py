@@ -12,7 +12,7 @@ from tests.gated import EPISODE, JOBS, export_by_length, write_site
 
 from .conftest import Run
 from .contract import check_contract
-from .test_advise import NOW, SINFO, SQUEUE
+from .slurm_policy import NOW, SINFO, SQUEUE
 
 ROWS = ",".join(str(JOBS - EPISODE * k) for k in range(5, 0, -1))
 
