@@ -1,1 +1,1 @@
-"""Sweeps: many trainings, or plays of one policy, under settings that are searched; on Ray Tune."""
+"""Sweeps: many trainings, or evaluations of one policy, under searched settings; on Ray Tune."""

@@ -1,15 +1,15 @@
-"""The folder of a sweep: its settings, one folder per trial, and what came of all of them.
+"""The folder of a sweep: its settings, one folder per trial, and the results.
 
-    sweep.yaml versions.json        what is searched, to search it again
-    trials/0a1b2c3d4e/point.json    the settings of a trial; `done` beside it where it got to its end
+    sweep.yaml versions.json        settings of the sweep
+    trials/0a1b2c3d4e/point.json    settings of a trial; an empty file `done` marks a completed one
     trials/0a1b2c3d4e/seed-0/       the run folder of its training, as of `rlsched train`, or figures.json
-    ray/                            what Ray Tune writes of itself
-    stopping                        while trials are asked to stop
-    results.parquet best.yaml       the outcome: every run of every trial, and the best settings to train
-    front-1.yaml ...                with several objectives those that none beats in all
-    report.html                     the outcome in pictures
+    ray/                            files of Ray Tune
+    stopping                        exists while trials are asked to stop
+    results.parquet best.yaml       results: every run of every trial, and the best settings to train
+    front-1.yaml ...                with several objectives the Pareto front
+    report.html                     the results in pictures
 
-Nothing but these files says how far a sweep is: whoever goes on with it looks at them.
+The progress of a sweep is in these files alone; a resumed sweep reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rlsched.learn.folder import PACKAGES, RunFolder
 from rlsched.learn.policy_folder import read_about
 from rlsched.settings import validate
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
-from rlsched.tune.space import Point, name_of
+from rlsched.tune.space import Point, point_id
 from rlsched.tune.sweep import Sweep
 from rlsched.versions import versions
 
@@ -37,14 +37,14 @@ SWEEP, POINT, FIGURES, DONE = "sweep.yaml", "point.json", "figures.json", "done"
 
 @dataclass(frozen=True)
 class Run:
-    """One seed of a trial, as far as it is.
+    """The result of one seed of a trial so far.
 
     Attributes:
         seed: of the training, or of the episodes.
-        steps: decisions that were learned from.
-        seconds: that they took.
-        excess: by how much limits, or those of hoarding, are broken (`Score.excess`).
-        figures: metric -> mean over the validation episodes of the best policy, or those that were played.
+        steps: decisions of the training.
+        seconds: of the training or evaluation.
+        excess: violation of limits, or of hoarding (`Score.excess`).
+        figures: metric -> mean over the validation episodes of the best policy, or over the evaluation.
     """
 
     seed: int
@@ -64,16 +64,16 @@ class TrialFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self, point: Point) -> None:
-        """Write down what the trial is, if that is not there yet."""
+    def create(self, point: Point) -> None:
+        """Write the settings of the trial, unless they exist."""
         if not (self.path / POINT).exists():
             write_whole(self.path / POINT, as_json({"began": time.time(), "point": dict(point)}))
 
-    def told(self) -> tuple[float, dict[str, Any]]:
-        """When it began, and its point.
+    def read_point(self) -> tuple[float, dict[str, Any]]:
+        """The time of its start in seconds since the epoch, and its point.
 
         Raises:
-            BadInputError: that is damaged.
+            BadInputError: the file is damaged.
         """
         file = self.path / POINT
         try:
@@ -81,55 +81,55 @@ class TrialFolder:
             return float(values["began"]), dict(values["point"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInputError(
-                str(file), f"is damaged ({error!r})", f"remove {self.path}: it is tried again"
+                str(file), f"is damaged ({error!r})", f"remove {self.path}: the trial starts again"
             ) from None
 
     @property
     def done(self) -> bool:
-        """Whether every seed got to its end."""
+        """Whether all seeds are completed."""
         return (self.path / DONE).exists()
 
-    def finish(self) -> None:
-        """Every seed got to its end."""
+    def mark_done(self) -> None:
+        """Mark all seeds as completed."""
         write_whole(self.path / DONE, b"")
 
-    def training(self, seed: int) -> RunFolder:
-        """The run folder of a training."""
+    def run_folder(self, seed: int) -> RunFolder:
+        """The run folder of the training with a seed."""
         return RunFolder(seed_folder(self.path, seed))
 
     def save_figures(
         self, seed: int, seconds: float, figures: Mapping[str, float], excess: float = 0.0
     ) -> None:
-        """Keep what a policy came to that nobody trained."""
+        """Write the result of an evaluation."""
         values = {"seconds": seconds, "excess": excess, "figures": dict(figures)}
         write_whole(seed_folder(self.path, seed) / FIGURES, as_json(values))
 
-    def ended(self, seed: int) -> bool:
-        """Whether a training is at its end, however early it came."""
+    def seed_done(self, seed: int) -> bool:
+        """Whether the training with a seed is completed."""
         return (seed_folder(self.path, seed) / DONE).exists()
 
-    def end(self, seed: int) -> None:
-        """A training is at its end."""
+    def mark_seed_done(self, seed: int) -> None:
+        """Mark the training with a seed as completed."""
         write_whole(seed_folder(self.path, seed) / DONE, b"")
 
-    def halted(self, halt: int) -> list[Run] | None:
-        """What the seeds had come to at a halt; None where it was not reached."""
-        file = self.path / f"halt-{halt}.json"
+    def read_rung(self, steps: int) -> list[Run] | None:
+        """The results of all seeds at the rung after so many decisions; None: not reached."""
+        file = self.path / f"halt-{steps}.json"
         if not file.is_file():
             return None
         return [Run(**values) for values in parse_json(file.read_text("utf-8"))["runs"]]
 
-    def save_halt(self, halt: int, runs: Sequence[Run]) -> None:
-        """Keep what trials are compared by at a halt: those who come later are compared by the same."""
-        write_whole(self.path / f"halt-{halt}.json", as_json({"runs": [asdict(run) for run in runs]}))
+    def save_rung(self, steps: int, runs: Sequence[Run]) -> None:
+        """Write the results at a rung, so that later trials are compared with the same."""
+        write_whole(self.path / f"halt-{steps}.json", as_json({"runs": [asdict(run) for run in runs]}))
 
-    def run(self, seed: int) -> Run | None:
-        """What one seed came to so far; None before there is anything."""
-        played = seed_folder(self.path, seed) / FIGURES
-        if played.is_file():
-            values = parse_json(played.read_text("utf-8"))
+    def read_run(self, seed: int) -> Run | None:
+        """The result of one seed so far; None: none yet."""
+        evaluation = seed_folder(self.path, seed) / FIGURES
+        if evaluation.is_file():
+            values = parse_json(evaluation.read_text("utf-8"))
             return Run(seed, 0, values["seconds"], values["excess"], values["figures"])
-        training = self.training(seed)
+        training = self.run_folder(seed)
         latest = training.latest()
         if latest is None:
             return None
@@ -168,12 +168,12 @@ class SweepFolder:
             raise BadInputError(
                 str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
             )
-        # Checkpoints without a sweep are another's, which nobody has checked.
+        # Checkpoints without a sweep may be another user's.
         if next(self.path.glob("trials/*/seed-*/checkpoints/*"), None) is not None:
             raise BadInputError(str(self.path), "holds trials of no sweep", "name another --out folder")
 
     def create(self, sweep: Sweep) -> None:
-        """Begin a sweep.
+        """Write the settings of a new sweep.
 
         Raises:
             BadInputError: there is one already, or the folder cannot be written.
@@ -196,36 +196,36 @@ class SweepFolder:
         file = self.path / SWEEP
         if not file.exists():
             raise BadInputError(
-                str(self.path), "holds no sweep", "name the folder of one, or begin with rlsched tune FILE"
+                str(self.path), "holds no sweep", "name the folder of one, or start with rlsched tune FILE"
             )
         return validate(Sweep, read_yaml(read_text(file), str(file)), str(file))
 
     def check_settings(self) -> None:
-        """Refuse to go on with settings that were edited by hand: trials of both would be compared.
+        """Refuse settings that were edited by hand: trials of both would be compared.
 
         Raises:
-            BadInputError: they were.
+            BadInputError: they were edited.
         """
         if was_edited(self.path / SWEEP):
-            raise edited(self.path / SWEEP, "begin another sweep")
+            raise edited(self.path / SWEEP, "start another sweep")
 
-    def ask_to_stop(self) -> None:
-        """Ask trials to stop after their iterations, wherever they run."""
+    def request_stop(self) -> None:
+        """Ask trials on all nodes to stop after their iterations."""
         write_whole(self.stopping, b"")
 
-    def let_run(self) -> None:
-        """Ask no longer."""
+    def clear_stop_request(self) -> None:
+        """Withdraw the request to stop."""
         self.stopping.unlink(missing_ok=True)
 
     def trial(self, point: Point) -> TrialFolder:
         """The folder of a point's trial."""
-        return TrialFolder(self.path / "trials" / name_of(point))
+        return TrialFolder(self.path / "trials" / point_id(point))
 
     def trials(self) -> list[TrialFolder]:
-        """Those that have begun, the oldest first."""
-        found = [TrialFolder(file.parent) for file in (self.path / "trials").glob(f"*/{POINT}")]
-        return sorted(found, key=lambda trial: (trial.told()[0], trial.path.name))
+        """The trials that have started, the oldest first."""
+        trials = [TrialFolder(file.parent) for file in (self.path / "trials").glob(f"*/{POINT}")]
+        return sorted(trials, key=lambda trial: (trial.read_point()[0], trial.path.name))
 
     def fronts(self) -> Iterator[Path]:
-        """Files of settings on the front, as they are numbered."""
+        """Files with the settings of the Pareto front, in the order of their numbers."""
         return iter(sorted(self.path.glob("front-*.yaml")))

@@ -1,4 +1,4 @@
-"""Running a sweep on Ray Tune: what is to be tried, where, and what goes on if it is cut short."""
+"""Runs a sweep on Ray Tune."""
 
 from __future__ import annotations
 
@@ -21,121 +21,136 @@ from rlsched.learn.interrupts import interrupts
 from rlsched.learn.rllib.resources import check_resources
 from rlsched.learn.rllib.session import ray_session
 from rlsched.tune.folder import DONE, SweepFolder
-from rlsched.tune.follower import Follower, Progress, Say, Stopping, Watcher, nothing
-from rlsched.tune.sweep import Sweep, Target, looked_at
+from rlsched.tune.progress import (
+    InterruptStopper,
+    OnProgress,
+    Progress,
+    ProgressCallback,
+    WriteLine,
+    ignore_line,
+)
+from rlsched.tune.sweep import Sweep, Target
+from rlsched.tune.sweep_file import checked_points
 from rlsched.tune.trial import (
     FOLDER,
     POINT,
     SCORE,
     STEPS,
     Trial,
-    needs,
-    placed,
+    placement_group,
     point_of,
+    trial_resources,
 )
 
-QUIET = {
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # ours also answers SIGTERM and SIGHUP
+TUNE_ENVIRONMENT = {
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # ours also handles SIGTERM and SIGHUP
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # runs write metrics.csv and TensorBoard themselves
-    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",  # that was looked at before
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of trials that were asked to stop: nobody waits for them
-    "RAY_AIR_NEW_OUTPUT": "0",  # ours is shown instead
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "1000000",  # resources are checked before
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of stopped trials, whose results are not awaited
+    "RAY_AIR_NEW_OUTPUT": "0",  # the command line shows its own
 }
+Reason = Literal["all tried", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Ended:
+class SweepEnd:
     """How a sweep ended.
 
     Attributes:
-        reason: why.
-        progress: how far it was.
-        errors: of trials that failed, by name of their folder.
+        reason: of the end.
+        progress: at the end.
+        errors: of failed trials, by name of their folder.
     """
 
-    reason: Literal["all tried", "interrupted"]
+    reason: Reason
     progress: Progress
     errors: Mapping[str, str]
 
 
-def run(
+def run_sweep(
     sweep: Sweep,
     folder: SweepFolder,
-    watch: Watcher,
+    on_progress: OnProgress,
     *,
     resume: bool,
     address: str | None,
     trust: bool = False,
-    say: Say = nothing,
+    write_line: WriteLine = ignore_line,
     log: bool = False,
-) -> Ended:
-    """Try every point; what comes of it is in the folders of trials (`results.outcomes`).
+) -> SweepEnd:
+    """Try every point; the results are in the trials' folders (`results.load_outcomes`).
 
-    A sweep that goes on begins again, with the same points, and every trial goes on with what its folder has:
-    nothing depends on what Ray Tune remembers. Ctrl-C, SIGTERM and SIGHUP stop trials after their iterations.
+    A resumed sweep starts with the same points, and every trial resumes from its folder. Nothing depends on
+    the state of Ray Tune. Ctrl-C, SIGTERM and SIGHUP stop trials after their iterations.
 
     Args:
         sweep: checked.
-        folder: of a new sweep, or with `resume` of the one that goes on.
-        watch: is told how far it is.
-        resume: go on.
+        folder: of a new sweep, or with `resume` of an existing one.
+        on_progress: called with the progress every second.
+        resume: resume the sweep in the folder.
         address: of a Ray cluster; None: this machine.
         trust: accept checkpoints that this user has not signed.
-        say: is given a line when a trial begins, is at a halt, or ends.
-        log: say a line every minute, too, about trials that run.
+        write_line: called with a line when a trial starts, pauses or ends.
+        log: also write a line about running trials every minute.
 
     Raises:
-        BadInputError: there is a sweep already, a checkpoint cannot be used, or Ray has less than a trial
-            needs.
+        BadInputError: the folder holds a sweep already, a checkpoint cannot be used, or Ray has less than a
+            trial needs.
     """
     where = str(folder.path)
     for name, level in {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}.items():
-        logging.getLogger(name).setLevel(level)  # what fails is told in the end, once
-    os.environ.update({name: os.environ.get(name, value) for name, value in QUIET.items()})
+        logging.getLogger(name).setLevel(level)  # errors are reported once, at the end
+    os.environ.update({name: os.environ.get(name, value) for name, value in TUNE_ENVIRONMENT.items()})
     if resume:
         folder.check_settings()
     else:
         folder.check_free()
     with ray_session(address):
-        for point in looked_at(sweep):
-            check_resources(needs(sweep, point, where), where, "a trial")
+        for point in checked_points(sweep):
+            check_resources(trial_resources(sweep, point, where), where, "a trial")
         if not resume:
             folder.create(sweep)
         try:
-            alone = Alone(folder.path)
+            lock = Alone(folder.path)
         except BlockingIOError:
             raise BadInputError(where, "is searched by another process", "wait for it, or end it") from None
         try:
             if resume:
                 check_checkpoints(folder, trust=trust)
-            folder.let_run()  # a driver that was killed may have asked
-            follower = Follower(sweep, folder, watch, say, log=log)
+            folder.clear_stop_request()  # of a driver that was killed
+            callback = ProgressCallback(sweep, folder, on_progress, write_line, log=log)
             with interrupts(lambda: None) as interrupted:
-                tuner(sweep, folder, follower, Stopping(follower, interrupted)).fit()
+                make_tuner(sweep, folder, callback, InterruptStopper(callback, interrupted)).fit()
         finally:
-            folder.let_run()
-            alone.let_go()
-    follower.look()
-    progress = follower.progress
+            folder.clear_stop_request()
+            lock.let_go()
+    return _end(callback)
+
+
+def _end(callback: ProgressCallback) -> SweepEnd:
+    callback.refresh()
+    progress = callback.progress
     ended = progress.done + progress.stopped + progress.failed
-    reason: Literal["all tried", "interrupted"] = "all tried" if ended >= progress.trials else "interrupted"
-    return Ended(reason, progress, follower.errors())
+    reason: Reason = "all tried" if ended >= progress.trials else "interrupted"
+    return SweepEnd(reason, progress, callback.errors())
 
 
 def check_checkpoints(folder: SweepFolder, *, trust: bool) -> None:
-    """See whether trainings that have begun can go on from their checkpoints; tell of damaged ones.
+    """Check that unfinished trainings can resume from their checkpoints; warn of damaged ones.
 
     Raises:
-        BadInputError: one cannot.
+        BadInputError: a training cannot.
     """
     for path in sorted(folder.path.glob("trials/*/seed-*")):
         if not (path / DONE).exists():
             for problem in RunFolder(path).checkpoints.intact(trust=trust)[1]:
-                logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
+                logging.getLogger(__name__).warning("%s; resuming from an earlier one", problem)
 
 
-def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower, stopping: Stopping) -> Tuner:
-    """Ray Tune's face of a sweep."""
+def make_tuner(
+    sweep: Sweep, folder: SweepFolder, callback: ProgressCallback, stopper: InterruptStopper
+) -> Tuner:
+    """The Ray Tune experiment of a sweep."""
     where = str(folder.path)
     targets = sweep.targets(where)
     points = sweep.points()
@@ -143,22 +158,24 @@ def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower, stopping: Stopp
     search, samples = None, 1
     if sweep.search.kind == "optuna":
         samples = min(sweep.search.samples or 1, sweep.size or sys.maxsize)
-        search = optuna(sweep, folder, targets)
+        search = make_optuna_search(sweep, folder, targets)
     else:
         space[POINT] = tune.grid_search(points)
     scheduler = FIFOScheduler()
     if sweep.search.kind == "asha":
-        rungs = sweep.rungs(follower.steps)
+        rungs = sweep.rungs(callback.steps)
         scheduler = AsyncHyperBandScheduler(
             time_attr=STEPS,
             metric=SCORE,
             mode="max",
             max_t=rungs[-1],
             grace_period=rungs[0],
-            reduction_factor=sweep.search.reduction,
+            reduction_factor=sweep.search.reduction_factor,
         )
     return Tuner(
-        tune.with_resources(Trial, lambda config: placed(needs(sweep, point_of(sweep, config), where))),
+        tune.with_resources(
+            Trial, lambda config: placement_group(trial_resources(sweep, point_of(sweep, config), where))
+        ),
         param_space=space,
         tune_config=TuneConfig(
             search_alg=search,
@@ -172,37 +189,35 @@ def tuner(sweep: Sweep, folder: SweepFolder, follower: Follower, stopping: Stopp
             name=time.strftime("%Y%m%d-%H%M%S"),
             storage_path=str(folder.tune.resolve()),
             failure_config=FailureConfig(max_failures=sweep.failures),
-            checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trials keep their own
-            callbacks=[follower],
-            stop=stopping,
+            checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # trials write their own
+            callbacks=[callback],
+            stop=stopper,
             verbose=0,
             progress_reporter=CLIReporter(max_report_frequency=10**9),
         ),
     )
 
 
-def optuna(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> Any:
-    """A searcher that looks at results; it begins with what the sweep had begun with before."""
-    from optuna import logging as told
+def make_optuna_search(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> Any:
+    """An Optuna search that starts with the points of the trials that exist."""
+    from optuna import logging as optuna_logging
     from optuna.samplers import TPESampler
     from ray.tune.search.optuna import OptunaSearch
 
-    from rlsched.tune.searcher import Searcher
+    from rlsched.tune.searcher import UniqueOptunaSearch
 
-    told.set_verbosity(told.ERROR)
-    before = [
-        {key: sweep.space[key].to_text(value) for key, value in trial.told()[1].items()}
+    optuna_logging.set_verbosity(optuna_logging.ERROR)
+    earlier = [
+        {key: sweep.space[key].to_text(value) for key, value in trial.read_point()[1].items()}
         for trial in folder.trials()
     ]
     several = len(targets) > 1
-    samples = sweep.search.samples or 1
-    return Searcher(
-        OptunaSearch.convert_search_space({key: domain.of_tune() for key, domain in sweep.space.items()}),
+    startup = max(2, min(10, (sweep.search.samples or 1) // 3))
+    return UniqueOptunaSearch(
+        OptunaSearch.convert_search_space({key: domain.to_tune() for key, domain in sweep.space.items()}),
         metric=[f"{SCORE}_{k}" for k in range(len(targets))] if several else SCORE,
         mode=["max"] * len(targets) if several else "max",
-        points_to_evaluate=before,
-        # With the same seed it would draw what it had drawn before.
-        sampler=TPESampler(
-            seed=sweep.search.seed + len(before), n_startup_trials=max(2, min(10, samples // 3))
-        ),
+        points_to_evaluate=earlier,
+        # With the same seed it would draw the earlier points again.
+        sampler=TPESampler(seed=sweep.search.seed + len(earlier), n_startup_trials=startup),
     )

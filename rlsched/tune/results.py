@@ -1,4 +1,4 @@
-"""What came of a sweep: one table of all runs, the best settings, and those that none beats in everything."""
+"""Results of a sweep: one table of all runs, the best settings, and the Pareto front."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from rlsched.tune.folder import Run, SweepFolder
 from rlsched.tune.space import Point, assignments, text
 from rlsched.tune.sweep import Sweep, Target
 
-BROKEN = 1000.0
-"""What breaking a limit at all costs in a score, and again breaking it by all of it: more than logarithms of
-what is compared can differ by."""
+VIOLATION_PENALTY = 1000.0
+"""Penalty of a score for a violated limit, and again for a violation by the whole limit: more than the
+logarithms of two objectives can differ by."""
 
-UNKNOWN = -1e12
-"""The score of a trial that told nothing: searchers take no infinity."""
+UNKNOWN_SCORE = -1e12
+"""Score of a trial without a result: searchers do not accept infinity."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One trial.
+    """The result of one trial.
 
     Attributes:
         name: of its folder.
-        point: what was tried.
-        runs: its seeds as far as they are.
-        objectives: (objective,) means over these; NaN where nothing is known.
-        excess: by how much limits are broken, mean over seeds.
-        rank: by which trials are ordered, smaller is better: limits first, then the first objective.
-        whole: every seed got to its end.
+        point: its settings.
+        runs: of its seeds, as far as they exist.
+        objectives: (objective,) means over seeds; NaN without a value.
+        excess: violation of limits, mean over seeds.
+        rank: order of trials, smaller is better: limits first, then the first objective.
+        whole: all seeds are completed.
     """
 
     name: str
@@ -49,34 +49,35 @@ class Outcome:
 
 
 def objectives_of(point: Point, runs: Sequence[Run], targets: Sequence[Target]) -> tuple[float, ...]:
-    """The mean over seeds of every objective; NaN where no seed knows it."""
-    found = []
+    """The mean over seeds of every objective; NaN where no seed has it."""
+    objectives = []
     for target in targets:
         if target.metric in point:
-            found.append(float(point[target.metric]))
+            objectives.append(float(point[target.metric]))
             continue
         values = [run.figures[target.metric] for run in runs if target.metric in run.figures]
-        found.append(float(np.mean(values)) if values else float("nan"))
-    return tuple(found)
+        objectives.append(float(np.mean(values)) if values else float("nan"))
+    return tuple(objectives)
 
 
 def score(value: float, target: Target, excess: float) -> float:
-    """An objective for a searcher, higher is better: its order is kept, and limits come before all else."""
+    """An objective for a searcher, higher is better: in the same order, with violations below all others."""
     if np.isnan(value):
-        return UNKNOWN
-    good = value if target.mode == "max" else -value
-    return float(np.sign(good) * np.log1p(abs(good))) - (BROKEN * (1.0 + excess) if excess > 0 else 0.0)
+        return UNKNOWN_SCORE
+    gain = value if target.mode == "max" else -value
+    penalty = VIOLATION_PENALTY * (1.0 + excess) if excess > 0 else 0.0
+    return float(np.sign(gain) * np.log1p(abs(gain))) - penalty
 
 
 def rank(value: float, target: Target, excess: float) -> tuple[float, float]:
-    """By which trials are ordered, as a run keeps its best policy: limits, then the objective."""
+    """The order of trials, as a run selects its best policy: limits, then the objective."""
     if np.isnan(value):
         return np.inf, np.inf
     return excess, -value if target.mode == "max" else value
 
 
-def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outcome]]:
-    """The sweep, its objectives, and all its trials as they are, the best first and equal ones by name.
+def load_outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outcome]]:
+    """The sweep, its objectives, and the results of all trials so far, the best first, equal ones by name.
 
     Raises:
         BadInputError: the folder holds no sweep, or is damaged.
@@ -84,51 +85,53 @@ def outcomes(folder: SweepFolder) -> tuple[Sweep, tuple[Target, ...], list[Outco
     sweep = folder.read()
     where = str(folder.path)
     targets = sweep.targets(where)
-    found = []
+    outcomes = []
     for trial in folder.trials():
-        _, point = trial.told()
-        runs = tuple(run for seed in sweep.seeds if (run := trial.run(seed)) is not None)
+        _, point = trial.read_point()
+        runs = tuple(run for seed in sweep.seeds if (run := trial.read_run(seed)) is not None)
         values = objectives_of(point, runs, targets)
         excess = float(np.mean([run.excess for run in runs])) if runs else np.inf
         order = rank(values[0], targets[0], excess)
-        found.append(Outcome(trial.path.name, point, runs, values, excess, order, trial.done))
-    return sweep, targets, sorted(found, key=lambda one: (one.rank, one.name))
+        outcomes.append(Outcome(trial.path.name, point, runs, values, excess, order, trial.done))
+    return sweep, targets, sorted(outcomes, key=lambda outcome: (outcome.rank, outcome.name))
 
 
-def front(found: Sequence[Outcome], targets: Sequence[Target]) -> list[Outcome]:
-    """Those that no other beats or equals in all objectives, being better in one [Pareto]; limits kept.
+def pareto_front(outcomes: Sequence[Outcome], targets: Sequence[Target]) -> list[Outcome]:
+    """The completed trials that no other one dominates, among those that keep their limits.
 
-    Where no trial keeps its limits, all count.
+    A trial dominates another where it is as good in all objectives, and better in one [Pareto]. Where no
+    trial keeps its limits, all completed ones count.
     """
-    known = [one for one in found if one.whole and not np.isnan(one.objectives).any()]
-    kept = [one for one in known if all(run.excess <= 0 for run in one.runs)] or known
+    complete = [outcome for outcome in outcomes if outcome.whole and not np.isnan(outcome.objectives).any()]
+    feasible = [outcome for outcome in complete if all(run.excess <= 0 for run in outcome.runs)] or complete
     signs = np.array([1.0 if target.mode == "min" else -1.0 for target in targets])
-    losses = np.array([signs * one.objectives for one in kept]).reshape(len(kept), len(targets))
+    losses = np.array([signs * outcome.objectives for outcome in feasible])
+    losses = losses.reshape(len(feasible), len(targets))
     return [
-        one
-        for one, loss in zip(kept, losses, strict=True)
+        outcome
+        for outcome, loss in zip(feasible, losses, strict=True)
         if not ((losses <= loss).all(axis=1) & (losses < loss).any(axis=1)).any()
     ]
 
 
-def table(sweep: Sweep, found: Sequence[Outcome], targets: Sequence[Target]) -> pd.DataFrame:
-    """One row per run: trial, its rank, whether it is whole and on the front, settings, seed, all figures.
+def results_table(sweep: Sweep, outcomes: Sequence[Outcome], targets: Sequence[Target]) -> pd.DataFrame:
+    """One row per run: trial, rank, whether complete and on the front, settings, seed, all metrics.
 
-    A setting is a number where it can be nothing else, and else a line of YAML.
+    A setting with only numbers is a number, any other one a line of YAML.
     """
-    ahead = {one.name for one in front(found, targets)}
+    front = {outcome.name for outcome in pareto_front(outcomes, targets)}
     numbers = {key for key, domain in sweep.space.items() if domain.numeric}
     rows: list[dict[str, Any]] = []
-    for rank, one in enumerate(found, start=1):
+    for rank, outcome in enumerate(outcomes, start=1):
         settings = {
-            f"set.{key}": value if key in numbers else text(value) for key, value in one.point.items()
+            f"set.{key}": value if key in numbers else text(value) for key, value in outcome.point.items()
         }
         rows += [
             {
-                "trial": one.name,
+                "trial": outcome.name,
                 "rank": rank,
-                "whole": one.whole,
-                "front": one.name in ahead,
+                "whole": outcome.whole,
+                "front": outcome.name in front,
                 **settings,
                 "seed": run.seed,
                 "steps": run.steps,
@@ -136,49 +139,51 @@ def table(sweep: Sweep, found: Sequence[Outcome], targets: Sequence[Target]) -> 
                 "excess": run.excess,
                 **run.figures,
             }
-            for run in one.runs
+            for run in outcome.runs
         ]
     return pd.DataFrame(rows)
 
 
-def save(folder: SweepFolder, sweep: Sweep, targets: Sequence[Target], found: Sequence[Outcome]) -> None:
+def save_results(
+    folder: SweepFolder, sweep: Sweep, targets: Sequence[Target], outcomes: Sequence[Outcome]
+) -> None:
     """Write results.parquet, and the best settings as files to train with.
 
     Args:
         folder: of the sweep.
-        sweep: these and what follows as `outcomes` gives them.
-        targets: likewise.
-        found: likewise.
+        sweep: this and what follows are the values of `load_outcomes`.
+        targets: the objectives.
+        outcomes: the best first.
 
     Raises:
         BadInputError: the folder cannot be written.
     """
     buffer = BytesIO()
-    table(sweep, found, targets).to_parquet(buffer, index=False)
+    results_table(sweep, outcomes, targets).to_parquet(buffer, index=False)
     try:
         write_whole(folder.results, buffer.getvalue())
         for old in folder.fronts():
             old.unlink()
-        best = next((one for one in found if one.whole), None)
+        best = next((outcome for outcome in outcomes if outcome.whole), None)
         if best is None:
             return
-        write_whole(folder.best, runnable(sweep, folder, best))
+        write_whole(folder.best, config_file(sweep, folder, best))
         if len(targets) > 1:
-            for number, one in enumerate(front(found, targets), start=1):
-                write_whole(folder.path / f"front-{number}.yaml", runnable(sweep, folder, one))
+            for number, outcome in enumerate(pareto_front(outcomes, targets), start=1):
+                write_whole(folder.path / f"front-{number}.yaml", config_file(sweep, folder, outcome))
     except OSError as error:
         raise BadInputError(str(folder.path), f"cannot be written ({error})", "make room") from None
 
 
-def runnable(sweep: Sweep, folder: SweepFolder, one: Outcome) -> bytes:
-    """A file for `rlsched train`, or where nothing was trained the scenario for `rlsched simulate`."""
-    scenario, config = sweep.settings(str(folder.path), one.point)
-    simulated = scenario.model_dump(mode="json")
-    told = [f"# Trial {one.name} of {folder.path}: {', '.join(assignments(one.point))}"]
+def config_file(sweep: Sweep, folder: SweepFolder, outcome: Outcome) -> bytes:
+    """A file for `rlsched train`; without training the scenario for `rlsched simulate`."""
+    scenario, config = sweep.settings(str(folder.path), outcome.point)
+    scenario_values = scenario.model_dump(mode="json")
+    comments = [f"# Trial {outcome.name} of {folder.path}: {', '.join(assignments(outcome.point))}"]
     if sweep.policy is not None:
-        told.append(f"# rlsched simulate --scenario FILE --policy {sweep.policy}")
-        values = simulated
+        comments.append(f"# rlsched simulate --scenario FILE --policy {sweep.policy}")
+        values = scenario_values
     else:
-        told.append("# rlsched train FILE")
-        values = {**config.model_dump(mode="json"), "scenario": simulated}
-    return ("\n".join(told) + "\n").encode() + yaml.safe_dump(values, sort_keys=False, encoding="utf-8")
+        comments.append("# rlsched train FILE")
+        values = {**config.model_dump(mode="json"), "scenario": scenario_values}
+    return ("\n".join(comments) + "\n").encode() + yaml.safe_dump(values, sort_keys=False, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a searched setting may be: listed values, or a range."""
+"""Domains of searched settings: listed values, or a range."""
 
 from __future__ import annotations
 
@@ -15,119 +15,122 @@ from ray import tune
 from rlsched.settings import Frozen, SettingError
 
 Point = Mapping[str, Any]
-"""Setting -> its value in one trial."""
+"""The settings of one trial: name -> value."""
 
 Range = Annotated[tuple[float, float], Field(description="lowest and highest")]
-MOST = 2**53
-"""Integers up to which every one is a floating-point number, too."""
+LARGEST_INTEGER = 2**53
+"""Every integer up to this one is exact as a floating-point number."""
 
 KINDS = ("values", "uniform", "log_uniform", "integers", "log_integers")
 
 
 class Domain(Frozen):
-    """What one setting may be; exactly one of these is given."""
+    """The values that one setting may have; exactly one of the fields is set."""
 
-    values: tuple[Any, ...] | None = Field(None, min_length=1, description="each of them")
-    uniform: Range | None = Field(None, description="between these two")
-    log_uniform: Range | None = Field(None, description="likewise, every order of magnitude as often")
-    integers: tuple[int, int] | None = Field(None, description="between these two, both included")
-    log_integers: tuple[int, int] | None = Field(None, description="likewise, as log_uniform")
+    values: tuple[Any, ...] | None = Field(None, min_length=1, description="a list of values")
+    uniform: Range | None = Field(None, description="range, uniform")
+    log_uniform: Range | None = Field(None, description="range, uniform in the logarithm")
+    integers: tuple[int, int] | None = Field(None, description="range of integers, both ends included")
+    log_integers: tuple[int, int] | None = Field(None, description="likewise, uniform in the logarithm")
 
     @model_validator(mode="before")
     @classmethod
-    def _no_bare_values(cls, given: object) -> object:
-        if isinstance(given, list | tuple):
-            raise SettingError(
-                "", f"value {list(given)} does not say how", f"write {{values: {list(given)}}}"
-            )
-        if not isinstance(given, dict | Domain):
-            raise SettingError("", f"value {given} is one value", f"write {{values: [{given}]}}, or set it")
-        return given
+    def _no_bare_values(cls, values: object) -> object:
+        if isinstance(values, list | tuple):
+            raise SettingError("", f"value {list(values)} names no kind", f"write {{values: {list(values)}}}")
+        if not isinstance(values, dict | Domain):
+            raise SettingError("", f"value {values} is one value", f"write {{values: [{values}]}}, or set it")
+        return values
 
     @model_validator(mode="after")
     def _one_kind(self) -> Domain:
-        given = [name for name in KINDS if getattr(self, name) is not None]
-        if len(given) != 1:
+        kinds = [name for name in KINDS if getattr(self, name) is not None]
+        if len(kinds) != 1:
             raise SettingError(
                 "",
-                f"says {' and '.join(given) or 'nothing'}",
-                f"give exactly one of {', '.join(KINDS)}",
+                f"sets {' and '.join(kinds) or 'nothing'}",
+                f"set exactly one of {', '.join(KINDS)}",
             )
         if self.values is not None:
-            said = [text(value) for value in self.values]
-            if twice := next((one for one in said if said.count(one) > 1), None):
-                raise SettingError("values", f"name {twice} twice", "name each once")
+            texts = [text(value) for value in self.values]
+            if twice := next((value for value in texts if texts.count(value) > 1), None):
+                raise SettingError("values", f"have {twice} twice", "list each value once")
         else:
             low, high = self.bounds
-            if self.whole and max(abs(low), abs(high)) > MOST:
-                raise SettingError(given[0], f"value [{low:g}, {high:g}] is too far", f"stay within {MOST:,}")
+            if self.is_integer and max(abs(low), abs(high)) > LARGEST_INTEGER:
+                problem = f"value [{low:g}, {high:g}] is too large"
+                raise SettingError(kinds[0], problem, f"stay within {LARGEST_INTEGER:,}")
             if not low < high:
-                raise SettingError(given[0], f"value [{low:g}, {high:g}] is empty", "give [lowest, highest]")
+                raise SettingError(kinds[0], f"value [{low:g}, {high:g}] is empty", "give [lowest, highest]")
             if self.logarithmic and low <= 0:
-                raise SettingError(given[0], f"value {low:g} has no logarithm", "begin above 0")
+                raise SettingError(kinds[0], f"value {low:g} has no logarithm", "start above 0")
         return self
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Lowest and highest, of a range."""
-        found = self.uniform or self.log_uniform or self.integers or self.log_integers
-        assert found is not None
-        return found
+        """Lowest and highest value of a range."""
+        bounds = self.uniform or self.log_uniform or self.integers or self.log_integers
+        assert bounds is not None
+        return bounds
 
     @property
     def logarithmic(self) -> bool:
-        """Whether orders of magnitude count, and not differences."""
+        """Whether the range is uniform in the logarithm."""
         return self.log_uniform is not None or self.log_integers is not None
 
     @property
     def numeric(self) -> bool:
-        """Whether all of it are numbers."""
+        """Whether all values are numbers."""
         listed = self.values or ()
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed)
 
     @property
     def size(self) -> int | None:
-        """So many it may be; None: of a range of numbers without end."""
+        """Number of values; None: a range of real numbers."""
         if self.values is not None:
             return len(self.values)
-        return int(self.bounds[1] - self.bounds[0]) + 1 if self.whole else None
+        return int(self.bounds[1] - self.bounds[0]) + 1 if self.is_integer else None
 
     @property
-    def whole(self) -> bool:
-        """Whether it holds integers only."""
+    def is_integer(self) -> bool:
+        """Whether it is a range of integers."""
         return self.integers is not None or self.log_integers is not None
 
-    def ends(self) -> tuple[Any, ...]:
-        """What is to be allowed for all of it to be: every value, or both ends of a range."""
+    def extremes(self) -> tuple[Any, ...]:
+        """The values to check: every listed one, or both ends of a range."""
         return self.bounds if self.values is None else self.values
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """One of them at random."""
+        """A random value."""
         if self.values is not None:
             return self.values[rng.integers(len(self.values))]
         low, high = self.bounds
         if self.logarithmic:
-            edge = 0.5 if self.whole else 0.0  # both ends are as likely as others
+            edge = 0.5 if self.is_integer else 0.0  # both ends are as likely as other integers
             drawn = float(np.exp(rng.uniform(np.log(low - edge), np.log(high + edge))))
-            return min(int(high), max(int(low), round(drawn))) if self.whole else drawn
-        return int(rng.integers(int(low), int(high), endpoint=True)) if self.whole else rng.uniform(low, high)
+            return min(int(high), max(int(low), round(drawn))) if self.is_integer else drawn
+        return (
+            int(rng.integers(int(low), int(high), endpoint=True))
+            if self.is_integer
+            else rng.uniform(low, high)
+        )
 
-    def of_tune(self) -> Any:
-        """The same for a searcher of Ray Tune; what is listed as text, for some know but plain values."""
+    def to_tune(self) -> Any:
+        """The domain of Ray Tune. Listed values are text, as some searchers only know plain values."""
         if self.values is not None:
             return tune.choice([self.to_text(value) for value in self.values])
         low, high = self.bounds
-        if self.whole:  # their highest is not included
+        if self.is_integer:  # Ray Tune excludes the highest
             return (tune.lograndint if self.logarithmic else tune.randint)(int(low), int(high) + 1)
         return (tune.loguniform if self.logarithmic else tune.uniform)(low, high)
 
     def to_text(self, value: Any) -> Any:
-        """A value as a searcher knows it."""
+        """The form of a value for a searcher."""
         return value if self.values is None else text(value)
 
-    def of_text(self, told: Any) -> Any:
-        """The value that a searcher chose."""
-        return told if self.values is None else yaml.safe_load(told)
+    def from_text(self, value: Any) -> Any:
+        """The value from a searcher's form of it."""
+        return value if self.values is None else yaml.safe_load(value)
 
 
 def text(value: Any) -> str:
@@ -140,6 +143,6 @@ def assignments(point: Point) -> list[str]:
     return [f"{key}={text(value)}" for key, value in point.items()]
 
 
-def name_of(point: Point) -> str:
-    """A name that a point has, and no other: of the folder of its trial."""
+def point_id(point: Point) -> str:
+    """A unique name of a point: that of its trial's folder."""
     return sha256(json.dumps(point, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,4 +1,4 @@
-"""One trial, wherever Ray Tune runs it: every seed up to the next halt, then word of how they stand."""
+"""One trial of Ray Tune: trains every seed up to the next rung, and reports the results."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ from rlsched.learn.rllib.resources import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
 from rlsched.scenario import Scenario
+from rlsched.tune.evaluation import evaluate_policy
 from rlsched.tune.folder import Run, SweepFolder
-from rlsched.tune.playing import figures
 from rlsched.tune.results import objectives_of, score
 from rlsched.tune.space import Point
 from rlsched.tune.sweep import Sweep
 
 POINT = "point"
-"""Where Ray Tune has a whole point, of those that were known before."""
+"""Key of a whole point in the configuration of Ray Tune; Optuna's trials have single settings instead."""
 
 FOLDER = "folder"
-"""Where it has that of the sweep."""
+"""Key of the sweep's folder there."""
 
 SCORE, STEPS = "score", "steps"
 
 OBJECTIVE, DECISIONS = "objective", "decisions"
-"""What is told of a trial beside: objectives as they are, and decisions of all its seeds."""
+"""Keys of a result: objectives without transformation, and decisions of all seeds."""
 
-OTHERS_S = 60.0
-"""That another process may take to leave the folder of a trial."""
+LOCK_TIMEOUT_S = 60.0
+"""Seconds to wait for another process to leave the folder of a trial."""
 
 
-class Silent:
-    """Shows nothing: the sweep shows how its trials are doing.
+class SilentDisplay:
+    """A display of a training that shows nothing, as the sweep shows its progress.
 
     Args:
-        asked: whether the sweep asks the trial to stop.
+        stop_requested: returns whether the sweep asks the trial to stop.
     """
 
-    def __init__(self, asked: Callable[[], bool]) -> None:
-        self.asked = asked
+    def __init__(self, stop_requested: Callable[[], bool]) -> None:
+        self.stop_requested = stop_requested
 
     def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
-        """All settings are good."""
+        """All settings are valid."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
-        """The run starts, or goes on; it may be asked to stop."""
-        if self.asked():
-            signal.raise_signal(signal.SIGTERM)  # at which a training stops after its iteration
+        """The run starts or resumes."""
+        if self.stop_requested():
+            signal.raise_signal(signal.SIGTERM)  # a training then stops after its iteration
 
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
-        """An iteration is done; the run may be asked to stop."""
-        if self.asked():
+        """An iteration is done."""
+        if self.stop_requested():
             signal.raise_signal(signal.SIGTERM)
 
     def stopping(self) -> None:
@@ -73,20 +73,20 @@ class StoppedError(RuntimeError):
 
 
 class Trial(tune.Trainable):
-    """Trains, or lets play, what one point says; goes on with what its folder has."""
+    """Trains or evaluates with the settings of one point, and resumes from its folder."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Find out what to do.
+        """Read the sweep and the point.
 
         Args:
-            config: the folder of the sweep, and a point, or settings that a searcher chose.
+            config: the folder of the sweep, and a point, or settings of Optuna.
         """
         logging.getLogger("ray").setLevel(logging.ERROR)
         self.folder = SweepFolder(Path(config[FOLDER]))
         self.sweep = self.folder.read()
         self.point = point_of(self.sweep, config)
         self.trial = self.folder.trial(self.point)
-        self.trial.begin(self.point)
+        self.trial.create(self.point)
         self.where = str(self.folder.path)
         scenario, training = self.sweep.settings(self.where, self.point)
         steps = training.settled(scenario).steps or 1
@@ -94,102 +94,101 @@ class Trial(tune.Trainable):
         self.rung = 0
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next point: another process would take seconds to start."""
+        """Use this process for the next point: another one would take seconds to start."""
         self.setup(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
-        """Bring every seed to the next halt.
+        """Train every seed up to the next rung.
 
         Returns:
-            What Ray Tune compares: the objectives, one score for all, and how far it is.
+            Values for Ray Tune: the objectives, one score for all, and the decisions so far.
 
         Raises:
-            StoppedError: the sweep, or who ends Ray, asked it to stop.
+            StoppedError: the sweep, or the end of Ray, stopped the trial.
         """
-        # Of a driver that was killed, or on a node that is cut off, another may not have ended yet. Held only
-        # while something is done: a sweep that was interrupted waits for that.
-        alone = Alone(self.trial.path, OTHERS_S)
+        # A process of a killed driver or on a lost node may still run. An interrupted sweep waits for this.
+        lock = Alone(self.trial.path, LOCK_TIMEOUT_S)
         try:
             return self._step()
         finally:
-            alone.let_go()
+            lock.let_go()
 
     def _step(self) -> dict[str, Any]:
-        halt = self.rungs[self.rung]
+        rung_steps = self.rungs[self.rung]
         self.rung += 1
         last = self.rung == len(self.rungs)
-        runs = None if last else self.trial.halted(halt)
+        runs = None if last else self.trial.read_rung(rung_steps)
         if runs is None:
-            runs = [self._seed(seed, None if last else halt) for seed in self.sweep.seeds]
+            runs = [self._seed(seed, None if last else rung_steps) for seed in self.sweep.seeds]
             if last:
-                self.trial.finish()
+                self.trial.mark_done()
             else:
-                self.trial.save_halt(halt, runs)
+                self.trial.save_rung(rung_steps, runs)
         targets = self.sweep.targets(self.where)
-        found = objectives_of(self.point, runs, targets)
+        objectives = objectives_of(self.point, runs, targets)
         excess = float(np.mean([run.excess for run in runs]))
-        values = zip(targets, found, strict=True)
+        values = zip(targets, objectives, strict=True)
         return {
             **{f"{SCORE}_{k}": score(value, target, excess) for k, (target, value) in enumerate(values)},
-            **{f"{OBJECTIVE}_{k}": value for k, value in enumerate(found)},
-            SCORE: score(found[0], targets[0], excess),
+            **{f"{OBJECTIVE}_{k}": value for k, value in enumerate(objectives)},
+            SCORE: score(objectives[0], targets[0], excess),
             DECISIONS: sum(run.steps for run in runs),
-            STEPS: halt,
+            STEPS: rung_steps,
             "done": last,
         }
 
-    def _seed(self, seed: int, halt: int | None) -> Run:
-        """One seed up to a halt; to its end where there is none."""
+    def _seed(self, seed: int, rung_steps: int | None) -> Run:
+        """Train one seed up to a rung; None: to its end."""
         if self.folder.stopping.exists():
             raise StoppedError("the trial was asked to stop")
         scenario, config = self.sweep.settings(self.where, self.point, [f"seed={seed}"])
         if self.sweep.policy is not None:
-            if self.trial.run(seed) is None:
+            if self.trial.read_run(seed) is None:
                 began = time.monotonic()
-                values, excess = figures(scenario, self.sweep.policy, self.sweep.episodes, seed)
+                values, excess = evaluate_policy(scenario, self.sweep.policy, self.sweep.episodes, seed)
                 self.trial.save_figures(seed, time.monotonic() - began, values, excess)
-        elif not self.trial.ended(seed):
-            self._train(scenario, config, seed, halt)
-        found = self.trial.run(seed)
-        assert found is not None, "a training ends with a checkpoint"
-        return found
+        elif not self.trial.seed_done(seed):
+            self._train(scenario, config, seed, rung_steps)
+        run = self.trial.read_run(seed)
+        assert run is not None, "a training ends with a checkpoint"
+        return run
 
-    def _train(self, scenario: Scenario, config: TrainConfig, seed: int, halt: int | None) -> None:
-        folder = self.trial.training(seed)
+    def _train(self, scenario: Scenario, config: TrainConfig, seed: int, rung_steps: int | None) -> None:
+        folder = self.trial.run_folder(seed)
         latest = folder.latest()
-        if halt is not None and latest is not None and latest[1].steps >= halt:
+        if rung_steps is not None and latest is not None and latest[1].steps >= rung_steps:
             return
-        # What was there before the sweep went on, its driver has checked; this may be another user's node.
-        display = Silent(self.folder.stopping.exists)
+        # The driver has checked earlier checkpoints; this node may run as another user.
+        display = SilentDisplay(self.folder.stopping.exists)
         reason = train(
-            scenario, config, folder, display, resume=folder.holds_run, pause_at=halt, trust=True
+            scenario, config, folder, display, resume=folder.holds_run, pause_at=rung_steps, trust=True
         ).reason
-        if reason == "interrupted":  # by the sweep, who ends Ray, or this process: it is not at the halt
+        if reason == "interrupted":  # by the sweep or the end of Ray, before the rung
             raise StoppedError("the trial was asked to stop")
         if reason != "paused":
-            self.trial.end(seed)
+            self.trial.mark_seed_done(seed)
 
 
 def point_of(sweep: Sweep, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The point that Ray Tune means."""
+    """The point of a configuration of Ray Tune."""
     if POINT in config:
         return dict(config[POINT])
-    return {key: domain.of_text(config[key]) for key, domain in sweep.space.items()}
+    return {key: domain.from_text(config[key]) for key, domain in sweep.space.items()}
 
 
-def needs(sweep: Sweep, point: Point, where: str) -> list[dict[str, float]]:
-    """CPUs and GPUs of the processes of a trial; the first is its own."""
+def trial_resources(sweep: Sweep, point: Point, where: str) -> list[dict[str, float]]:
+    """CPUs and GPUs of the processes of a trial; the first is the trial itself."""
     if sweep.policy is not None:
         return [{"CPU": 1.0}]
     scenario, config = sweep.settings(where, point)
     config = config.settled(scenario)
-    own = {"CPU": 1.0}
+    driver = {"CPU": 1.0}
     if config.gpus_per_learner and not config.learners:
-        own["GPU"] = config.gpus_per_learner
-    return [own, *bundles(config)]
+        driver["GPU"] = config.gpus_per_learner
+    return [driver, *bundles(config)]
 
 
-def placed(processes: Sequence[Mapping[str, float]]) -> PlacementGroupFactory:
-    """The same as Ray Tune asks for it."""
-    return PlacementGroupFactory([dict(each) for each in processes])
+def placement_group(processes: Sequence[Mapping[str, float]]) -> PlacementGroupFactory:
+    """Resources of the processes of a trial, for Ray Tune."""
+    return PlacementGroupFactory([dict(process) for process in processes])

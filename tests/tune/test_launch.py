@@ -1,4 +1,4 @@
-"""Sweeps on Ray Tune: from the command line, cut short, through loss of a node, and what can never run."""
+"""Sweeps on Ray Tune: from the command line, killed and resumed, with a lost node, with too few resources."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.rllib.session import ray_session
 from rlsched.tune import launch
 from rlsched.tune.folder import SweepFolder
-from rlsched.tune.follower import Progress
-from rlsched.tune.launch import run
-from rlsched.tune.results import outcomes
-from rlsched.tune.sweep import Sweep, read_sweep
-from rlsched.tune.trial import Silent, Trial
+from rlsched.tune.launch import run_sweep
+from rlsched.tune.progress import Progress
+from rlsched.tune.results import load_outcomes
+from rlsched.tune.sweep import Sweep
+from rlsched.tune.sweep_file import read_sweep
+from rlsched.tune.trial import SilentDisplay, Trial
 
 from .conftest import write
 
 pytestmark = pytest.mark.slow
 
 
-def unseen(progress: Progress) -> None:
-    """Who watches nothing."""
+def ignore_progress(progress: Progress) -> None:
+    """Do nothing."""
 
 
 def iterations(folder: RunFolder) -> list[int]:
@@ -45,17 +46,17 @@ def iterations(folder: RunFolder) -> list[int]:
 
 
 @pytest.mark.long
-def test_from_file_to_page(
+def test_from_file_to_report(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "ppo.learning_rate"}]
     path, out = write(tmp_path / "rates.yaml", tiny), tmp_path / "out"
-    told = tmp_path / "told.json"
-    assert main(["tune", str(path), "--out", str(out), "--json", str(told)]) == 0
-    said = capsys.readouterr().out
-    assert "all tried: 2 of 2 trials at their end" in said
-    assert f"rlsched train {out}/best.yaml" in said
-    values = json.loads(told.read_text())
+    result = tmp_path / "result.json"
+    assert main(["tune", str(path), "--out", str(out), "--json", str(result)]) == 0
+    output = capsys.readouterr().out
+    assert "all tried: 2 of 2 trials completed" in output
+    assert f"rlsched train {out}/best.yaml" in output
+    values = json.loads(result.read_text())
     assert [trial["whole"] for trial in values["trials"]] == [True, True]
     assert (values["reason"], values["failed"]) == ("all tried", {})
     table = pd.read_parquet(out / "results.parquet")
@@ -65,7 +66,7 @@ def test_from_file_to_page(
     assert (table["steps"] >= 4096).all()
     for trial in SweepFolder(out).trials():
         for seed in (0, 1):
-            folder = trial.training(seed)
+            folder = trial.run_folder(seed)
             assert iterations(folder) == list(range(9))
             assert folder.read()[1].seed == seed
     page = (out / "report.html").read_text()
@@ -80,17 +81,17 @@ def test_from_file_to_page(
     assert main(["tune", "--resume", "--out", str(out), "--set", "steps=5"]) == 2
     tiny["seeds"] = [0]
     assert main(["tune", str(write(path, tiny)), "--resume", "--out", str(out)]) == 2
-    assert "was begun with other settings" in capsys.readouterr().err
+    assert "was started with other settings" in capsys.readouterr().err
 
 
 @pytest.mark.long
-def test_a_killed_sweep_goes_on_and_comes_to_the_same(
+def test_a_killed_and_resumed_sweep_has_the_same_result(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path
 ) -> None:
     tiny["base"]["steps"] = 8192
     tiny["base"]["validation"]["every"] = 4
     tiny["seeds"] = [3]
-    # A run that goes on plays other episodes, so by value ranks of trials that are nearly equal may differ.
+    # A resumed run samples other episodes, so nearly equal trials may change their order.
     tiny["objectives"] = [{"metric": "ppo.learning_rate", "mode": "max"}]
     path = write(tmp_path / "sweep.yaml", tiny)
     killed, whole = SweepFolder(tmp_path / "killed"), SweepFolder(tmp_path / "whole")
@@ -100,13 +101,13 @@ def test_a_killed_sweep_goes_on_and_comes_to_the_same(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    begun = []
+    started = []
     try:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and process.poll() is None:
-            runs = [trial.training(3) for trial in killed.trials()]
-            begun = [run for run in runs if run.latest() is not None]
-            if begun:
+            runs = [trial.run_folder(3) for trial in killed.trials()]
+            started = [run for run in runs if run.latest() is not None]
+            if started:
                 break
             time.sleep(0.05)
     finally:
@@ -114,7 +115,7 @@ def test_a_killed_sweep_goes_on_and_comes_to_the_same(
         process.wait()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert begun, "nothing was trained"
+    assert started, "nothing was trained"
     assert not any(trial.done for trial in killed.trials()), "too late"
     for out, more in ((killed.path, ["--resume"]), (whole.path, [])):
         assert main(["tune", str(path), "--out", str(out), *more]) == 0
@@ -126,70 +127,76 @@ def test_a_killed_sweep_goes_on_and_comes_to_the_same(
     pd.testing.assert_frame_equal(tables[0][figures], tables[1][figures])
     assert tables[0]["job_value_ratio"].to_numpy() == pytest.approx(tables[1]["job_value_ratio"], abs=0.02)
     for trial in killed.trials():
-        assert iterations(trial.training(3)) == list(range(17))
+        assert iterations(trial.run_folder(3)) == list(range(17))
 
 
 @pytest.mark.long
-def test_the_worse_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+def test_worse_trials_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
     tiny["seeds"] = [0]
     tiny["space"] = {"ppo.learning_rate": {"log_uniform": [1e-5, 1e-2]}}
-    tiny["search"] = {"kind": "asha", "samples": 6, "reduction": 2}
+    tiny["search"] = {"kind": "asha", "samples": 6, "reduction_factor": 2}
     tiny["parallel"] = 1
-    tiny["objectives"] = [{"metric": "ppo.learning_rate", "mode": "max"}]  # so that it is known who is worse
+    tiny["objectives"] = [
+        {"metric": "ppo.learning_rate", "mode": "max"}
+    ]  # so that the better trials are known
     sweep = Sweep.model_validate(tiny)
     rates = [point["ppo.learning_rate"] for point in sweep.points()]
     assert any(rate < np.median(rates[:k]) for k, rate in enumerate(rates) if k)
     folder = SweepFolder(tmp_path / "sweep")
-    ended = run(sweep, folder, unseen, resume=False, address=None)
+    ended = run_sweep(sweep, folder, ignore_progress, resume=False, address=None)
     assert (ended.reason, ended.errors) == ("all tried", {})
     assert ended.progress.done + ended.progress.stopped == 6
     assert ended.progress.done >= 1
     assert ended.progress.stopped >= 1
     assert folder.trial({"ppo.learning_rate": max(rates)}).done
-    steps = sorted(int(rows[-1]["steps"]) for rows in (trial.training(0).rows() for trial in folder.trials()))
+    steps = sorted(
+        int(rows[-1]["steps"]) for rows in (trial.run_folder(0).rows() for trial in folder.trials())
+    )
     assert set(steps) <= {1024, 2048, 4096}
     assert sum(step == 4096 for step in steps) == ended.progress.done
-    before = {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()}
-    again = run(sweep, folder, unseen, resume=True, address=None)
+    before = {trial.path.name: (trial.read_run(0), trial.read_rung(1024)) for trial in folder.trials()}
+    again = run_sweep(sweep, folder, ignore_progress, resume=True, address=None)
     assert (again.progress.done, again.progress.stopped) == (ended.progress.done, ended.progress.stopped)
-    assert {trial.path.name: (trial.run(0), trial.halted(1024)) for trial in folder.trials()} == before
+    assert {
+        trial.path.name: (trial.read_run(0), trial.read_rung(1024)) for trial in folder.trials()
+    } == before
 
 
 @pytest.mark.long
-def test_optuna_goes_on_with_what_it_had(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
-    """Of nothing that is trained, with two objectives; half of the points are there already."""
+def test_optuna_resumes_with_its_results(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+    """Evaluations with two objectives; half of the points exist already."""
     tiny |= {"policy": "packing:now", "episodes": 2, "base": {"scenario": "green-10"}}
     tiny["space"] = {"workload.load": {"uniform": [0.4, 1.2]}, "decision.window": {"values": [2, 5]}}
     tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "workload.load", "mode": "max"}]
     tiny["search"] = {"kind": "optuna", "samples": 3}
     folder = SweepFolder(tmp_path / "sweep")
-    first = run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
+    first = run_sweep(Sweep.model_validate(tiny), folder, ignore_progress, resume=False, address=None)
     assert (first.progress.done, first.errors) == (3, {})
-    before = {trial.path.name: trial.run(0) for trial in folder.trials()}
+    before = {trial.path.name: trial.read_run(0) for trial in folder.trials()}
     tiny["search"]["samples"] = 6
     more = Sweep.model_validate(tiny)
     write(folder.path / "sweep.yaml", more.model_dump(mode="json"))
-    run(more, folder, unseen, resume=True, address=None)
-    after = {trial.path.name: trial.run(0) for trial in folder.trials()}
+    run_sweep(more, folder, ignore_progress, resume=True, address=None)
+    after = {trial.path.name: trial.read_run(0) for trial in folder.trials()}
     assert len(after) == 6
     assert {name: after[name] for name in before} == before  # not even their seconds
 
 
 @pytest.mark.long
 def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
-    """Where there are but four: they are all tried, whatever is asked for."""
+    """In a space of four points all four are tried, though nine are requested."""
     tiny |= {"policy": "packing:now", "episodes": 1, "seeds": [0], "set": ["episode.max_ticks=50"]}
     tiny["base"] = {"scenario": "green-10"}
     tiny["space"] = {"workload.load": {"values": [0.5, 1.0]}, "decision.window": {"integers": [4, 5]}}
     tiny["search"] = {"kind": "optuna", "samples": 9}
     folder = SweepFolder(tmp_path / "sweep")
-    ended = run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
+    ended = run_sweep(Sweep.model_validate(tiny), folder, ignore_progress, resume=False, address=None)
     assert (ended.reason, ended.progress.done, ended.progress.trials) == ("all tried", 4, 4)
     assert len(folder.trials()) == 4
 
 
 @pytest.mark.long
-def test_a_trial_that_fails_is_told_of(
+def test_the_error_of_a_failed_trial_is_reported(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["failures"] = 0
@@ -198,17 +205,17 @@ def test_a_trial_that_fails_is_told_of(
     sweep = read_sweep(path)
     for point in sweep.points()[:1]:
         trial = SweepFolder(out).trial(point)
-        trial.begin(point)
+        trial.create(point)
         (trial.path / "seed-0").touch()  # where a folder is to be
     assert main(["tune", str(path), "--out", str(out)]) == 1
-    said = capsys.readouterr().out
-    assert "1 of 2 trials at their end, 1 failed" in said
-    assert f"{trial.path.name} failed: " in said
-    assert "seed-0" in said.split("failed: ")[1]
+    output = capsys.readouterr().out
+    assert "1 of 2 trials completed, 1 failed" in output
+    assert f"{trial.path.name} failed: " in output
+    assert "seed-0" in output.split("failed: ")[1]
 
 
 @pytest.mark.long
-def test_a_trial_that_cannot_begin_is_told_of(
+def test_the_error_of_a_trial_that_cannot_start_is_reported(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["failures"] = 0
@@ -216,13 +223,13 @@ def test_a_trial_that_cannot_begin_is_told_of(
     (out / "trials").mkdir(parents=True)
     (out / "trials" / SweepFolder(out).trial(read_sweep(path).points()[1]).path.name).touch()
     assert main(["tune", str(path), "--out", str(out)]) == 1
-    said = capsys.readouterr().out
-    assert "1 of 2 trials at their end, 1 failed" in said
-    assert "failed: " in said.split("1 failed")[1]
+    output = capsys.readouterr().out
+    assert "1 of 2 trials completed, 1 failed" in output
+    assert "failed: " in output.split("1 failed")[1]
 
 
-def test_who_is_asked_to_stop_is_not_at_its_end(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """As by `ray stop`, or a scheduler that ends a job: Ray Tune begins the trial again."""
+def test_a_stopped_trial_is_not_completed(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """As after `ray stop`, or the end of a batch job: Ray Tune starts the trial again."""
     folder = SweepFolder(tmp_path / "sweep")
     tiny["seeds"] = [0]
     sweep = Sweep.model_validate(tiny)
@@ -231,19 +238,19 @@ def test_who_is_asked_to_stop_is_not_at_its_end(tiny: dict[str, Any], tmp_path: 
     trial = Trial.__new__(Trial)
     trial.setup({"folder": str(folder.path), "point": point})
 
-    class Stopping(Silent):
-        """Asks, as soon as something was learned."""
+    class StoppingDisplay(SilentDisplay):
+        """Asks for a stop after the first iteration."""
 
         def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
             signal.raise_signal(signal.SIGTERM)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlsched.tune.trial.Silent", Stopping)
+        patch.setattr("rlsched.tune.trial.SilentDisplay", StoppingDisplay)
         with ray_session(None), pytest.raises(RuntimeError, match="asked to stop"):
             trial.step()
     assert not trial.trial.done
-    assert not trial.trial.ended(0)
-    latest = trial.trial.training(0).latest()
+    assert not trial.trial.seed_done(0)
+    latest = trial.trial.run_folder(0).latest()
     assert latest is not None
     assert 0 < latest[1].steps < 4096
 
@@ -252,38 +259,40 @@ def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str,
     folder = SweepFolder(tmp_path / "sweep")
     sweep = Sweep.model_validate(tiny)
     folder.create(sweep)
-    other = Alone(folder.path)
+    lock = Alone(folder.path)
     with pytest.raises(BadInputError, match="is searched by another process"):
-        run(sweep, folder, unseen, resume=True, address=None)
-    other.let_go()
+        run_sweep(sweep, folder, ignore_progress, resume=True, address=None)
+    lock.let_go()
 
 
 @pytest.mark.long
-def test_a_policy_that_breaks_limits_is_behind(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+def test_a_policy_that_violates_limits_ranks_last(
+    tiny: dict[str, Any], kept_ray: str, tmp_path: Path
+) -> None:
     tiny |= {"policy": "packing:now", "episodes": 3, "seeds": [0], "set": ["episode.max_ticks=300"]}
     tiny["base"] = {"scenario": "green-10"}
     tiny["space"] = {"objective.costs.delayed_jobs": {"values": [1.0, 1e6]}}
     folder = SweepFolder(tmp_path / "sweep")
-    run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
-    _, _, found = outcomes(folder)
-    assert [one.point["objective.costs.delayed_jobs"] for one in found] == [1e6, 1.0]
-    paid = found[1].runs[0].figures["cost.delayed_jobs"]
-    assert [one.excess for one in found] == [0.0, pytest.approx(paid - 1.0)]
+    run_sweep(Sweep.model_validate(tiny), folder, ignore_progress, resume=False, address=None)
+    _, _, results = load_outcomes(folder)
+    assert [outcome.point["objective.costs.delayed_jobs"] for outcome in results] == [1e6, 1.0]
+    cost = results[1].runs[0].figures["cost.delayed_jobs"]
+    assert [outcome.excess for outcome in results] == [0.0, pytest.approx(cost - 1.0)]
 
 
-def test_what_ray_never_has_is_said_before_anything_starts(
+def test_too_large_a_trial_is_refused_before_anything_starts(
     tiny: dict[str, Any], kept_ray: str, tmp_path: Path
 ) -> None:
     tiny["space"] = {"sampling.runners": {"values": [0, 500]}}
     folder = SweepFolder(tmp_path / "sweep")
     with pytest.raises(BadInputError, match=r"a trial wants 501 CPUs, and Ray has \d+ here"):
-        run(Sweep.model_validate(tiny), folder, unseen, resume=False, address=None)
+        run_sweep(Sweep.model_validate(tiny), folder, ignore_progress, resume=False, address=None)
     assert not folder.path.exists()
 
 
 @pytest.mark.long
-def test_a_sweep_goes_on_without_a_node(tiny: dict[str, Any], own_ray: None, tmp_path: Path) -> None:
-    """Three nodes with room for a trial each; one goes as soon as something was learned on it."""
+def test_a_sweep_continues_without_a_lost_node(tiny: dict[str, Any], own_ray: None, tmp_path: Path) -> None:
+    """Three nodes with one trial each; one node is lost after its first checkpoint."""
     tiny["base"]["steps"] = 16_384
     tiny["seeds"] = [0]
     tiny["space"] = {"ppo.learning_rate": {"values": [0.01, 0.001, 0.0001]}}
@@ -293,26 +302,28 @@ def test_a_sweep_goes_on_without_a_node(tiny: dict[str, Any], own_ray: None, tmp
     lost: list[float] = []
 
     def lose(progress: Progress) -> None:
-        begun = [trial for trial in folder.trials() if trial.training(0).latest() is not None]
-        if len(begun) == 3 and not lost:
+        started = [trial for trial in folder.trials() if trial.run_folder(0).latest() is not None]
+        if len(started) == 3 and not lost:
             lost.append(progress.share)
             cluster.remove_node(nodes[0])
 
     try:
-        ended = run(Sweep.model_validate(tiny), folder, lose, resume=False, address=cluster.address)
+        ended = run_sweep(Sweep.model_validate(tiny), folder, lose, resume=False, address=cluster.address)
     finally:
         cluster.shutdown()
     assert lost
     assert lost[0] < 1
     assert (ended.reason, ended.progress.done, ended.errors) == ("all tried", 3, {})
     for trial in folder.trials():
-        assert iterations(trial.training(0)) == list(range(33))
+        assert iterations(trial.run_folder(0)) == list(range(33))
 
 
-def test_its_words_are_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(launch, "run", lambda *_, **__: pytest.fail("nothing may start"))
+def test_wrong_arguments_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launch, "run_sweep", lambda *_, **__: pytest.fail("nothing may start"))
     assert main(["tune", "--resume"]) == 2
-    assert "goes on with no sweep; name its FILE or its --out" in capsys.readouterr().err
+    assert "no sweep is given; name its FILE or its --out" in capsys.readouterr().err
     assert main(["tune", "show", "runs/nowhere"]) == 2
     assert "runs/nowhere: holds no sweep" in capsys.readouterr().err
     assert main(["tune", "nowhere.yaml"]) == 2

@@ -1,4 +1,4 @@
-"""The best, the front, and the table: against looking at every pair."""
+"""The best trial, the Pareto front, and the table, compared with all pairs of trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from rlsched.learn.config.training import read_config
 from rlsched.tune.folder import Run, SweepFolder
-from rlsched.tune.results import Outcome, front, objectives_of, outcomes, rank, save, score
+from rlsched.tune.results import (
+    Outcome,
+    load_outcomes,
+    objectives_of,
+    pareto_front,
+    rank,
+    save_results,
+    score,
+)
 from rlsched.tune.sweep import Sweep, Target
 
 TARGETS = (Target(metric="job_value_ratio", mode="max"), Target(metric="wait", mode="min"))
@@ -25,30 +33,30 @@ def outcome(name: str, values: tuple[float, float], excess: float = 0.0, whole: 
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
-def test_the_front_is_whom_nobody_beats(values: list[tuple[int, int]]) -> None:
-    found = [outcome(str(k), (float(a), float(b))) for k, (a, b) in enumerate(values)]
+def test_no_trial_dominates_the_front(values: list[tuple[int, int]]) -> None:
+    trials = [outcome(str(k), (float(a), float(b))) for k, (a, b) in enumerate(values)]
     expected = {
-        one.name
-        for one in found
+        trial.name
+        for trial in trials
         if not any(
-            other.objectives[0] >= one.objectives[0]
-            and other.objectives[1] <= one.objectives[1]
-            and other.objectives != one.objectives
-            for other in found
+            rival.objectives[0] >= trial.objectives[0]
+            and rival.objectives[1] <= trial.objectives[1]
+            and rival.objectives != trial.objectives
+            for rival in trials
         )
     }
-    assert {one.name for one in front(found, TARGETS)} == expected
+    assert {trial.name for trial in pareto_front(trials, TARGETS)} == expected
 
 
-def test_who_breaks_limits_is_behind_who_keeps_them() -> None:
-    kept, broken = outcome("kept", (0.2, 5.0)), outcome("broken", (0.9, 1.0), excess=1e-3)
+def test_a_violation_ranks_last() -> None:
+    feasible, violating = outcome("feasible", (0.2, 5.0)), outcome("violating", (0.9, 1.0), excess=1e-3)
     unfinished = outcome("unfinished", (0.95, 0.5), whole=False)
-    assert kept.rank < broken.rank
-    assert [one.name for one in front([kept, broken, unfinished], TARGETS)] == ["kept"]
-    assert [one.name for one in front([broken], TARGETS)] == ["broken"]
+    assert feasible.rank < violating.rank
+    assert [trial.name for trial in pareto_front([feasible, violating, unfinished], TARGETS)] == ["feasible"]
+    assert [trial.name for trial in pareto_front([violating], TARGETS)] == ["violating"]
 
 
-def test_objectives_are_means_of_seeds_or_what_was_searched() -> None:
+def test_objectives_are_means_of_seeds_or_searched_settings() -> None:
     runs = [Run(k, 1, 1.0, 0.0, {"wait": float(k)}) for k in range(3)]
     targets = (Target(metric="wait", mode="min"), Target(metric="a.b", mode="min"))
     assert objectives_of({"a.b": 7}, runs, targets) == (1.0, 7.0)
@@ -60,25 +68,23 @@ VALUES, BREACHES = st.floats(-1e9, 1e9), st.floats(1e-6, 1e6)
 
 
 @given(VALUES, VALUES, BREACHES, st.sampled_from(["max", "min"]))
-def test_who_keeps_limits_is_told_to_searchers_as_better(
-    a: float, b: float, excess: float, mode: str
-) -> None:
-    """On whatever scale the objective is; who told nothing is behind both."""
+def test_scores_rank_violations_last(a: float, b: float, excess: float, mode: str) -> None:
+    """On any scale of the objective; a trial without a result ranks behind both."""
     target = Target.model_validate({"metric": "wait", "mode": mode})
     assert rank(a, target, 0.0) < rank(b, target, excess) < rank(float("nan"), target, 0.0)
     assert score(a, target, 0.0) > score(b, target, excess) > score(float("nan"), target, 0.0)
 
 
 @given(VALUES, VALUES, st.sampled_from([0.0, 0.5]), st.sampled_from(["max", "min"]))
-def test_searchers_are_told_the_order_of_objectives(a: float, b: float, excess: float, mode: str) -> None:
+def test_scores_keep_the_order_of_objectives(a: float, b: float, excess: float, mode: str) -> None:
     target = Target.model_validate({"metric": "wait", "mode": mode})
     assume(abs(a - b) > 1e-6 * max(1.0, abs(a), abs(b)))
-    told = score(a, target, excess) > score(b, target, excess)
-    assert told == (rank(a, target, excess) < rank(b, target, excess)) == ((a > b) == (mode == "max"))
+    better = score(a, target, excess) > score(b, target, excess)
+    assert better == (rank(a, target, excess) < rank(b, target, excess)) == ((a > b) == (mode == "max"))
 
 
-def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """Of a policy that plays: two settings, two seeds; one seed of the third is missing yet."""
+def test_results_come_from_the_files_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """Evaluations of two settings with two seeds; a third one lacks a seed."""
     sweep = Sweep.model_validate(
         {
             **tiny,
@@ -92,15 +98,15 @@ def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Pa
     folder.create(sweep)
     for k, point in enumerate(sweep.points()):
         trial = folder.trial(point)
-        trial.begin(point)
+        trial.create(point)
         for seed in sweep.seeds[: 1 if k == 2 else 2]:
             trial.save_figures(seed, 2.0, {"job_value_ratio": 0.9 - 0.2 * k + 0.01 * seed})
         if k < 2:
-            trial.finish()
-    _, _, found = outcomes(folder)
-    assert [one.point["workload.load"] for one in found] == [0.5, 1.0, 1.5]
-    assert [one.whole for one in found] == [True, True, False]
-    save(folder, *outcomes(folder))
+            trial.mark_done()
+    _, _, trials = load_outcomes(folder)
+    assert [trial.point["workload.load"] for trial in trials] == [0.5, 1.0, 1.5]
+    assert [trial.whole for trial in trials] == [True, True, False]
+    save_results(folder, *load_outcomes(folder))
     table = pd.read_parquet(folder.results)
     assert table["seed"].tolist() == [0, 1, 0, 1, 0]
     assert table["front"].tolist() == [True, True, True, True, False]
@@ -110,7 +116,7 @@ def test_a_sweep_is_told_from_its_files_alone(tiny: dict[str, Any], tmp_path: Pa
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_equal_trials_are_ranked_the_same_whichever_began_first(
+def test_the_rank_of_equal_trials_does_not_depend_on_their_start(
     tiny: dict[str, Any], tmp_path: Path, first: int
 ) -> None:
     sweep = Sweep.model_validate({**tiny, "policy": None, "seeds": [0]})
@@ -119,10 +125,10 @@ def test_equal_trials_are_ranked_the_same_whichever_began_first(
     points = sweep.points()
     for point in (points[first], points[1 - first]):
         trial = folder.trial(point)
-        trial.begin(point)
+        trial.create(point)
         trial.save_figures(0, 2.0, {"job_value_ratio": 0.5})
-        trial.finish()
-    names = [one.name for one in outcomes(folder)[2]]
+        trial.mark_done()
+    names = [trial.name for trial in load_outcomes(folder)[2]]
     assert names == sorted(names)
     assert len(names) == 2
 
@@ -133,9 +139,9 @@ def test_the_best_settings_are_a_training_file(tiny: dict[str, Any], tmp_path: P
     folder.create(sweep)
     point = sweep.points()[1]
     trial = folder.trial(point)
-    trial.begin(point)
+    trial.create(point)
     for seed in sweep.seeds:
         trial.save_figures(seed, 2.0, {"job_value_ratio": 0.5})
-    trial.finish()
-    save(folder, *outcomes(folder))
+    trial.mark_done()
+    save_results(folder, *load_outcomes(folder))
     assert read_config(folder.best) == sweep.settings("here", point)

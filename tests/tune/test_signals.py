@@ -1,4 +1,4 @@
-"""A sweep that is ended by a signal, as it runs for people."""
+"""A sweep that a signal ends, run as a program."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def test_a_sweep_ends_in_order(number: signal.Signals, tiny: dict[str, Any], tmp
     sweep = Command(tmp_path, "tune", write(tmp_path / "sweep.yaml", tiny), "--out", folder.path)
 
     def trained() -> bool:
-        return any(trial.training(0).latest() is not None for trial in folder.trials())
+        return any(trial.run_folder(0).latest() is not None for trial in folder.trials())
 
     try:
         sweep.until(trained, "a checkpoint")
         assert sweep.end(number) == 130
     finally:
         sweep.kill()
-    said = sweep.err.splitlines()
-    assert "ppo.learning_rate=0.001 begins with seeds 0, 1" in said
-    assert "stopping trials, to go on later; Ctrl-C again ends them now" in said
-    assert said[-1] == "interrupted"
+    lines = sweep.err.splitlines()
+    assert "ppo.learning_rate=0.001 starts with seeds 0, 1" in lines
+    assert "stopping trials, which can be resumed; Ctrl-C again ends them now" in lines
+    assert lines[-1] == "interrupted"
     for wrong in ("Traceback", "***", "Error", "Exception"):
         assert wrong not in sweep.err
     assert f"resume       rlsched tune --resume --out {folder.path}" in sweep.out.splitlines()
     assert not folder.stopping.exists()
     for trial in folder.trials():
-        latest = trial.training(0).latest()
-        if latest is not None:  # what was learned last is in it
-            assert str(latest[1].steps) == trial.training(0).rows()[-1]["steps"]
+        latest = trial.run_folder(0).latest()
+        if latest is not None:  # of the last iteration
+            assert str(latest[1].steps) == trial.run_folder(0).rows()[-1]["steps"]

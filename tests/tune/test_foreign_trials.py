@@ -1,4 +1,4 @@
-"""Trials that somebody else put into the folder of a sweep."""
+"""Trials of another user in the folder of a sweep."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlsched.errors import BadInputError
 from rlsched.learn.checkpoints import PICKLED, Standing
 from rlsched.learn.folder import RunFolder
 from rlsched.tune.folder import SweepFolder
-from rlsched.tune.launch import check_checkpoints, run
+from rlsched.tune.launch import check_checkpoints, run_sweep
 from rlsched.tune.sweep import Sweep
 
 
 @pytest.fixture
 def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
-    """A sweep's folder with one checkpoint of another user's, whose trial has no point."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "theirs"))
+    """A sweep's folder with one checkpoint of another user, whose trial has no point."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other-user"))
 
     def write(path: Path) -> None:
         (path / PICKLED).mkdir()
@@ -28,20 +28,20 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFolder:
     run = RunFolder(tmp_path / "sweep" / "trials" / "0a1b2c3d4e" / "seed-0")
     run.checkpoints.save(Standing(iteration=1), write)
     assert signatures.key_files()[0].is_file()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
     return SweepFolder(tmp_path / "sweep")
 
 
-def test_a_new_sweep_does_not_go_on_with_them(foreign: SweepFolder) -> None:
+def test_a_new_sweep_refuses_them(foreign: SweepFolder) -> None:
     with pytest.raises(BadInputError, match="sweep: holds trials of no sweep; name another --out folder"):
         foreign.check_free()
 
 
-def test_a_sweep_that_goes_on_looks_at_all(foreign: SweepFolder) -> None:
+def test_a_resumed_sweep_checks_all_checkpoints(foreign: SweepFolder) -> None:
     with pytest.raises(BadInputError, match=r"000001: has no manifest that this user signed"):
         check_checkpoints(foreign, trust=False)
     check_checkpoints(foreign, trust=True)
-    (foreign.path / "trials" / "0a1b2c3d4e" / "seed-0" / "done").touch()  # nobody reads it any more
+    (foreign.path / "trials" / "0a1b2c3d4e" / "seed-0" / "done").touch()  # a completed training is not read
     check_checkpoints(foreign, trust=False)
 
 
@@ -53,4 +53,4 @@ def test_settings_that_were_edited_are_refused(tiny: dict[str, Any], tmp_path: P
     file.write_text(file.read_text().replace("- 0\n", "- 7\n", 1))
     assert folder.read() != sweep
     with pytest.raises(BadInputError, match=r"sweep.yaml: was edited since it was written; undo that"):
-        run(folder.read(), folder, lambda *_: None, resume=True, address=None)
+        run_sweep(folder.read(), folder, lambda *_: None, resume=True, address=None)

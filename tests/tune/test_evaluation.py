@@ -1,4 +1,4 @@
-"""What one policy reaches under other settings."""
+"""Evaluation of one policy under the settings of a point."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rlsched.evaluate.costs import limited_costs, play_heuristic
 from rlsched.evaluate.references import heuristics
 from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.learn.selection import Validation, limited_name, margin_name
-from rlsched.tune.playing import figures
+from rlsched.tune.evaluation import evaluate_policy
 
 
 @pytest.mark.parametrize("limit", [0.0, 10_000.0, "0.5:sjf"])
-def test_a_broken_limit_is_judged_as_in_a_training(limit: float | str) -> None:
-    """By a share of the limit; of a limit of 0 by a share of what the cheapest heuristic costs."""
+def test_the_violation_of_a_limit_is_that_of_validation(limit: float | str) -> None:
+    """A share of the limit; with a limit of 0 a share of the cost of the cheapest heuristic."""
     settings = [
         "episode.jobs=48",
         "objective.starvation_s=600",
@@ -31,12 +31,12 @@ def test_a_broken_limit_is_judged_as_in_a_training(limit: float | str) -> None:
         return limited_costs(feed.scenario, feed.units, "job_starvation", starts).mean()
 
     cheapest = min(cost(*known) for known in heuristics(feed.scenario))
-    own = cost("fcfs", "greedy")
-    most = 0.5 * cost("sjf", "greedy") if isinstance(limit, str) else limit
-    expected = (own - most) / (most or cheapest)
+    fcfs_cost = cost("fcfs", "greedy")
+    maximum = 0.5 * cost("sjf", "greedy") if isinstance(limit, str) else limit
+    expected = (fcfs_cost - maximum) / (maximum or cheapest)
     assert expected > 0
-    _, excess = figures(made, "fcfs:greedy", 3, 0)
+    _, excess = evaluate_policy(made, "fcfs:greedy", 3, 0)
     assert excess == pytest.approx(expected)
     validation = Validation.of(feed.scenario, feed.units, episodes, "bounded_slowdown")
-    known = {limited_name("job_starvation"): float(own), margin_name("job_starvation"): 0.0}
+    known = {limited_name("job_starvation"): float(fcfs_cost), margin_name("job_starvation"): 0.0}
     assert validation.checks(known)["job_starvation"].excess == pytest.approx(expected)
