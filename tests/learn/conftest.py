@@ -46,11 +46,11 @@ def short() -> Scenario:
 
 
 @pytest.fixture(scope="session")
-def shown(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sjf_dataset(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset of what sjf did in them."""
     folder = tmp_path_factory.mktemp("datasets") / "sjf"
-    what = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=4000)
-    collect(short, what, DatasetFolder(folder), nobody)
+    recipe = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=4000)
+    collect(short, recipe, DatasetFolder(folder), nobody)
     return folder
 
 

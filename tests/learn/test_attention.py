@@ -25,10 +25,10 @@ FEATURES, WIDTH, HEADS = 4, 8, 2
 
 def queue(jobs: int, slots: int, seed: int = 0) -> torch.Tensor:
     """(1, slots, feature) with so many jobs."""
-    found = torch.zeros(1, slots, FEATURES)
-    found[:, :jobs] = torch.rand(1, jobs, FEATURES, generator=torch.Generator().manual_seed(seed))
-    found[:, :jobs, 0] = 1.0
-    return found
+    actual = torch.zeros(1, slots, FEATURES)
+    actual[:, :jobs] = torch.rand(1, jobs, FEATURES, generator=torch.Generator().manual_seed(seed))
+    actual[:, :jobs, 0] = 1.0
+    return actual
 
 
 @pytest.fixture
@@ -41,17 +41,17 @@ def test_by_hand(net: QueueAttention) -> None:
     """Job by job and head by head: weights in proportion to e to the score, of what the jobs are."""
     jobs = queue(5, 9)
     with torch.no_grad():
-        each = [torch.relu(net.of_job.weight @ job + net.of_job.bias) for job in jobs[0, :5]]
+        value = [torch.relu(net.of_job.weight @ job + net.of_job.bias) for job in jobs[0, :5]]
         expected = []
         for head in range(HEADS):
-            weights = [float(torch.exp(net.score.weight[head] @ e + net.score.bias[head])) for e in each]
-            expected.append(sum(w * e for w, e in zip(weights, each, strict=True)) / sum(weights))
-        found = net(jobs)
-    assert found.shape == (1, net.size)
-    torch.testing.assert_close(found[0], torch.cat(expected))
+            weights = [float(torch.exp(net.score.weight[head] @ e + net.score.bias[head])) for e in value]
+            expected.append(sum(w * e for w, e in zip(weights, value, strict=True)) / sum(weights))
+        actual = net(jobs)
+    assert actual.shape == (1, net.size)
+    torch.testing.assert_close(actual[0], torch.cat(expected))
 
 
-def test_a_job_that_matters_is_seen_among_thousands(net: QueueAttention) -> None:
+def test_a_job_that_matters_is_noticed_among_thousands(net: QueueAttention) -> None:
     """A plain mean would hide it: one long job among 4,095 short ones moves it by a four-thousandth."""
     jobs = queue(4096, 4096)
     jobs[..., 1] = 0.0
@@ -70,9 +70,9 @@ def test_a_job_that_matters_is_seen_among_thousands(net: QueueAttention) -> None
 def test_slots_without_jobs_are_none(net: QueueAttention) -> None:
     assert torch.equal(net(queue(3, 3)), net(queue(3, 500)))
     together = torch.cat([queue(0, 8), queue(8, 8)])
-    found = net(together)
-    assert torch.equal(found[0], torch.zeros(net.size))
-    assert torch.isfinite(found).all()
+    actual = net(together)
+    assert torch.equal(actual[0], torch.zeros(net.size))
+    assert torch.isfinite(actual).all()
     assert torch.equal(net(queue(0, 8)), torch.zeros(1, net.size))
 
 
@@ -95,7 +95,7 @@ def test_it_is_a_job_scorers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("attention", [0, 4])
-def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario, tmp_path: Path) -> None:
+def test_a_policy_is_saved_and_sees_longer_queues(attention: int, small: Scenario, tmp_path: Path) -> None:
     small = small.public
     layout = Layout.of(small.observation, small.decision, 1)
     network = Network(attention=attention)
@@ -106,7 +106,7 @@ def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario
     obs, legal = vectors.numpy(), mask.numpy().astype(np.int8)
     wide = policy.seeing(300)
     assert wide.layout.window == 300
-    taken, wait = policy.act(obs, legal), layout.num_actions - 1
+    chosen, wait = policy.act(obs, legal), layout.num_actions - 1
     # The same states in a longer window, whose further slots are empty.
     to = wide.layout
     longer, allowed = np.zeros((len(obs), to.size), np.float32), np.zeros((len(obs), to.num_actions), np.int8)
@@ -114,8 +114,8 @@ def test_a_policy_is_kept_and_sees_longer_queues(attention: int, small: Scenario
         view = to.view(longer, block.name)
         view[tuple(slice(n) for n in (len(obs), *block.shape))] = layout.view(obs, block.name)
     allowed[:, :wait], allowed[:, -1] = legal[:, :wait], legal[:, -1]
-    np.testing.assert_array_equal(wide.act(longer, allowed), np.where(taken == wait, 300, taken))
-    assert len(set(taken.tolist())) > 3  # it neither always waits nor always takes the same
+    np.testing.assert_array_equal(wide.act(longer, allowed), np.where(chosen == wait, 300, chosen))
+    assert len(set(chosen.tolist())) > 3  # it neither always waits nor always takes the same
 
 
 def test_policies_without_it_are_the_ones_they_were(small: Scenario) -> None:

@@ -17,7 +17,7 @@ def rows(pieces: list[Piece]) -> tuple[np.ndarray, ...]:
     """Advantages, episodes, clocks and last rows of pieces."""
     lengths = [len(gained) for _, gained, _ in pieces]
     return (
-        np.array([one for _, gained, _ in pieces for one in gained], np.float32),
+        np.array([item for _, gained, _ in pieces for item in gained], np.float32),
         np.repeat([episode for episode, _, _ in pieces], lengths).astype(np.int64),
         np.concatenate([np.cumsum(ticks[: len(gained)]) for _, gained, ticks in pieces]).astype(np.float32),
         np.cumsum(lengths) - 1,
@@ -30,13 +30,13 @@ def in_python(pieces: list[Piece]) -> tuple[list[float], list[int]]:
     totals, counts = [], []
     for a, (episode, gained, _) in enumerate(pieces):
         for k in range(len(gained)):
-            found = []
-            for b, (other, theirs, _) in enumerate(pieces):
+            actual = []
+            for b, (second, theirs, _) in enumerate(pieces):
                 earlier = [j for j in range(len(theirs)) if clocks[b][j] <= clocks[a][k]]
-                if b != a and other == episode and earlier:
-                    found.append(theirs[earlier[-1]])
-            totals.append(sum(found))
-            counts.append(len(found))
+                if b != a and second == episode and earlier:
+                    actual.append(theirs[earlier[-1]])
+            totals.append(sum(actual))
+            counts.append(len(actual))
     return totals, counts
 
 
@@ -68,15 +68,15 @@ def alike(replicas: int, noise: float, rng: np.random.Generator) -> tuple[np.nda
 
 def test_what_replicas_share_is_taken_out() -> None:
     gained, *where = alike(8, 5.0, np.random.default_rng(0))
-    left = gained - replica_baseline(gained, *where)
+    remaining = gained - replica_baseline(gained, *where)
     assert gained.var() > 20
-    assert left.var() < 1.4  # 1 + 1 / 7 where the mean of the others is all that is known
+    assert remaining.var() < 1.4  # 1 + 1 / 7 where the mean of the others is all that is known
 
 
 def test_what_they_do_not_share_is_left_alone() -> None:
     gained, *where = alike(2, 0.0, np.random.default_rng(1))
-    left = gained - replica_baseline(gained, *where)
-    assert left.var() < 1.1 * gained.var()  # the plain mean of one other would double it
+    remaining = gained - replica_baseline(gained, *where)
+    assert remaining.var() < 1.1 * gained.var()  # the plain mean of one other would double it
 
 
 def test_without_replicas_there_is_no_baseline() -> None:
@@ -89,8 +89,8 @@ def test_every_episode_counts_alike_and_nothing_is_far_off() -> None:
     rng = np.random.default_rng(3)
     gained = np.concatenate([rng.normal(size=500), 100 * rng.normal(size=500), [5000.0]]).astype(np.float32)
     shared = np.repeat([7, 9], [500, 501])
-    found = standardised_by_episode(gained, shared)
-    small, large = found[:500], found[500:]
-    assert np.abs(found).max() == pytest.approx(FARTHEST)
+    actual = standardised_by_episode(gained, shared)
+    small, large = actual[:500], actual[500:]
+    assert np.abs(actual).max() == pytest.approx(FARTHEST)
     assert 0.5 < small.std() / large.std() < 2.5, "a hundredth as far apart before"
-    assert found.mean() == pytest.approx(0.0, abs=0.05)
+    assert actual.mean() == pytest.approx(0.0, abs=0.05)

@@ -29,11 +29,11 @@ def tried_of(
     excess: Callable[[float], float], value: Callable[[float], float] = lambda amount: -amount
 ) -> list[float]:
     """Amounts that are tried, where the metric is less the more is waited, or as told."""
-    found = calibrate(
+    actual = calibrate(
         lambda amount: {"excess": excess(amount), "relative": value(amount)}, lambda one: one["relative"]
     )
-    assert found == [(amount, {"excess": excess(amount), "relative": value(amount)}) for amount, _ in found]
-    return [amount for amount, _ in found]
+    assert actual == [(amount, {"excess": excess(amount), "relative": value(amount)}) for amount, _ in actual]
+    return [amount for amount, _ in actual]
 
 
 def test_a_policy_that_just_keeps_its_limits_is_left_alone() -> None:
@@ -82,11 +82,11 @@ def test_of_monotone_policies_the_best_that_keeps_the_limits_is_never_worse_than
     assert len(amounts) <= 1 + PLAYS
     assert len(set(amounts)) == len(amounts)
     assert max(map(abs, amounts)) <= 1.5 * LARGEST_STEP
-    kept = [amount for amount in amounts if slope * (amount - limit) <= 0.0]
+    saved = [amount for amount in amounts if slope * (amount - limit) <= 0.0]
     if limit >= 0.0:
-        assert max(kept) >= 0.0
+        assert max(saved) >= 0.0
     elif limit > -LARGEST_STEP / 2:
-        assert kept
+        assert saved
 
 
 NETWORKS = {
@@ -127,8 +127,8 @@ def test_a_shift_moves_the_noop_alone_and_in_every_state(kind: str) -> None:
 
     def logits() -> torch.Tensor:
         memory = (policy.begin(len(vector)),) if kind == "lstm" else ()  # type: ignore[operator]
-        found = policy.step(vector, mask, *memory)[0] if memory else policy(vector, mask)  # type: ignore[operator]
-        return torch.as_tensor(found).detach()
+        actual = policy.step(vector, mask, *memory)[0] if memory else policy(vector, mask)  # type: ignore[operator]
+        return torch.as_tensor(actual).detach()
 
     before = logits()
     policy.shift_noop(0.75)
@@ -148,12 +148,12 @@ def limited() -> Scenario:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kept_ray")
-def test_what_learns_and_what_is_kept_are_shifted_alike(limited: Scenario) -> None:
+def test_the_learner_and_the_saved_policy_are_shifted_equally(limited: Scenario) -> None:
     config = make_config({}, "test", TINY).settled(limited)
     engine = RllibEngine(config, EpisodeFeed(limited), 0)
     try:
         engine.iterate(0.5)
-        learned, kept = engine.learned(), {k: v.clone() for k, v in engine.net.state_dict().items()}
+        learned, saved = engine.learned(), {k: v.clone() for k, v in engine.net.state_dict().items()}
         engine.shift_noop(-0.3)
         runner = engine.algorithm.env_runner.module.policy.state_dict()
         shifted = engine.learned()
@@ -161,7 +161,7 @@ def test_what_learns_and_what_is_kept_are_shifted_alike(limited: Scenario) -> No
         assert len(differing) == 1, "the bias of the last layer of the no-op"
         (name,) = differing
         torch.testing.assert_close(shifted[name], learned[name] - 0.3 / SCORE_SCALE)
-        torch.testing.assert_close(engine.net.state_dict()[name], kept[name] - 0.3 / SCORE_SCALE)
+        torch.testing.assert_close(engine.net.state_dict()[name], saved[name] - 0.3 / SCORE_SCALE)
         torch.testing.assert_close(runner[name], shifted[name])
     finally:
         engine.stop()

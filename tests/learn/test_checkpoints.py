@@ -100,8 +100,8 @@ def test_the_one_before_a_damaged_one_is_gone_on_from(two: Checkpoints, kind: st
     harm, problem = DAMAGES[kind]
     newest = two.path / "000002"
     harm(newest)
-    found, problems = two.intact(trust=False)
-    assert found == (two.path / "000001", Standing(iteration=1))
+    actual, problems = two.intact(trust=False)
+    assert actual == (two.path / "000001", Standing(iteration=1))
     assert len(problems) == 1
     assert problems[0].startswith(f"checkpoint {newest} is damaged: {problem}")
     harm(two.path / "000001")
@@ -120,13 +120,13 @@ def test_damaged_ones_are_set_aside(two: Checkpoints) -> None:
 
 
 def test_what_is_read_is_a_copy_that_was_checked(two: Checkpoints) -> None:
-    newest, another = two.path / "000002", two.path / "another"
-    write(another)
+    newest, replacement = two.path / "000002", two.path / "another"
+    write(replacement)
     with private_copy(newest) as copy:
         (newest / STATE).write_bytes(b"Weights")  # by somebody who may write there
         assert (copy / STATE).read_bytes() == b"weights"
     assert not copy.exists()
-    for path, problem in ((newest, "state.pkl has changed"), (another, "standing.json is missing")):
+    for path, problem in ((newest, "state.pkl has changed"), (replacement, "standing.json is missing")):
         with pytest.raises(BadInputError, match=rf"has changed since it was checked \(.*{problem}"):
             private_copy(path).__enter__()
 
@@ -170,8 +170,8 @@ def known(two: Checkpoints, home: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def shared(two: Checkpoints, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is another user's."""
-    mine = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    changed = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: changed + 1)
 
 
 @pytest.mark.parametrize("whose", [foreign, older, forged, unsigned, known, shared])
@@ -245,7 +245,7 @@ SEARCH = ("search.population=4", "search.episodes=1")
 def command(out: Path, steps: int = 1500) -> list[str]:
     settings = [*SMALL, "validation.episodes=4", "validation.every=1", *SEARCH]
     words = ["train", "--scenario", "lublin-256", "--algo", "priority_search", "--steps", str(steps)]
-    return [*words, "--out", str(out), *(word for one in settings for word in ("--set", one))]
+    return [*words, "--out", str(out), *(word for setting in settings for word in ("--set", setting))]
 
 
 @pytest.fixture(scope="module")
@@ -279,11 +279,11 @@ def test_a_run_goes_on_from_an_earlier_checkpoint_and_says_so(
 def test_a_run_at_its_end_says_so(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(run, tmp_path / "run")
     before = RunFolder(tmp_path / "run").latest()
-    told = tmp_path / "told.json"
+    reported = tmp_path / "told.json"
     capsys.readouterr()
-    assert main([*resume(tmp_path / "run", steps=1500), "--json", str(told)]) == 0
+    assert main([*resume(tmp_path / "run", steps=1500), "--json", str(reported)]) == 0
     assert "at its end already: nothing was trained; give more with --steps N" in capsys.readouterr().out
-    assert json.loads(told.read_text())["trained"] is False
+    assert json.loads(reported.read_text())["trained"] is False
     assert RunFolder(tmp_path / "run").latest() == before
 
 
@@ -327,7 +327,7 @@ def test_a_new_run_in_a_folder_that_is_being_trained_is_refused(
         assert main(command(out)) == 2
         (out / "process.json").write_text("{")
         assert main(command(out)) == 2
-    said = capsys.readouterr().err
-    assert f"{out}: is being trained by process {os.getpid()} on host" in said
-    assert f"{out}: is being trained by another process; wait for it" in said
+    output = capsys.readouterr().err
+    assert f"{out}: is being trained by process {os.getpid()} on host" in output
+    assert f"{out}: is being trained by another process; wait for it" in output
     assert not (out / "train.yaml").exists()

@@ -54,10 +54,10 @@ def train(out: Path, *words: object) -> int:
     return main(["train", *sets, *map(str, words), "--out", str(out)])
 
 
-def test_a_clone_does_what_was_shown(short: Scenario, shown: Path, tmp_path: Path) -> None:
+def test_a_clone_does_what_was_shown(short: Scenario, sjf_dataset: Path, tmp_path: Path) -> None:
     """From the dataset alone; and it goes on where it was left."""
     out = tmp_path / "run"
-    assert train(out, "--algo", "bc", "--dataset", shown, "--steps", 80_000) == 0
+    assert train(out, "--algo", "bc", "--dataset", sjf_dataset, "--steps", 80_000) == 0
     folder = RunFolder(out)
     rows = folder.rows()
     assert [int(row["steps"]) for row in rows] == list(range(0, 81_921, 8192))
@@ -69,18 +69,18 @@ def test_a_clone_does_what_was_shown(short: Scenario, shown: Path, tmp_path: Pat
     latest = folder.latest()
     assert latest is not None
     assert latest[1].steps == 90_112
-    kept, newest = load_policy(out / "best").net.state_dict(), load_policy(latest[0]).net.state_dict()
-    assert all(torch.equal(kept[name], newest[name]) for name in kept)  # the last one, not the best one
+    saved, newest = load_policy(out / "best").net.state_dict(), load_policy(latest[0]).net.state_dict()
+    assert all(torch.equal(saved[name], newest[name]) for name in saved)  # the last one, not the best one
 
 
 @pytest.mark.long
 def test_marwil_learns_what_was_earned(tmp_path: Path) -> None:
     """With a gamma by which it matters less how near the end is, which nobody sees."""
-    out, shown = tmp_path / "run", tmp_path / "shown"
+    out, demonstration = tmp_path / "run", tmp_path / "shown"
     near = scenario.load("green-10", ["episode.max_ticks=100", "objective.gamma=0.99"])
-    what = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=4000)
-    collect(near, what, DatasetFolder(shown), nobody)
-    words = ("--algo", "marwil", "--dataset", shown, "--steps", 80_000)
+    recipe = Recipe(behaviors=parse_behaviors("--policy", ["sjf"]), steps=4000)
+    collect(near, recipe, DatasetFolder(demonstration), nobody)
+    words = ("--algo", "marwil", "--dataset", demonstration, "--steps", 80_000)
     small = ("--set", "marwil.rows=8192", "--set", "marwil.minibatch=256")
     assert train(out, *words, *small) == 0
     rows = RunFolder(out).rows()
@@ -91,13 +91,13 @@ def test_marwil_learns_what_was_earned(tmp_path: Path) -> None:
     assert np.mean(explained[-3:]) > explained[0]
 
 
-def cloning_learner(short: Scenario, shown: Path, algo: str) -> tuple[Learner, dict[str, np.ndarray]]:
+def cloning_learner(short: Scenario, sjf_dataset: Path, algo: str) -> tuple[Learner, dict[str, np.ndarray]]:
     """A learner, and decisions of the dataset for it."""
     settings = ["rows=2048", "minibatch=256", "learning_rate=1e-2"]
-    told = make_config(
-        {"algo": algo, "dataset": str(shown)}, "test", [f"{algo}.{setting}" for setting in settings]
+    trained_config = make_config(
+        {"algo": algo, "dataset": str(sjf_dataset)}, "test", [f"{algo}.{setting}" for setting in settings]
     )
-    config = build_config(EpisodeFeed(short).scenario, told, 2)
+    config = build_config(EpisodeFeed(short).scenario, trained_config, 2)
     data = Dataset(config)
     rows = dict(data.sample(512).policy_batches[MODULE])
     data.reader.close()
@@ -110,11 +110,11 @@ def learn(learner: Learner, rows: dict[str, np.ndarray]) -> None:
     learner.update(batch=batch, minibatch_size=256)
 
 
-def test_marwil_does_what_earned_more_and_bc_what_was_done_more(short: Scenario, shown: Path) -> None:
+def test_marwil_does_what_earned_more_and_bc_what_was_done_more(short: Scenario, sjf_dataset: Path) -> None:
     """In one state: seven of ten did the one and earned nothing, three the other and earned 1."""
     preferred = {}
     for algo in ("bc", "marwil"):
-        learner, rows = cloning_learner(short, shown, algo)
+        learner, rows = cloning_learner(short, sjf_dataset, algo)
         size = rows["obs"].shape[1] - 1 - (short.decision.window + 2)
         choices = rows["obs"][:, size:-1] > 0.5
         common, rare = np.flatnonzero(choices[(choices.sum(1) > 1).argmax()])[:2]
@@ -138,33 +138,37 @@ def test_marwil_does_what_earned_more_and_bc_what_was_done_more(short: Scenario,
 
 
 def test_the_scale_of_marwils_advantages_goes_on_with_a_run(
-    short: Scenario, shown: Path, tmp_path: Path
+    short: Scenario, sjf_dataset: Path, tmp_path: Path
 ) -> None:
-    first, rows = cloning_learner(short, shown, "marwil")
+    first, rows = cloning_learner(short, sjf_dataset, "marwil")
     for _ in range(4):
         learn(first, rows)
-    other, _ = cloning_learner(short, shown, "marwil")
+    second, _ = cloning_learner(short, sjf_dataset, "marwil")
     first.save_to_path(tmp_path)
-    other.restore_from_path(tmp_path)
+    second.restore_from_path(tmp_path)
     reached = first.get_state()[SQUARES]
-    assert other.get_state()[SQUARES] == reached
+    assert second.get_state()[SQUARES] == reached
     assert reached[MODULE] == pytest.approx(float(first.moving_avg_sqd_adv_norms_per_module[MODULE]))
-    for learner in (first, other):
+    for learner in (first, second):
         learn(learner, rows)
-    assert other.get_state()[SQUARES] == pytest.approx(first.get_state()[SQUARES], rel=0.05)
-    for learner in (first, other):
+    assert second.get_state()[SQUARES] == pytest.approx(first.get_state()[SQUARES], rel=0.05)
+    for learner in (first, second):
         learner.shutdown()
 
 
-def test_learners_get_rows_as_environments_show_them(short: Scenario, shown: Path) -> None:
-    config = make_config({"algo": "marwil", "dataset": str(shown)}, "test").settled(short)
+def test_learners_get_rows_as_environments_show_them(short: Scenario, sjf_dataset: Path) -> None:
+    config = make_config({"algo": "marwil", "dataset": str(sjf_dataset)}, "test").settled(short)
     feed = EpisodeFeed(short)
     described = build_config(feed.scenario, config, 2, returns=Returns(0.5, 1.0))
     data = Dataset(described)
     batch = data.sample(300).policy_batches["default_policy"]
     gamma = short.objective.gamma
     reader = Reader(
-        shown, read_manifest(shown), ["obs", "action_mask", "actions", RETURN], seed=0, gamma=gamma
+        sjf_dataset,
+        read_manifest(sjf_dataset),
+        ["obs", "action_mask", "actions", RETURN],
+        seed=0,
+        gamma=gamma,
     )
     rows = reader.take(300)
     size = rows["obs"].shape[1]
@@ -180,7 +184,7 @@ def test_learners_get_rows_as_environments_show_them(short: Scenario, shown: Pat
 
 
 def test_what_cannot_be_learned_from_is_said_before_anything_starts(
-    shown: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
+    sjf_dataset: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
 
@@ -190,26 +194,26 @@ def test_what_cannot_be_learned_from_is_said_before_anything_starts(
         return capsys.readouterr().err
 
     assert "dataset: is missing, which bc learns from" in refused("--algo", "bc", "--scenario", "green-10")
-    assert "dataset: not supported by algo=ppo" in refused("--algo", "ppo", "--dataset", shown)
+    assert "dataset: not supported by algo=ppo" in refused("--algo", "ppo", "--dataset", sjf_dataset)
     assert "none: no such folder" in refused("--algo", "bc", "--dataset", "none")
     wide = ("--scenario", "green-10", "--set", "decision.window=7")
     assert "was recorded with another decision than scenario 'green-10' has" in refused(
-        "--algo", "bc", "--dataset", shown, *wide
+        "--algo", "bc", "--dataset", sjf_dataset, *wide
     )
     assert "sampling.runners: not supported by algo=bc" in refused(
-        "--algo", "bc", "--dataset", shown, "--set", "sampling.runners=2"
+        "--algo", "bc", "--dataset", sjf_dataset, "--set", "sampling.runners=2"
     )
     assert "bc.minibatch: value 256 is more than rows 16 a learner" in refused(
-        "--algo", "bc", "--dataset", shown, "--set", "bc.rows=16"
+        "--algo", "bc", "--dataset", sjf_dataset, "--set", "bc.rows=16"
     )
 
 
 def test_a_shard_that_is_gone_is_said_before_anything_starts(
-    shown: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
+    sjf_dataset: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()
-    for path in shown.iterdir():
+    for path in sjf_dataset.iterdir():
         if path.name != "part-00001.parquet":
             (folder / path.name).write_bytes(path.read_bytes())
     assert train(tmp_path / "run", "--algo", "bc", "--dataset", folder) == 2
@@ -217,10 +221,10 @@ def test_a_shard_that_is_gone_is_said_before_anything_starts(
 
 
 def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
-    shown: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sjf_dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, was, now = tmp_path / "run", tmp_path / "was", tmp_path / "now"
-    shutil.copytree(shown, was)
+    shutil.copytree(sjf_dataset, was)
     small = ("--set", "bc.rows=2048")
     assert train(out, "--algo", "bc", "--dataset", was, "--steps", 2048, *small) == 0
     was.rename(now)
@@ -236,9 +240,9 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
     del values["checksum"]  # as of an older version
     manifest.write_text(json.dumps(values).replace("recorded by", "written by"))
     assert go_on(4096, "--dataset", now) == 2
-    told = capsys.readouterr().err
-    assert f"{out}: was begun with another dataset (" in told
-    assert "bring that back, or begin another run" in told
+    reported = capsys.readouterr().err
+    assert f"{out}: was begun with another dataset (" in reported
+    assert "bring that back, or begin another run" in reported
     manifest.write_text(whole)
     assert go_on(4096, "--dataset", now) == 0
     assert [int(row["steps"]) for row in RunFolder(out).rows()] == [0, 2048, 4096]
@@ -253,26 +257,26 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
 
 
 @pytest.mark.long
-def test_learners_in_other_processes_clone_too(shown: Path, tmp_path: Path) -> None:
+def test_learners_in_other_processes_clone_too(sjf_dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     more = ("--set", "learners=2", "--set", "bc.rows=2048", "--steps", "4096")
-    assert train(out, "--algo", "bc", "--dataset", shown, *more) == 0
+    assert train(out, "--algo", "bc", "--dataset", sjf_dataset, *more) == 0
     assert [int(row["steps"]) for row in RunFolder(out).rows()] == [0, 2048, 4096]
 
 
 def test_a_training_file_may_leave_scenario_algorithm_and_dataset_to_others(
-    short: Scenario, shown: Path, tmp_path: Path
+    short: Scenario, sjf_dataset: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("bc: {rows: 4096}\n")
-    simulated, config = read_config(path, (), {"algo": "bc", "dataset": str(shown)})
+    simulated, config = read_config(path, (), {"algo": "bc", "dataset": str(sjf_dataset)})
     assert simulated.episode == short.episode
-    assert (config.algo, config.bc.rows, config.dataset) == ("bc", 4096, shown)
+    assert (config.algo, config.bc.rows, config.dataset) == ("bc", 4096, sjf_dataset)
 
 
 def test_rewards_of_another_objective_are_not_learned_from(
-    shown: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
+    sjf_dataset: Path, tmp_path: Path, no_ray: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("--dataset", shown, "--set", "objective.reward={wait_time: 1.0}")
+    words = ("--dataset", sjf_dataset, "--set", "objective.reward={wait_time: 1.0}")
     assert train(tmp_path / "run", "--algo", "marwil", *words) == 2
     assert "was recorded with another objective than scenario" in capsys.readouterr().err

@@ -45,10 +45,10 @@ def cluster() -> Iterator[Cluster]:
 def nodes(engine: RllibEngine) -> set[str]:
     """Where the runners are that answer."""
     group = engine.algorithm.env_runner_group
-    found = group.foreach_env_runner(
+    actual = group.foreach_env_runner(
         lambda _: ray.get_runtime_context().get_node_id(), local_env_runner=False, timeout_seconds=30
     )
-    return set(found)
+    return set(actual)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "appo"])
@@ -73,9 +73,9 @@ def test_training_goes_on_while_a_node_is_gone_and_takes_in_the_next(
         steps += [engine.iterate().steps for _ in range(3)]
         assert time.monotonic() - began < 60, "training waits for the node that is gone"
 
-        found = cluster.add_node(num_cpus=1)
+        actual = cluster.add_node(num_cpus=1)
         began = time.monotonic()
-        while nodes(engine) != (first - {lost.node_id}) | {found.node_id}:
+        while nodes(engine) != (first - {lost.node_id}) | {actual.node_id}:
             steps.append(engine.iterate().steps)
             assert time.monotonic() - began < 120, "nobody plays on the node that came"
         steps.append(engine.iterate().steps)
@@ -103,7 +103,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Cluster, tmp_path: Path) 
 
 def started() -> int:
     """Runners that were ever started on the cluster."""
-    return sum(one["ActorClassName"] == "BatchedEnvRunner" for one in actors().values())
+    return sum(item["ActorClassName"] == "BatchedEnvRunner" for item in actors().values())
 
 
 def alive() -> set[str]:

@@ -54,8 +54,8 @@ OWN = (
 @pytest.fixture(scope="module")
 def limited() -> Scenario:
     """Short episodes with two limits."""
-    told = [f"objective.gamma={GAMMA}", "episode.max_ticks=30", f"objective.costs={LIMITS}", "power={}"]
-    return scenario.load("green-10", told)
+    settings = [f"objective.gamma={GAMMA}", "episode.max_ticks=30", f"objective.costs={LIMITS}", "power={}"]
+    return scenario.load("green-10", settings)
 
 
 class Setting:
@@ -85,9 +85,9 @@ def setting(limited: Scenario) -> Setting:
 @pytest.mark.parametrize("per", ["episode", "job"])
 def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
     """Added up over an episode, where nothing is discounted; as the runner hands it over, piece by piece."""
-    told = ["objective.gamma=1", "episode.max_ticks=30", f"objective.costs={LIMITS}", "power={}"]
-    whole = Setting(scenario.load("green-10", [*told, f"objective.limits_per={per}"]))
-    scales = [each.scale for each in whole.returns.constraints]
+    settings = ["objective.gamma=1", "episode.max_ticks=30", f"objective.costs={LIMITS}", "power={}"]
+    whole = Setting(scenario.load("green-10", [*settings, f"objective.limits_per={per}"]))
+    scales = [value.scale for value in whole.returns.constraints]
     assert all(0 < scale < 1 for scale in scales)
     sums: dict[str, Any] = {}
     logger = MetricsLogger(root=True)
@@ -97,20 +97,20 @@ def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
     for _ in range(6):
         going_on: list[str] = []
         for piece in runner.sample(num_timesteps=8 * 32, random_actions=True):
-            paid = piece.get_extra_model_outputs(COSTS)
-            assert (paid.shape, paid.dtype) == ((len(piece), len(LIMITS)), np.float32)
-            sums[piece.id_] = sums.get(piece.id_, 0.0) + paid.sum(axis=0, dtype=np.float64) / scales
+            costs = piece.get_extra_model_outputs(COSTS)
+            assert (costs.shape, costs.dtype) == ((len(piece), len(LIMITS)), np.float32)
+            sums[piece.id_] = sums.get(piece.id_, 0.0) + costs.sum(axis=0, dtype=np.float64) / scales
             (ended if piece.is_done else going_on).append(piece.id_)
         if per == "episode":
             episodes = runner.clusters.simulator.state.episodes
             submitted = (episodes["next_arrival"] / episodes["num_jobs"]).sum()
             projected = runner.clusters.projected()
-            for which, name in enumerate(LIMITS):
-                so_far = sum(float(sums[one][which]) for one in going_on)
+            for index, name in enumerate(LIMITS):
+                so_far = sum(float(sums[item][index]) for item in going_on)
                 assert projected[name] == pytest.approx(so_far / submitted, rel=1e-4)
-    for which, name in enumerate(LIMITS):
+    for index, name in enumerate(LIMITS):
         held = sorted(logger.peek((LIMITED, name), compile=False))
-        added = sorted(float(sums[one][which]) for one in ended)
+        added = sorted(float(sums[item][index]) for item in ended)
         assert len(held) == len(added) > 16
         if per == "episode":
             np.testing.assert_allclose(held, added, rtol=1e-4)
@@ -130,11 +130,11 @@ def test_an_algorithm_without_limits_gets_no_costs(limited: Scenario) -> None:
 def test_what_is_usual_is_what_the_same_episodes_cost(limited: Scenario) -> None:
     """Met one by one."""
     feed = EpisodeFeed(limited)
-    told = expected_returns(feed, 3).constraints
+    reported = expected_returns(feed, 3).constraints
     rng = np.random.default_rng([3, STREAM])
     episodes = [feed.training(rng) for _ in range(EPISODES)]
     sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
-    paid: dict[str, list[float]] = {name: [] for name in LIMITS}
+    costs: dict[str, list[float]] = {name: [] for name in LIMITS}
     sums: dict[str, list[float]] = {name: [] for name in LIMITS}
     for episode in episodes:
         sim.load(0, episode.jobs, episode.scale, episode.power)
@@ -146,38 +146,38 @@ def test_what_is_usual_is_what_the_same_episodes_cost(limited: Scenario) -> None
             steps.append((-sim.terms[0].copy(), int(sim.elapsed[0])))
         metrics = sim.metrics(0, episode.jobs)
         for name in LIMITS:
-            paid[name].append(metrics[f"cost.{name}"])
+            costs[name].append(metrics[f"cost.{name}"])
             for k in range(len(steps)):
                 total, weight = 0.0, 1.0
                 for terms, ticks in steps[k:]:
                     total += weight * terms[TERMS.index(name)]
                     weight *= GAMMA**ticks
                 sums[name].append(total)
-    for constraint in told:
+    for constraint in reported:
         every = np.array(sums[constraint.name])
         assert constraint.limit == LIMITS[constraint.name]
-        usual = float(np.mean(paid[constraint.name]))
+        usual = float(np.mean(costs[constraint.name]))
         assert constraint.unit == pytest.approx(max(usual, LIMITS[constraint.name]), rel=1e-9)
         assert constraint.scale == pytest.approx(1.0 / np.sqrt((every**2).mean()), rel=1e-6)
         assert constraint.mean == pytest.approx(every.mean() * constraint.scale, rel=1e-6)
 
 
-def test_cost_critics_are_told_what_was_paid(setting: Setting) -> None:
+def test_cost_critics_learn_the_costs(setting: Setting) -> None:
     """Worked out anew from the episodes, one sum for every decision."""
     batch = setting.batch(0.0, 0.0)
-    for which in range(len(LIMITS)):
+    for index in range(len(LIMITS)):
         expected: list[float] = []
         for episode in setting.episodes:
             states = np.stack(episode.get_observations())
             with torch.no_grad():
                 every = setting.module.expected({Columns.OBS: torch.from_numpy(states)}).numpy()
-            values = every[:, 1 + which]
+            values = every[:, 1 + index]
             ticks = np.diff(states[:, -1]).astype(int).tolist()
-            paid = episode.get_extra_model_outputs(COSTS)[:, which].tolist()
-            chunk = Chunk(values.tolist(), paid, ticks, bool(episode.is_terminated))
+            costs = episode.get_extra_model_outputs(COSTS)[:, index].tolist()
+            chunk = Chunk(values.tolist(), costs, ticks, bool(episode.is_terminated))
             gained = reference(chunk, powers(GAMMA, ticks), powers(LAMBDA, ticks))
             expected += (np.array(gained) + values[:-1]).tolist()
-        targets = batch[Postprocessing.VALUE_TARGETS].numpy()[:, 1 + which]
+        targets = batch[Postprocessing.VALUE_TARGETS].numpy()[:, 1 + index]
         np.testing.assert_allclose(targets, expected, rtol=1e-3, atol=1e-3)
 
 
@@ -187,7 +187,7 @@ def test_advantages_are_weighed_by_multipliers(setting: Setting) -> None:
     with torch.no_grad():
         values = setting.module.expected({Columns.OBS: plain[Columns.OBS]}).numpy()
     beyond = plain[Postprocessing.VALUE_TARGETS].numpy() - values
-    weights = [each.weight for each in setting.returns.constraints]
+    weights = [value.weight for value in setting.returns.constraints]
     assert weights == [1.0, 1.0], "no baseline scales rewards: both have a size of 1"
     for multipliers in ((0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1.0, 3.0)):
         weighed = setting.batch(*multipliers)[Postprocessing.ADVANTAGES].numpy()
@@ -198,16 +198,18 @@ def test_advantages_are_weighed_by_multipliers(setting: Setting) -> None:
 @pytest.mark.parametrize("per", ["episode", "job"])
 def test_at_a_multiplier_of_one_a_cost_at_its_unit_weighs_as_much_as_the_baseline(per: str) -> None:
     """Summed over an episode, not discounted, as the learner weighs it."""
-    told = ["episode.jobs=32", "objective.gamma=1", f"objective.limits_per={per}"]
-    whole = EpisodeFeed(scenario.load("lublin-256", told))
+    settings = ["episode.jobs=32", "objective.gamma=1", f"objective.limits_per={per}"]
+    whole = EpisodeFeed(scenario.load("lublin-256", settings))
     returns = expected_returns(whole, 0)
     for constraint in returns.constraints:
         episode_at_unit = constraint.unit * (32 if per == "job" else 1)
         assert constraint.weight * constraint.scale * episode_at_unit == pytest.approx(1.0)
     rng = np.random.default_rng([0, STREAM])
     drawn = [whole.training(rng) for _ in range(REFERENCES)]
-    assert {len(one.jobs) for one in drawn} == {32}
-    slowdowns = [returns.scale * one.scale * 32 * whole.baseline_slowdown(one.jobs) for one in drawn]
+    assert {len(episode.jobs) for episode in drawn} == {32}
+    slowdowns = [
+        returns.scale * episode.scale * 32 * whole.baseline_slowdown(episode.jobs) for episode in drawn
+    ]
     assert np.mean(slowdowns) == pytest.approx(1.0), "what the baseline's slowdown is worth, on average"
 
 
@@ -227,10 +229,10 @@ def test_a_limit_is_needed_and_a_runner_that_tells_costs(limited: Scenario) -> N
     free = limited.model_copy(
         update={"objective": limited.objective.model_copy(update={"costs": {"delayed_jobs": None}})}
     )
-    own = make_config({}, "test", OWN)
-    check_limits(limited, own)
+    policy_values = make_config({}, "test", OWN)
+    check_limits(limited, policy_values)
     with pytest.raises(BadInputError, match=r"objective.costs: has no cost with a limit"):
-        check_limits(free, own)
+        check_limits(free, policy_values)
     check_limits(free, TrainConfig())
     alone = make_config({}, "test", [*OWN, "sampling.batched=false"])
     with pytest.raises(BadInputError, match=r"sampling.batched: value false"):
@@ -241,11 +243,11 @@ def test_multipliers_follow_costs_and_go_on(
     limited: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest eight episodes, as many as there are environments, by hand; the same after a checkpoint."""
-    told: dict[str, list[float]] = {name: [] for name in LIMITS}
+    reported: dict[str, list[float]] = {name: [] for name in LIMITS}
 
     def listen(logger: Any, values: dict[str, float]) -> None:
         for name, value in values.items():
-            told[name].append(value)
+            reported[name].append(value)
         log_limited(logger, values)
 
     monkeypatch.setattr("rlsched.learn.rllib.sampling.log_limited", listen)
@@ -263,28 +265,28 @@ def test_multipliers_follow_costs_and_go_on(
             """At the end of each of the two training steps of an iteration."""
             for constraint in engine.returns.constraints:
                 name, unit = constraint.name, constraint.unit
-                ended = told[name]
-                if len(ended) > seen[name] and len(ended) >= 8:
+                ended = reported[name]
+                if len(ended) > recorded[name] and len(ended) >= 8:
                     cost = float(np.mean(ended[-8:]))
                     goal = constraint.limit * (1.0 - MARGINS[name])
                     known[name] = control(known.get(name), cost / unit, goal / unit, pid)
-                seen[name] = len(ended)
+                recorded[name] = len(ended)
             moved()
 
-        seen = dict.fromkeys(LIMITS, 0)
+        recorded = dict.fromkeys(LIMITS, 0)
         monkeypatch.setattr(algorithm, "_weigh", weighed)
         for _ in range(3):
             row = engine.iterate(checks=CHECKS).row
             for constraint in engine.returns.constraints:
                 name = constraint.name
                 cost = row[f"{name}_cost"]
-                assert cost == pytest.approx(np.mean(told[name][-8:]))
+                assert cost == pytest.approx(np.mean(reported[name][-8:]))
                 assert row[f"{name}_multiplier"] == pytest.approx(known[name].multiplier)
                 goal = constraint.limit * (1.0 - MARGINS[name])
                 assert row[f"{name}_error"] == pytest.approx(cost - goal)
                 assert algorithm.controls[name].multiplier == pytest.approx(known[name].multiplier)
             assert set(row) >= set(reports_of(config, limited))
-        assert any(one.multiplier > 0 for one in known.values())
+        assert any(item.multiplier > 0 for item in known.values())
         engine.save(tmp_path / "state")
         before = dict(algorithm.controls)
         policy = engine.policy()
@@ -295,11 +297,11 @@ def test_multipliers_follow_costs_and_go_on(
         again.restore(tmp_path / "state", policy)
         algorithm = again.algorithm
         assert algorithm.controls == before
-        assert algorithm.episode_costs == {name: costs[-8:] for name, costs in told.items()}
+        assert algorithm.episode_costs == {name: costs[-8:] for name, costs in reported.items()}
         learner: TimedPPOLearner = algorithm.learner_group._learner
         expected = [before[name].multiplier for name in LIMITS]
         np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
-        moves = {name: len(one.smoothed) for name, one in before.items()}
+        moves = {name: len(item.smoothed) for name, item in before.items()}
         again.iterate()
         for name in LIMITS:
             assert moves[name] < len(algorithm.controls[name].smoothed) <= moves[name] + 2, "begun anew"
@@ -345,8 +347,8 @@ def test_others_play_and_learn(limited: Scenario) -> None:
         multipliers = [algorithm.controls[name].multiplier for name in LIMITS]
         assert any(multipliers)
         assert [row[f"{name}_multiplier"] for name in LIMITS] == pytest.approx(multipliers)
-        told = algorithm.learner_group.foreach_learner(lambda learner: learner.multipliers.tolist())
-        found = [result.get() for result in told]
-        assert found == [pytest.approx(multipliers, rel=1e-6)] * 2
+        reported = algorithm.learner_group.foreach_learner(lambda learner: learner.multipliers.tolist())
+        actual = [result.get() for result in reported]
+        assert actual == [pytest.approx(multipliers, rel=1e-6)] * 2
     finally:
         engine.stop()

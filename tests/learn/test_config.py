@@ -24,7 +24,7 @@ def refused(*overrides: str, values: dict[str, object] | None = None) -> str:
     return str(caught.value)
 
 
-def test_overrides_are_told_apart_by_their_first_key() -> None:
+def test_overrides_are_distinguished_by_their_first_key() -> None:
     training, simulated = split_overrides(
         TrainConfig,
         ["ppo.epochs=2", "episode.jobs=5", "steps=9", "stepz=9", "network={}", "objective.gamma=1"],
@@ -104,9 +104,9 @@ def test_no_setting_takes_more_than_two_lines_to_describe() -> None:
                 if isinstance(kind, type) and issubclass(kind, BaseModel):
                     yield from described(kind)
 
-    found = dict(described(TrainConfig))
-    assert len(found) > 150
-    assert [name for name, text in found.items() if len(text) > 200] == []
+    actual = dict(described(TrainConfig))
+    assert len(actual) > 150
+    assert [name for name, text in actual.items() if len(text) > 200] == []
 
 
 def test_files(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
     chosen = scenario.load("green-10")
     for algo, runners in (("ppo", 0), ("dqn", 0), ("appo", 1)):
         assert make_config({}, "test", [f"algo={algo}"]).settled(chosen).sampling.runners == runners
-        given = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
-        assert given.sampling.runners == 3
+        arguments = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
+        assert arguments.sampling.runners == 3
 
 
 @pytest.mark.parametrize(
@@ -199,6 +199,6 @@ def test_policies_begin_with_imitation_where_jobs_are_planned(
         assert config.settled(chosen) == config
     for words in (["algo=rare"], ["algo=reinforce"], ["algo=priority_search"], ["warm_start.decisions=0"]):
         assert make_config({}, "test", words).settled(chosen).imitation(chosen) is None
-    given = make_config({}, "test", ["warm_start.teacher=fcfs"]).imitation(chosen)
-    assert given is not None
-    assert given.teacher == "fcfs"
+    arguments = make_config({}, "test", ["warm_start.teacher=fcfs"]).imitation(chosen)
+    assert arguments is not None
+    assert arguments.teacher == "fcfs"

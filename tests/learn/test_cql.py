@@ -35,13 +35,13 @@ SMALL = ["cql.rows=2048"]
 def test_the_gap_is_that_of_the_soft_maximum(
     worth: list[float], temperature: float, data: st.DataObject
 ) -> None:
-    taken = data.draw(st.integers(0, len(worth) - 1))
+    chosen = data.draw(st.integers(0, len(worth) - 1))
     illegal = torch.tensor([[*worth, -torch.inf]], requires_grad=True)
-    gap = conservative_gap(illegal, torch.tensor([taken]), temperature)
+    gap = conservative_gap(illegal, torch.tensor([chosen]), temperature)
     scaled = np.array(worth) / temperature
     soft = temperature * (np.log(np.exp(scaled - scaled.max()).sum()) + scaled.max())
-    assert float(gap) == pytest.approx(soft - worth[taken], abs=1e-4)
-    assert float(gap) >= max(worth) - worth[taken] - 1e-4
+    assert float(gap) == pytest.approx(soft - worth[chosen], abs=1e-4)
+    assert float(gap) >= max(worth) - worth[chosen] - 1e-4
     gap.backward()
     assert illegal.grad is not None
     assert torch.isfinite(illegal.grad).all()
@@ -53,8 +53,8 @@ class Setting:
 
     def __init__(self, simulated: Scenario, folder: Path, *settings: str) -> None:
         feed = EpisodeFeed(simulated)
-        told = make_config({"algo": "cql", "dataset": str(folder)}, "test", [*SMALL, *settings])
-        self.config = build_config(feed.scenario, told, len(feed.units))
+        config = make_config({"algo": "cql", "dataset": str(folder)}, "test", [*SMALL, *settings])
+        self.config = build_config(feed.scenario, config, len(feed.units))
         self.data = Dataset(self.config)
         spaces = {MODULE: (self.config.observation_space, self.config.action_space)}
         self.learner: Learner = self.config.build_learner(env=None, spaces=spaces)
@@ -76,10 +76,10 @@ def weights(network: torch.nn.Module) -> list[torch.Tensor]:
 
 
 def test_targets_follow_every_minibatch(
-    short: Scenario, shown: Path, monkeypatch: pytest.MonkeyPatch
+    short: Scenario, sjf_dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By hand: half of the way after each of four, which RLlib would go once."""
-    setting = Setting(short, shown, "cql.tau=0.5")
+    setting = Setting(short, sjf_dataset, "cql.tau=0.5")
     pairs = setting.module.get_target_network_pairs()
     expected = [weights(target) for _, target in pairs]
     apply = setting.learner.apply_gradients
@@ -96,17 +96,17 @@ def test_targets_follow_every_minibatch(
         setting.update(1024)
         for (network, target), by_hand in zip(pairs, expected, strict=True):
             torch.testing.assert_close(weights(target), by_hand)
-            assert not all(torch.equal(*both) for both in zip(by_hand, weights(network), strict=True))
+            assert not all(torch.equal(*pair) for pair in zip(by_hand, weights(network), strict=True))
     finally:
         setting.close()
 
 
-def test_learners_get_transitions_with_their_time(short: Scenario, shown: Path) -> None:
+def test_learners_get_transitions_with_their_time(short: Scenario, sjf_dataset: Path) -> None:
     """Over several decisions each, discounted as the scenario says."""
-    setting = Setting(short, shown, "cql.n_step=4")
+    setting = Setting(short, sjf_dataset, "cql.n_step=4")
     names = ["obs", "new_obs", "new_action_mask", "rewards", "elapsed", "terminateds", "actions"]
     gamma = short.objective.gamma
-    reader = Reader(shown, read_manifest(shown), names, seed=0, n_step=4, gamma=gamma)
+    reader = Reader(sjf_dataset, read_manifest(sjf_dataset), names, seed=0, n_step=4, gamma=gamma)
     try:
         rows, batch = reader.take(300), setting.data.sample(300).policy_batches[MODULE]
         size = rows["obs"].shape[1]
@@ -123,11 +123,11 @@ def test_learners_get_transitions_with_their_time(short: Scenario, shown: Path) 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_conservatism_keeps_to_what_was_shown(short: Scenario, shown: Path) -> None:
+def test_conservatism_keeps_to_what_was_shown(short: Scenario, sjf_dataset: Path) -> None:
     """And where it weighs nothing, nothing does."""
     agreed = {}
     for weight in (0.0, 1.0):
-        setting = Setting(short, shown, f"cql.alpha={weight}", "cql.learning_rate=1e-3")
+        setting = Setting(short, sjf_dataset, f"cql.alpha={weight}", "cql.learning_rate=1e-3")
         try:
             for _ in range(20):
                 setting.update(2048)
@@ -142,10 +142,10 @@ def test_conservatism_keeps_to_what_was_shown(short: Scenario, shown: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_run_reports_and_goes_on_where_it_was_left(shown: Path, tmp_path: Path) -> None:
+def test_a_run_reports_and_goes_on_where_it_was_left(sjf_dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     sets = [word for setting in (*SMALL, "validation.episodes=2") for word in ("--set", setting)]
-    words = ["train", "--algo", "cql", "--dataset", str(shown), *sets, "--out", str(out)]
+    words = ["train", "--algo", "cql", "--dataset", str(sjf_dataset), *sets, "--out", str(out)]
     assert main([*words, "--steps", "8000"]) == 0
     assert main(["train", "--resume", "--steps", "10000", "--out", str(out)]) == 0
     rows = RunFolder(out).rows()

@@ -9,9 +9,9 @@ from rlsched.learn.networks.critic import centres, initial_logits, squash, two_h
 
 def test_two_hot_by_hand() -> None:
     at = torch.tensor([-4.0, 0.0, 1.0, 10.0])
-    found = two_hot(torch.tensor([[0.25, 10.0], [-1.0, -99.0]]), at)
+    actual = two_hot(torch.tensor([[0.25, 10.0], [-1.0, -99.0]]), at)
     wanted = [[[0, 0.75, 0.25, 0], [0, 0, 0, 1]], [[0.25, 0.75, 0, 0], [1, 0, 0, 0]]]
-    torch.testing.assert_close(found, torch.tensor(wanted))
+    torch.testing.assert_close(actual, torch.tensor(wanted))
 
 
 def test_the_mean_of_two_bins_is_the_value() -> None:

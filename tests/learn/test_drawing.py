@@ -30,9 +30,9 @@ def test_actions_are_as_likely_as_the_logits_say_where_the_last_is_drawn_apart()
 
 def test_the_first_chance_decides_on_the_last_action_alone() -> None:
     probability = np.exp(LOGITS[-1]) / np.exp(LOGITS).sum()
-    others = np.linspace(0.0, 1.0, 101)[:-1]
+    rest = np.linspace(0.0, 1.0, 101)[:-1]
     for chance, waits in ((1.0 - probability + 1e-6, True), (1.0 - probability - 1e-6, False)):
-        actions, _ = draw(np.tile(LOGITS, (100, 1)), np.full(100, chance), others)
+        actions, _ = draw(np.tile(LOGITS, (100, 1)), np.full(100, chance), rest)
         assert ((actions == 4) == waits).all()
         if not waits:
             assert set(actions.tolist()) == {0, 2, 3}

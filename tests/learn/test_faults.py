@@ -53,10 +53,10 @@ def engine(request: pytest.FixtureRequest, small: Scenario, kept_ray: str) -> It
 def runners(engine: RllibEngine) -> dict[int, bool]:
     """Processes of the remote runners that answer, and which play episodes that the first ones did not."""
     group = engine.algorithm.env_runner_group
-    found = group.foreach_env_runner(
+    actual = group.foreach_env_runner(
         lambda runner: (os.getpid(), bool(runner.salt)), local_env_runner=False, timeout_seconds=30
     )
-    return dict(found)
+    return dict(actual)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_training_goes_on_without_a_runner_that_dies_or_hangs_until_another_is_t
             if len(now) == many and victim not in now:
                 break
             assert time.monotonic() < deadline, "no runner took its place"
-        assert all(another for process, another in now.items() if process not in known)
+        assert all(replacement for process, replacement in now.items() if process not in known)
         assert engine.iterate().steps > before
         with pytest.raises(ProcessLookupError):
             os.kill(victim, 0)
@@ -155,18 +155,18 @@ def test_a_full_disk_ends_the_run_with_a_checkpoint_that_loads(
     for setting in (*SETTINGS, *SMALL, "validation.every=1", "validation.episodes=2"):
         words += ["--set", setting]
     assert main([*words, "--steps", "256"]) == 0
-    kept = RunFolder(out).latest()
-    assert kept is not None
+    saved = RunFolder(out).latest()
+    assert saved is not None
     filler = disk / "filler"
     filler.write_bytes(bytes(shutil.disk_usage(disk).free - LEFT_BYTES))
     again = ["train", "--resume", "--out", str(out), "--steps", "1024"]
     assert main(again) == 1
-    said = capsys.readouterr().err
-    assert "No space left on device" in said
-    assert f"resume from its last checkpoint: rlsched train --resume --out {out}" in said
-    left = RunFolder(out).latest()
-    assert left == kept
-    load_policy(left[0])
+    output = capsys.readouterr().err
+    assert "No space left on device" in output
+    assert f"resume from its last checkpoint: rlsched train --resume --out {out}" in output
+    remaining = RunFolder(out).latest()
+    assert remaining == saved
+    load_policy(remaining[0])
     filler.unlink()
     assert main(again) == 0
     after = RunFolder(out).latest()

@@ -28,14 +28,14 @@ def reference(chunk: Chunk, discounts: list[float], lambdas: list[float]) -> lis
     steps = len(chunk.rewards)
     after = following(chunk)
     errors = [chunk.rewards[t] + discounts[t] * after[t] - chunk.values[t] for t in range(steps)]
-    found = []
+    actual = []
     for t in range(steps):
         total, weight = 0.0, 1.0
         for later in range(t, steps):
             total += weight * errors[later]
             weight *= discounts[later] * lambdas[later]
-        found.append(total)
-    return found
+        actual.append(total)
+    return actual
 
 
 def rows(chunks: list[Chunk], gamma: float, lam: float) -> tuple[np.ndarray, ...]:
@@ -83,14 +83,14 @@ SHARES = st.sampled_from([1.0, 0.97, 0.5])
 @settings(max_examples=200)
 @given(st.lists(chunks(), min_size=1, max_size=5), SHARES, st.sampled_from([1.0, 0.97, 0.0]))
 def test_against_the_sum_it_stands_for(given_chunks: list[Chunk], gamma: float, lam: float) -> None:
-    found = advantages(*rows(given_chunks, gamma, lam))
+    rows_written = advantages(*rows(given_chunks, gamma, lam))
     expected = [
         value
         for chunk in given_chunks
         for value in reference(chunk, powers(gamma, chunk.ticks), powers(lam, chunk.ticks))
     ]
-    assert found == pytest.approx(expected, rel=1e-3, abs=1e-3)
-    assert found.dtype == np.float32
+    assert rows_written == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert rows_written.dtype == np.float32
 
 
 @settings(max_examples=100)
@@ -106,10 +106,10 @@ def test_without_time_they_are_those_of_rllib(given_chunks: list[Chunk], gamma: 
         truncated += [0.0] * (steps - 1) + [float(not chunk.terminated), 1.0]
         real += [True] * steps + [False]
     timeless = [replace(chunk, ticks=[1] * len(chunk.rewards)) for chunk in given_chunks]
-    found = advantages(*rows(timeless, gamma, lam))
+    rows_written = advantages(*rows(timeless, gamma, lam))
     arrays = [np.array(column, np.float32) for column in (values, rewards, terminated, truncated)]
     targets = compute_value_targets(*arrays, gamma, lam)
-    assert found + arrays[0][real] == pytest.approx(targets[real], rel=1e-4, abs=1e-4)
+    assert rows_written + arrays[0][real] == pytest.approx(targets[real], rel=1e-4, abs=1e-4)
 
 
 def test_a_chain_of_two_states_by_hand() -> None:
@@ -118,13 +118,13 @@ def test_a_chain_of_two_states_by_hand() -> None:
     V = (10, 4): the second transition is 0 ticks, so it is not discounted, but nothing follows it.
     delta_1 = -1 - 4 = -5; delta_0 = -3 + 0.5^3 * 4 - 10 = -12.5; A_0 = -12.5 + 0.125 * 0.8 * -5 = -13.
     """
-    told = (
+    reported = (
         np.array([False, True]),
         np.array([0.125, 1.0], np.float32),
         np.array([0.8, 1.0], np.float32),
     )
     values, rewards = np.array([10, 4], np.float32), np.array([-3, -1], np.float32)
-    ended = advantages(values, np.array([4, 0], np.float32), rewards, *told)
+    ended = advantages(values, np.array([4, 0], np.float32), rewards, *reported)
     assert ended.tolist() == pytest.approx([-13.0, -5.0])
-    cut = advantages(values, np.array([4, 8], np.float32), rewards, *told)
+    cut = advantages(values, np.array([4, 8], np.float32), rewards, *reported)
     assert cut.tolist() == pytest.approx([-12.5 + 0.1 * 3, 3.0])  # delta_1 = -1 + 8 - 4

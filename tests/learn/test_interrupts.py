@@ -46,17 +46,17 @@ def test_a_closed_terminal_is_nothing_under_nohup() -> None:
 
 
 def test_other_threads_leave_signals_alone() -> None:
-    seen: list[object] = []
+    recorded: list[object] = []
 
     def trains() -> None:
         with interrupts(lambda: None) as interrupted:
-            seen.extend([interrupted(), signal.getsignal(signal.SIGINT)])
+            recorded.extend([interrupted(), signal.getsignal(signal.SIGINT)])
 
     before = signal.getsignal(signal.SIGINT)
     thread = threading.Thread(target=trains)
     thread.start()
     thread.join()
-    assert seen == [False, before]
+    assert recorded == [False, before]
 
 
 TRAINS = """
@@ -147,8 +147,8 @@ def test_a_start_is_not_broken_off(number: signal.Signals) -> None:
     """Whichever thread gets it."""
     started: list[signal.Signals] = []
     over = threading.Event()
-    other = threading.Thread(target=over.wait)
-    other.start()
+    second = threading.Thread(target=over.wait)
+    second.start()
 
     def start() -> None:
         with held_signals():
@@ -161,14 +161,16 @@ def test_a_start_is_not_broken_off(number: signal.Signals) -> None:
             start()
     finally:
         over.set()
-        other.join()
+        second.join()
     assert started == [number]
 
 
 def test_what_is_started_never_hears_of_a_closed_terminal() -> None:
     with held_signals():
-        said = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True, check=True).stdout
-    (blocked,) = [int(line.split()[1], 16) for line in said.splitlines() if line.startswith("SigBlk")]
+        output = subprocess.run(
+            ["cat", "/proc/self/status"], capture_output=True, text=True, check=True
+        ).stdout
+    (blocked,) = [int(line.split()[1], 16) for line in output.splitlines() if line.startswith("SigBlk")]
     heard = {number: not blocked >> number - 1 & 1 for number in (signal.SIGHUP, signal.SIGTERM)}
     assert heard == {signal.SIGHUP: False, signal.SIGTERM: True}
     assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -90,8 +90,8 @@ class Setting:
             if Columns.ACTION_DIST_INPUTS not in episode.extra_model_outputs:
                 with torch.no_grad():
                     obs = torch.from_numpy(episode.get_observations()[:-1])
-                    found = learner.module[MODULE].forward_train({Columns.OBS: obs})
-                logits = found[Columns.ACTION_DIST_INPUTS].numpy()
+                    actual = learner.module[MODULE].forward_train({Columns.OBS: obs})
+                logits = actual[Columns.ACTION_DIST_INPUTS].numpy()
                 episode.extra_model_outputs[Columns.ACTION_DIST_INPUTS] = InfiniteLookbackBuffer(logits)
         batch = learner._learner_connector(
             rl_module=learner.module, batch={}, episodes=episodes, shared_data={}, metrics=None
@@ -173,20 +173,22 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(
     stock[Postprocessing.ADVANTAGES][real] = standard
     shift = torch.randn(int(real.sum()), generator=torch.Generator().manual_seed(0)) * 0.4  # some are clipped
     shift += 0.1 * standard  # what is good has become less likely: the loss is well above 0
-    found: list[dict[str, float]] = []
-    for one, batch in ((setting.learner, ours), (learner, stock)):
+    actual: list[dict[str, float]] = []
+    for item, batch in ((setting.learner, ours), (learner, stock)):
         told: dict[str, Any] = {}
-        monkeypatch.setattr(one.metrics, "log_dict", lambda values, told=told, **_: told.update(values))
-        if one is learner:
-            schedules = one.entropy_coeff_schedulers_per_module
+        monkeypatch.setattr(item.metrics, "log_dict", lambda values, told=told, **_: told.update(values))
+        if item is learner:
+            schedules = item.entropy_coeff_schedulers_per_module
             monkeypatch.setattr(schedules[MODULE], "get_current_value", lambda: 0.3)
         else:
-            monkeypatch.setattr(one, "schedule", lambda _: 0.3)
+            monkeypatch.setattr(item, "schedule", lambda _: 0.3)
         shifted = {**batch, Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP].clone()}
-        shifted[Columns.ACTION_LOGP][real if one is learner else slice(None)] += shift
-        output = one.module[MODULE].forward_train(shifted)
-        loss = one.compute_loss_for_module(module_id=MODULE, config=one.config, batch=shifted, fwd_out=output)
-        if one is learner:
+        shifted[Columns.ACTION_LOGP][real if item is learner else slice(None)] += shift
+        output = item.module[MODULE].forward_train(shifted)
+        loss = item.compute_loss_for_module(
+            module_id=MODULE, config=item.config, batch=shifted, fwd_out=output
+        )
+        if item is learner:
             # Cross-entropy with the two bins next to each target, weighted so that their mean is the target.
             module, at = setting.learner.module[MODULE].unwrapped(), centres().double()
             chances = module.distributions(ours)[:, 0].detach().double().log_softmax(dim=1)
@@ -195,23 +197,23 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(
                 low = int((at <= target).sum()) - 1
                 share = (target - at[low]) / (at[low + 1] - at[low])
                 error -= float((1 - share) * row[low] + share * row[low + 1]) / len(targets)
-            loss = loss + one.config.vf_loss_coeff * (error - told["vf_loss"])
+            loss = loss + item.config.vf_loss_coeff * (error - told["vf_loss"])
             told["vf_loss"] = error
         names = ("policy_loss", "vf_loss", "entropy")
-        found.append({name: float(told[name]) for name in names} | {"total": loss.item()})
-    assert all(abs(value) > 1e-2 for value in found[0].values()), found
-    assert found[0] == pytest.approx(found[1], rel=1e-3)
+        actual.append({name: float(told[name]) for name in names} | {"total": loss.item()})
+    assert all(abs(value) > 1e-2 for value in actual[0].values()), actual
+    assert actual[0] == pytest.approx(actual[1], rel=1e-3)
 
 
 def test_an_update_goes_through_every_row_in_every_epoch(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[torch.Tensor] = []
+    recorded: list[torch.Tensor] = []
     learner = setting.learner
     learns = learner._update
 
     def update(batches: dict[str, Any]) -> Any:
-        seen.append(batches[MODULE][Columns.OBS])
+        recorded.append(batches[MODULE][Columns.OBS])
         return learns(batches)
 
     monkeypatch.setattr(learner, "_update", update)
@@ -222,7 +224,7 @@ def test_an_update_goes_through_every_row_in_every_epoch(
         num_epochs=3,
         minibatch_size=64,
     )
-    rows = torch.cat(seen)
+    rows = torch.cat(recorded)
     counts = Counter(row.numpy().tobytes() for row in rows)
     expected = Counter(row.numpy().tobytes() for row in setting.batch[Columns.OBS])
     assert counts == Counter({row: 3 * count for row, count in expected.items()})
@@ -252,10 +254,10 @@ def test_gradients_are_clipped_as_rllib_clips_them(setting: Setting, scale: floa
     wanted = {name: value.clone() for name, value in drawn.items()}
     norm = clip_gradients(wanted, grad_clip=clip, grad_clip_by="global_norm")
     assert (norm > clip) == (scale > 1)  # of 25,000 weights
-    found = learner.postprocess_gradients(drawn)
-    assert found.keys() == wanted.keys()
+    actual = learner.postprocess_gradients(drawn)
+    assert actual.keys() == wanted.keys()
     for name, value in wanted.items():
-        torch.testing.assert_close(found[name], value)
+        torch.testing.assert_close(actual[name], value)
 
 
 @pytest.mark.parametrize("broken", [nan, inf])
@@ -268,7 +270,7 @@ def test_a_gradient_that_is_not_finite_does_what_it_does_in_rllib(setting: Setti
     drawn = [1e3 * torch.randn(value.shape, generator=generator) for value in ours._params.values()]
     drawn[0].view(-1)[0] = broken
     ours.apply_gradients(
-        ours.postprocess_gradients(dict(zip(ours._params, (each.clone() for each in drawn), strict=True)))
+        ours.postprocess_gradients(dict(zip(ours._params, (entry.clone() for entry in drawn), strict=True)))
     )
     clipped = TorchLearner.postprocess_gradients_for_module(
         theirs,
@@ -277,20 +279,20 @@ def test_a_gradient_that_is_not_finite_does_what_it_does_in_rllib(setting: Setti
         module_gradients_dict=dict(zip(theirs._params, drawn, strict=True)),
     )
     TorchLearner.apply_gradients(theirs, clipped)
-    (found,), (wanted,) = ours._named_optimizers.values(), theirs._named_optimizers.values()
-    for one, other in zip(ours._params.values(), theirs._params.values(), strict=True):
-        assert one.isfinite().all()
-        torch.testing.assert_close(one, other)
-        for moment in ("exp_avg", "exp_avg_sq"):
-            torch.testing.assert_close(found.state[one][moment], wanted.state[other][moment])
+    (actual,), (wanted,) = ours._named_optimizers.values(), theirs._named_optimizers.values()
+    for item, second in zip(ours._params.values(), theirs._params.values(), strict=True):
+        assert item.isfinite().all()
+        torch.testing.assert_close(item, second)
+        for moment_name in ("exp_avg", "exp_avg_sq"):
+            torch.testing.assert_close(actual.state[item][moment_name], wanted.state[second][moment_name])
 
 
 def test_a_network_follows_another_by_a_share() -> None:
     network, target = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
     wanted = [0.75 * b + 0.25 * a for a, b in zip(network.parameters(), target.parameters(), strict=True)]
     follow(network, target, 0.25)
-    for value, found in zip(wanted, target.parameters(), strict=True):
-        torch.testing.assert_close(found, value)
+    for value, actual in zip(wanted, target.parameters(), strict=True):
+        torch.testing.assert_close(actual, value)
 
 
 @settings(max_examples=100)

@@ -85,16 +85,16 @@ def test_the_run_ends_with_the_reason_and_can_go_on(
     with monkeypatch.context() as patch:
         patch.setattr(algorithm, "parts", lambda: replace(parts(), learner=BROKEN[algo]))
         assert main([*words, "--steps", "1000000"]) == 1
-    ended, said = time.time(), capsys.readouterr().err
-    found = re.search(
-        r"failed: (?:LearnerDiedError: the learner died of )?FloatingPointError: at (\S+)", said
+    ended, output = time.time(), capsys.readouterr().err
+    actual = re.search(
+        r"failed: (?:LearnerDiedError: the learner died of )?FloatingPointError: at (\S+)", output
     )
-    assert found is not None, said
-    assert ended - float(found[1]) < 60
+    assert actual is not None, output
+    assert ended - float(actual[1]) < 60
     if algo == "appo":  # out of another thread or process, where --debug would not show where
-        assert "in compute_loss_for_module" in said
-    assert f"resume from its last checkpoint: rlsched train --resume --out {tmp_path / 'run'}" in said
+        assert "in compute_loss_for_module" in output
+    assert f"resume from its last checkpoint: rlsched train --resume --out {tmp_path / 'run'}" in output
     if learners == 0:
-        kept = len((tmp_path / "run" / "metrics.csv").read_text().splitlines())
+        saved = len((tmp_path / "run" / "metrics.csv").read_text().splitlines())
         assert main(["train", "--resume", "--out", str(tmp_path / "run"), "--steps", "3000"]) == 0
-        assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) > kept
+        assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) > saved

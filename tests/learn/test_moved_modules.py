@@ -50,11 +50,11 @@ def test_a_checkpoint_loads_whatever_modules_its_classes_were_in(
     assert {file.name for file in named} == {CLASSES}
     for file in named:
         file.write_bytes(FORMER)
-    other = RllibEngine(config, feed, 1, 256)
+    second = RllibEngine(config, feed, 1, 256)
     try:
-        other.restore(tmp_path / "rllib", policy)
-        restored = other.learned()
+        second.restore(tmp_path / "rllib", policy)
+        restored = second.learned()
     finally:
-        other.stop()
+        second.stop()
     for name, weights in trained.items():
         torch.testing.assert_close(restored[name], weights)

@@ -75,9 +75,9 @@ def permuted(layout: Layout, vectors: Tensor, mask: Tensor, order: Tensor) -> tu
     block = layout.block("jobs")
     assert block is not None
     jobs = vectors[:, block.offset : block.offset + block.size].view(-1, *block.shape)[:, order]
-    other = vectors.clone()
-    other[:, block.offset : block.offset + block.size] = jobs.flatten(1)
-    return other, torch.cat([mask[:, :-1][:, order], mask[:, -1:]], dim=1)
+    second = vectors.clone()
+    second[:, block.offset : block.offset + block.size] = jobs.flatten(1)
+    return second, torch.cat([mask[:, :-1][:, order], mask[:, -1:]], dim=1)
 
 
 @pytest.mark.parametrize("kind", ["job_scorer", "attention"])
@@ -90,12 +90,12 @@ def test_job_scorer_does_not_care_where_in_the_window_a_job_stands(
     net = shaken(build_policy(layout, of_kind(kind)))
     order = torch.randperm(layout.num_actions - 1, generator=torch.Generator().manual_seed(1))
     expected = net(vectors, mask)
-    found = net(*permuted(layout, vectors, mask, order))
-    torch.testing.assert_close(found[:, :-1], expected[:, :-1][:, order], rtol=1e-4, atol=1e-3)
-    torch.testing.assert_close(found[:, -1], expected[:, -1], rtol=1e-4, atol=1e-3)
+    actual = net(*permuted(layout, vectors, mask, order))
+    torch.testing.assert_close(actual[:, :-1], expected[:, :-1][:, order], rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(actual[:, -1], expected[:, -1], rtol=1e-4, atol=1e-3)
 
 
-def test_other_actions_are_judged_beside_the_best_job() -> None:
+def test_other_actions_compete_with_the_best_job() -> None:
     """By what its head adds to the best score; where there is no job, by nothing but its head."""
     layout = layout_of("jobs", "queue", horizon=8, action_rule="fit")
     vectors, mask = made_up(layout, 200)
@@ -109,16 +109,16 @@ def test_other_actions_are_judged_beside_the_best_job() -> None:
     shaken(heads, 1)
     encoded = policy.encode(vectors, mask)
     scores = heads(encoded)
-    jobs, others = scores[:, : layout.window], scores[:, layout.window :]
+    jobs, rest = scores[:, : layout.window], scores[:, layout.window :]
     best = jobs.max(1, keepdim=True).values.where(mask[:, : layout.window].any(1, keepdim=True), 0.0)
     added = torch.cat([head(encoded.around) for head in heads.others], 1)
-    torch.testing.assert_close(others, best + added, rtol=1e-5, atol=1e-5)
-    assert others.shape[1] == 2
-    assert float((others[::5, 0] - others[::5, 1]).detach().abs().min()) > 0
+    torch.testing.assert_close(rest, best + added, rtol=1e-5, atol=1e-5)
+    assert rest.shape[1] == 2
+    assert float((rest[::5, 0] - rest[::5, 1]).detach().abs().min()) > 0
     assert bool((jobs == ILLEGAL).eq(mask[:, : layout.window] < 0.5).all())
 
 
-def test_waiting_has_a_level_of_its_own() -> None:
+def test_waiting_has_a_separate_level() -> None:
     """Scores of jobs move all jobs against the no-op, and not the no-op with them."""
     layout = layout_of()
     vectors, mask = made_up(layout, 50)
@@ -182,8 +182,8 @@ def test_job_scorer_is_as_large_for_any_window_and_cluster(kind: str) -> None:
         assert to is not None
         wide[:, to.offset : to.offset + block.size] = vectors[:, block.offset : block.offset + block.size]
     wide_mask[:, :4], wide_mask[:, -1] = mask[:, :4], mask[:, -1]
-    expected, found = small(vectors, mask), large(wide, wide_mask)
-    torch.testing.assert_close(torch.cat([found[:, :4], found[:, -1:]], 1), expected, rtol=1e-4, atol=1e-3)
+    expected, actual = small(vectors, mask), large(wide, wide_mask)
+    torch.testing.assert_close(torch.cat([actual[:, :4], actual[:, -1:]], 1), expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -223,14 +223,14 @@ def test_waiting_gets_a_gradient_where_there_is_a_choice() -> None:
 def test_a_policy_never_looks_at_the_outlook_and_the_critic_does(kind: str) -> None:
     layout = layout_of()
     vectors, mask = made_up(layout, 20)
-    other = vectors.clone()
+    second = vectors.clone()
     block = layout.block("outlook")
     assert block is not None
-    other[:, block.offset : block.offset + block.size] = 0
+    second[:, block.offset : block.offset + block.size] = 0
     net = shaken(build_policy(layout, of_kind(kind)))
-    assert torch.equal(net(vectors, mask), net(other, mask))
+    assert torch.equal(net(vectors, mask), net(second, mask))
     critic = Critic(layout, (16,))
-    assert not torch.equal(critic(vectors), critic(other))
+    assert not torch.equal(critic(vectors), critic(second))
 
 
 GREEN = scenario.load("green-10", [])
@@ -243,13 +243,13 @@ def test_a_policy_never_looks_at_what_is_coming_and_the_critic_does(kind: str) -
     block = layout.block("coming")
     assert block is not None
     part = slice(block.offset, block.offset + block.size)
-    other = vectors.clone()
-    other[:, part] = 0
+    second = vectors.clone()
+    second[:, part] = 0
     net = shaken(build_policy(layout, of_kind(kind, units=(10, 10))))
-    assert torch.equal(net(vectors, mask), net(other, mask))
+    assert torch.equal(net(vectors, mask), net(second, mask))
     torch.manual_seed(0)
     critic = Critic(layout, (16,))
-    assert not torch.equal(critic(vectors), critic(other))
+    assert not torch.equal(critic(vectors), critic(second))
 
 
 def test_a_critic_sees_what_is_coming_by_how_far_it_is_from_what_is_usual() -> None:
@@ -260,9 +260,9 @@ def test_a_critic_sees_what_is_coming_by_how_far_it_is_from_what_is_usual() -> N
     part = slice(block.offset, block.offset + block.size)
     mean, spread = torch.rand(block.size), torch.rand(block.size) + 0.5
     critics = []
-    for told in [(mean.tolist(), spread.tolist()), ((), ())]:
+    for reported in [(mean.tolist(), spread.tolist()), ((), ())]:
         torch.manual_seed(0)
-        critics.append(Critic(layout, (16,), told))
+        critics.append(Critic(layout, (16,), reported))
     usual = vectors.clone()
     usual[:, part] = (vectors[:, part] - mean) / spread
     torch.testing.assert_close(critics[0](vectors), critics[1](usual))
@@ -296,14 +296,14 @@ def test_gradients_are_those_of_the_probabilities(kind: str) -> None:
         return result
 
     slopes = []
-    for one in log_probabilities():
-        gradients = torch.autograd.grad(one, weights, retain_graph=True)
+    for item in log_probabilities():
+        gradients = torch.autograd.grad(item, weights, retain_graph=True)
         slopes.append(sum((g * along).sum() for g, along in zip(gradients, direction, strict=True)))
-    found = torch.stack([torch.as_tensor(slope) for slope in slopes])
+    actual = torch.stack([torch.as_tensor(slope) for slope in slopes])
     # A unit may be switched on or off within a long step, and a short one rounds.
     central = torch.stack([(moved(step) - moved(-step)) / (2 * step) for step in (1e-7, 1e-8, 1e-9)])
-    nearest = (central - found).abs().argmin(0, keepdim=True)
-    torch.testing.assert_close(found, central.gather(0, nearest)[0], rtol=1e-4, atol=1e-5)
+    nearest = (central - actual).abs().argmin(0, keepdim=True)
+    torch.testing.assert_close(actual, central.gather(0, nearest)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_value_is_a_sum_over_the_jobs_that_are_there() -> None:

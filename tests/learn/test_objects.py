@@ -37,8 +37,8 @@ def fresh_ray(own_ray: None) -> Iterator[None]:
 def remembered() -> dict[int, int]:
     """Objects that each process knows to be in Ray's store, by its id."""
     node = ray._private.worker.global_worker.node
-    found = node_stats(node.node_ip_address, node.node_manager_port, include_memory_info=False)
-    return {worker.pid: worker.num_in_plasma for worker in found.core_workers_stats}
+    actual = node_stats(node.node_ip_address, node.node_manager_port, include_memory_info=False)
+    return {worker.pid: worker.num_in_plasma for worker in actual.core_workers_stats}
 
 
 @pytest.mark.parametrize("settings", ["algo=ppo", "algo=appo", "algo=appo learners=1", "algo=dqn"])

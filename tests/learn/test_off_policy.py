@@ -77,20 +77,20 @@ class Setting:
 
 @given(st.floats(0.01, 1) | st.floats(0.99999, 1), st.integers(0, 100_000), st.booleans())
 def test_ending_discounts_as_time_does(gamma: float, ticks: int, terminated: bool) -> None:
-    found = ending(torch.tensor([terminated]), torch.tensor([float(ticks)]), gamma)
+    actual = ending(torch.tensor([terminated]), torch.tensor([float(ticks)]), gamma)
     expected = 0.0 if terminated else gamma**ticks
-    assert float(1 - found) == pytest.approx(expected, abs=1e-6)
+    assert float(1 - actual) == pytest.approx(expected, abs=1e-6)
 
 
-def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_v_trace_uses_the_discounts_of_time(green: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = Setting(green, "algo=appo", "appo.fragment=32")
-    told: dict[str, torch.Tensor] = {}
+    reported: dict[str, torch.Tensor] = {}
     v_trace = appo_torch_learner.vtrace_torch
 
     def listen(**keywords: Any) -> Any:
-        told.update(keywords)
-        told["targets"], told["advantages"] = v_trace(**keywords)
-        return told["targets"], told["advantages"]
+        reported.update(keywords)
+        reported["targets"], reported["advantages"] = v_trace(**keywords)
+        return reported["targets"], reported["advantages"]
 
     monkeypatch.setattr(appo_torch_learner, "vtrace_torch", listen)
     try:
@@ -110,12 +110,12 @@ def test_v_trace_is_told_the_discounts_of_time(green: Scenario, monkeypatch: pyt
                 values = setting.module.compute_values(observed).tolist()
             rows += [*zip(values[:-1], episode.get_rewards(), discounts, values[1:], strict=True), None]
         setting.loss(setting.batch(episodes))
-        discounts = told["discounts"].T.flatten().numpy()
+        discounts = reported["discounts"].T.flatten().numpy()
         assert discounts[: len(expected)] == pytest.approx(np.array(expected), rel=1e-5)
         assert (discounts[len(expected) :] == 0).all()  # padding
-        found = told["targets"].T.flatten().numpy()
+        actual = reported["targets"].T.flatten().numpy()
         for at, target in on_policy(rows, 32).items():
-            assert found[at] == pytest.approx(target, rel=1e-4, abs=1e-3), at
+            assert actual[at] == pytest.approx(target, rel=1e-4, abs=1e-3), at
         assert ended > 2
         assert len(set(np.round(expected, 6))) >= 3  # no time, a tick, nothing follows
     finally:
@@ -149,16 +149,16 @@ def test_a_batch_of_appo_is_what_rllib_would_make(green: Scenario) -> None:
 
 def test_results_that_wait_are_taken_at_once_and_nothing_is_lost() -> None:
     """Two updates for every result that is taken, as RLlib takes them."""
-    updates, told, results = MetricsLogger(), MetricsLogger(root=True), Results()
+    updates, settings, results = MetricsLogger(), MetricsLogger(root=True), Results()
     for batch in range(5):
         for again in range(2):
             updates.log_value((MODULE, "rows"), 100, reduce="lifetime_sum", with_throughput=True)
             updates.log_value((MODULE, "updates"), 1, reduce="sum")
             updates.log_value((MODULE, "loss"), 2 * batch + again, window=1)
             results.put(updates.reduce())
-        told.aggregate([results.get(timeout=1)], key="learners")
+        settings.aggregate([results.get(timeout=1)], key="learners")
         assert results.empty()
-        reported = told.reduce(compile=True)["learners"][MODULE]
+        reported = settings.reduce(compile=True)["learners"][MODULE]
         assert reported["loss"] == 2 * batch + 0.5  # of these two
         assert reported["updates"] == 2
         assert reported["rows"] == 200 * (batch + 1)
@@ -212,8 +212,10 @@ def test_bellman_targets_by_their_formula(dqn: Setting) -> None:
     ticks = (batch[Columns.NEXT_OBS] - batch[Columns.OBS])[:, -1]
     assert (ticks >= 0).all()
     assert len(set(ticks.tolist())) > 1
-    left = torch.where(batch[Columns.TERMINATEDS], 0.0, GAMMA**ticks * worth)
-    error = chosen.gather(1, batch[Columns.ACTIONS].long()[:, None])[:, 0] - batch[Columns.REWARDS] - left
+    remaining = torch.where(batch[Columns.TERMINATEDS], 0.0, GAMMA**ticks * worth)
+    error = (
+        chosen.gather(1, batch[Columns.ACTIONS].long()[:, None])[:, 0] - batch[Columns.REWARDS] - remaining
+    )
     huber = torch.where(error.abs() < 1, 0.5 * error**2, error.abs() - 0.5)
     assert dqn.loss(batch) == pytest.approx(float(huber.mean()), rel=1e-4)
 
@@ -248,12 +250,12 @@ def test_exploring_takes_any_legal_action_and_no_other(green: Scenario, epsilon:
     mask[:, -1] = 1
     obs = np.concatenate([rng.random((2000, size), np.float32), mask, np.zeros((2000, 1))], axis=1)
     chosen = module.forward_exploration({Columns.OBS: torch.from_numpy(obs.astype(np.float32))}, t=10)
-    taken = chosen[Columns.ACTIONS].numpy()
-    assert mask[np.arange(2000), taken].all()
+    actions_taken = chosen[Columns.ACTIONS].numpy()
+    assert mask[np.arange(2000), actions_taken].all()
     if epsilon == 0:
-        assert (taken == mask.argmax(axis=1)).all()
+        assert (actions_taken == mask.argmax(axis=1)).all()
     else:
-        shares = np.bincount(taken, minlength=actions) / 2000
+        shares = np.bincount(actions_taken, minlength=actions) / 2000
         expected = (mask / mask.sum(1, keepdims=True)).mean(0)
         assert shares == pytest.approx(expected, abs=0.04)
 

@@ -27,10 +27,10 @@ PIDS = st.builds(
 
 
 def controlled(costs: list[float], limit: float, pid: Pid) -> list[Control]:
-    found: list[Control] = []
+    actual: list[Control] = []
     for cost in costs:
-        found.append(control(found[-1] if found else None, cost, limit, pid))
-    return found
+        actual.append(control(actual[-1] if actual else None, cost, limit, pid))
+    return actual
 
 
 def averages(values: list[float], kept: float) -> list[float]:
@@ -46,13 +46,13 @@ def averages(values: list[float], kept: float) -> list[float]:
 
 @given(COSTS, st.floats(0.0, 50.0), PIDS)
 def test_parts_are_the_sums_that_they_stand_for(costs: list[float], limit: float, pid: Pid) -> None:
-    found = controlled(costs, limit, pid)
+    actual = controlled(costs, limit, pid)
     largest = pid.largest_error or 1000.0
     counted = [min(max(cost - limit, -largest), largest) for cost in costs]
     errors = averages(counted, pid.error_smoothing)
     smooth = averages(costs, pid.cost_smoothing)
     integral = pid.initial
-    for t, state in enumerate(found):
+    for t, state in enumerate(actual):
         integral = min(max(integral + pid.ki * counted[t], 0.0), pid.integral_limit)
         rise = max(0.0, smooth[t] - smooth[max(0, t - pid.delay)])
         assert state.error == costs[t] - limit  # as it was, whatever counts
@@ -82,14 +82,14 @@ def test_who_is_written_down_goes_on_alike(before: list[float], after: list[floa
 
 def test_plain_lagrange_adds_errors_up() -> None:
     plain = Pid(kp=0, ki=0.5, kd=0, integral_limit=2.0)
-    found = [state.multiplier for state in controlled([3.0, 2.0, 0.0, 0.0, 9.0], 1.0, plain)]
-    assert found == [1.0, 1.5, 1.0, 0.5, 2.0]
+    actual = [state.multiplier for state in controlled([3.0, 2.0, 0.0, 0.0, 9.0], 1.0, plain)]
+    assert actual == [1.0, 1.5, 1.0, 0.5, 2.0]
 
 
 def test_an_error_counts_only_so_far() -> None:
     cut = Pid(kp=2, ki=0.5, kd=0, error_smoothing=0.5, largest_error=1.0)
-    found = [state.multiplier for state in controlled([40.0, 1.0, 0.0], 1.0, cut)]
-    assert found == pytest.approx([2 * 1 + 0.5, 2 * 0.5 + 0.5, max(0.0, 2 * -0.25 + 0.0)])
+    actual = [state.multiplier for state in controlled([40.0, 1.0, 0.0], 1.0, cut)]
+    assert actual == pytest.approx([2 * 1 + 0.5, 2 * 0.5 + 0.5, max(0.0, 2 * -0.25 + 0.0)])
 
 
 def test_costs_that_rise_are_answered_before_they_are_too_high() -> None:

@@ -62,10 +62,10 @@ def test_trained_beside_privileged_blocks_it_decides_the_same_without(
     edited(scenario=small.model_dump(mode="json"))(tmp_path / "p")
     obs, mask = met(small)
     expected = net(obs, mask)
-    for one in (policy, load_policy(tmp_path / "p")):
-        assert one.scenario == small.public
-        seen = obs[:, public_columns(whole)]
-        assert torch.equal(one.logits(seen.numpy(), mask.numpy().astype(np.int8)), expected)
+    for item in (policy, load_policy(tmp_path / "p")):
+        assert item.scenario == small.public
+        recorded = obs[:, public_columns(whole)]
+        assert torch.equal(item.logits(recorded.numpy(), mask.numpy().astype(np.int8)), expected)
     assert policy.fingerprint == load_policy(tmp_path / "p").fingerprint
 
 
@@ -102,8 +102,8 @@ def test_draws_follow_the_distribution(small: Scenario) -> None:
     expected = torch.softmax(policy.net(obs, mask), 1)[0].detach().numpy()
     torch.manual_seed(1)
     many = drawing.act(np.repeat(obs.numpy(), 20_000, 0), np.repeat(mask.numpy(), 20_000, 0).astype(np.int8))
-    found = np.bincount(many, minlength=len(expected)) / 20_000
-    assert found == pytest.approx(expected, abs=0.02)
+    actual = np.bincount(many, minlength=len(expected)) / 20_000
+    assert actual == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("inside", ["", "policy", "best", ".best.old"])
@@ -152,7 +152,7 @@ def test_policies_of_older_versions_are_read_or_refused(
         with pytest.raises(BadInputError, match=rf"is of an older version \({refused}\); train it again"):
             load_policy(tmp_path / "p")
         return
-    obs, mask = (each.numpy() for each in met(small.public, envs=1, steps=5))
+    obs, mask = (value.numpy() for value in met(small.public, envs=1, steps=5))
     again = load_policy(tmp_path / "p").logits(obs, mask.astype(np.int8))
     assert torch.equal(again, policy.logits(obs, mask.astype(np.int8)))
 
@@ -181,9 +181,9 @@ def weights(keep: float, flip: bool = False) -> Callable[[Path], None]:
 
 
 def other_weights(folder: Path) -> None:
-    kept = load_file(folder / "weights.safetensors")
-    kept.popitem()
-    save_file(kept, folder / "weights.safetensors")
+    saved = load_file(folder / "weights.safetensors")
+    saved.popitem()
+    save_file(saved, folder / "weights.safetensors")
     edited(weights=checksum(folder / "weights.safetensors"))(folder)
 
 

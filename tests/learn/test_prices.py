@@ -31,8 +31,8 @@ CANDIDATES = [own(100, 300, 50), own(200, 600, 50, span=2), own(600, 1800, 50)]
 
 def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
     """By the middle candidate, means of all episodes of a part: twice the wait of sjf on the first."""
-    paid, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
-    assert paid.tolist() == [0.0, 0.0, 0.0]
+    amounts, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
+    assert amounts.tolist() == [0.0, 0.0, 0.0]
     costs = {name: price.cost for name, price in prices.items()}
     spans = dict.fromkeys(("0 schedule_span", "1 schedule_span"), 1 / (SPAN_LIMIT * MARGIN))
     waits = {"0 wait": 2 / (WAIT_LIMIT * MARGIN), "1 wait": 1 / (WAIT_LIMIT * MARGIN)}
@@ -45,10 +45,10 @@ def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
 
 def test_a_part_pays_by_its_share_of_the_episodes() -> None:
     _, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
-    paid, moved = hoarding_penalties(prices, CANDIDATES, SJF, PARTS, PID)
+    costs, moved = hoarding_penalties(prices, CANDIDATES, SJF, PARTS, PID)
     price = prices["0 wait"].multiplier
     shares = np.array([1.0, 2.0, 6.0]) / (WAIT_LIMIT * MARGIN)
-    assert paid == pytest.approx(2 / 3 * price * shares)
+    assert costs == pytest.approx(2 / 3 * price * shares)
     assert moved["0 wait"].multiplier == pytest.approx(2 * price)
 
 
@@ -56,16 +56,16 @@ def test_giving_jobs_up_is_no_way_to_a_short_wait() -> None:
     """Half of the jobs are rejected, and nobody waits: that is paid for, once most do it."""
     lost = [own(1, 1, 1, finished=0.5)] * 2 + [own(200, 600, 100)]
     _, prices = hoarding_penalties({}, lost, SJF, PARTS, PID)
-    paid, _ = hoarding_penalties(prices, lost, SJF, PARTS, PID)
-    assert paid[0] == paid[1] > paid[2] > 0
+    costs, _ = hoarding_penalties(prices, lost, SJF, PARTS, PID)
+    assert costs[0] == costs[1] > costs[2] > 0
 
 
 def test_who_starts_nothing_pays_for_the_worst_and_stops_nobody() -> None:
     idle = own(np.nan, np.nan, np.nan, span=np.nan, finished=0.0)
     _, prices = hoarding_penalties({}, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
-    paid, moved = hoarding_penalties(prices, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
-    assert np.isfinite(paid).all()
-    assert paid.argmax() in {2, 3}
+    costs, moved = hoarding_penalties(prices, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
+    assert np.isfinite(costs).all()
+    assert costs.argmax() in {2, 3}
     assert all(np.isfinite(price.multiplier) for price in moved.values())
     nobody, still = hoarding_penalties(prices, [idle, idle], SJF, PARTS, PID)
     assert still["0 wait"] == prices["0 wait"]
@@ -81,10 +81,10 @@ def test_one_generation_far_beyond_does_not_set_the_price_for_long() -> None:
 
 def test_what_no_episode_is_of_keeps_its_price() -> None:
     _, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
-    other = [{name: each[2:] for name, each in one.items()} for one in (*CANDIDATES, SJF)]
-    paid, moved = hoarding_penalties(prices, other[:-1], other[-1], PARTS[2:], PID)
+    second = [{name: value[2:] for name, value in item.items()} for item in (*CANDIDATES, SJF)]
+    costs, moved = hoarding_penalties(prices, second[:-1], second[-1], PARTS[2:], PID)
     assert moved["0 wait"] == prices["0 wait"]
-    assert paid.tolist() == [0.0, 0.0, 0.0]
+    assert costs.tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("slope", [0.5, 1.5])
@@ -92,11 +92,11 @@ def test_prices_bring_noisy_waits_to_the_limit(slope: float) -> None:
     """Candidates wait less where it costs more, seen through few episodes: the mean comes to the goal."""
     rng = np.random.default_rng(0)
     prices: dict[str, Control] = {}
-    allowed, seen = WAIT_LIMIT * MARGIN, []
+    allowed, recorded = WAIT_LIMIT * MARGIN, []
     for _ in range(400):
         price = prices["0 wait"].multiplier if prices else 0.0
         wait = allowed * (1.6 - slope * price) * rng.lognormal(-0.08, 0.4)
-        found = [own(*(wait * part * SJF["wait"])) for part in (0.8, 1.0, 1.3)]
-        _, prices = hoarding_penalties(prices, found, SJF, np.zeros(3, np.int64), Search().pid)
-        seen.append(wait / allowed)
-    assert np.mean(seen[200:]) == pytest.approx(GOAL, abs=0.05)
+        actual = [own(*(wait * part * SJF["wait"])) for part in (0.8, 1.0, 1.3)]
+        _, prices = hoarding_penalties(prices, actual, SJF, np.zeros(3, np.int64), Search().pid)
+        recorded.append(wait / allowed)
+    assert np.mean(recorded[200:]) == pytest.approx(GOAL, abs=0.05)

@@ -55,10 +55,10 @@ def reference(
 ) -> FloatArray:
     """(batch, actions) scores as the docstring of PriorityNet has them, -inf where illegal."""
     jobs = layout.view(obs, "jobs").astype(float)
-    seen = [name for name in ("queue", "history") if layout.block(name) is not None]
-    state = np.concatenate([layout.view(obs, name).astype(float) for name in seen], axis=1)
-    history = layout.view(obs, "history").astype(float) if "history" in seen else np.zeros((len(obs), 0))
-    features, size, others = jobs.shape[2], state.shape[1], layout.num_actions - layout.window
+    recorded = [name for name in ("queue", "history") if layout.block(name) is not None]
+    state = np.concatenate([layout.view(obs, name).astype(float) for name in recorded], axis=1)
+    history = layout.view(obs, "history").astype(float) if "history" in recorded else np.zeros((len(obs), 0))
+    features, size, rest = jobs.shape[2], state.shape[1], layout.num_actions - layout.window
     reasons = size if layout.horizon else features + size
     shapes = [
         (features,),
@@ -67,8 +67,8 @@ def reference(
         (hidden, size),
         (hidden,),
         (hidden,),
-        (others, reasons),
-        (others,),
+        (rest, reasons),
+        (rest,),
     ]
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
     assert ends[-1] == len(values)
@@ -79,9 +79,9 @@ def reference(
     scores = np.where(mask[:, : layout.window] == 1, (jobs * weights).sum(2) + units @ v, -np.inf)
     level, seen_by_others = np.zeros((len(obs), 1)), state
     if not layout.horizon:
-        there = np.isfinite(scores).any(axis=1, keepdims=True)
-        level = np.where(there, scores.max(axis=1, keepdims=True), 0.0)
-        best = np.where(there, jobs[np.arange(len(jobs)), scores.argmax(axis=1)], 0.0)
+        present = np.isfinite(scores).any(axis=1, keepdims=True)
+        level = np.where(present, scores.max(axis=1, keepdims=True), 0.0)
+        best = np.where(present, jobs[np.arange(len(jobs)), scores.argmax(axis=1)], 0.0)
         seen_by_others = np.concatenate([best, state], axis=1)
     scores = np.concatenate([scores, level + seen_by_others @ u.T + c], axis=1)
     return np.where(mask == 1, scores, -np.inf)
@@ -123,10 +123,10 @@ def test_network_and_candidates_choose_what_the_formula_says(name: str, kind: st
         assert (compiled == scores.argmax(axis=1)).mean() > 0.99
         assert (compiled == logits.argmax(axis=1)).mean() > 0.99
         chosen |= set(compiled.tolist())
-    others = set(range(layout.window, layout.num_actions))
+    rest = set(range(layout.window, layout.num_actions))
     if name != "suspend":  # without suspending its action is there, but never legal
-        others.discard(layout.window if name == "horizon" and kind == "met" else -1)
-    assert others <= chosen, "an action that is no job was never chosen"
+        rest.discard(layout.window if name == "horizon" and kind == "met" else -1)
+    assert rest <= chosen, "an action that is no job was never chosen"
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
@@ -136,7 +136,7 @@ def test_each_environment_is_decided_by_its_own_candidate(name: str, hidden: int
     rng = np.random.default_rng(1)
     values = rng.normal(size=(4, len(net_of(layout, hidden).flat())))
     of = rng.integers(4, size=len(obs))
-    alone = np.array([decisions(layout, hidden, one, obs, mask) for one in values])
+    alone = np.array([decisions(layout, hidden, item, obs, mask) for item in values])
     assert (alone != alone[0]).any(axis=1).tolist() == [False, True, True, True]
     together = Candidates(layout, hidden, values, of)
     envs = np.arange(len(obs))
@@ -173,10 +173,10 @@ def test_what_is_illegal_is_never_chosen(name: str, hidden: int, size: float) ->
     layout, obs, mask = states_of(name, "made up")
     net = net_of(layout, hidden)
     values = -size * np.abs(np.random.default_rng(3).normal(size=len(net.flat())))  # all legal scores are low
-    for one in (values, -values):
-        actions = decisions(layout, hidden, one, obs, mask)
+    for item in (values, -values):
+        actions = decisions(layout, hidden, item, obs, mask)
         assert mask[np.arange(len(mask)), actions].all()
-        net.set_flat(one)
+        net.set_flat(item)
         logits = net(torch.from_numpy(obs), torch.from_numpy(mask).float())
         assert mask[np.arange(len(mask)), logits.argmax(dim=1).numpy()].all()
     only = np.eye(layout.num_actions, dtype=np.int8)
@@ -201,9 +201,9 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     assert net.weights.tolist() == values[:features].tolist()
     if net.order is not None:
         assert net.order.flatten().tolist() == values[features : 7 * features].tolist()
-    others = layout.num_actions - layout.window
-    assert net.constants.tolist() == values[-others:].tolist()
-    assert net.others.flatten().tolist() == values[-others * (reasons + 1) : -others].tolist()
+    rest = layout.num_actions - layout.window
+    assert net.constants.tolist() == values[-rest:].tolist()
+    assert net.others.flatten().tolist() == values[-rest * (reasons + 1) : -rest].tolist()
 
 
 def test_the_network_keeps_numbers_of_its_own() -> None:
@@ -234,18 +234,18 @@ def test_it_begins_with_zeros_or_on_a_horizon_with_what_fills_the_cluster(
 ) -> None:
     layout = layout_of(load(name))
     net = net_of(layout, 0)
-    found = dict(zip(layout.job_features, net.weights.tolist(), strict=True))
-    assert {key: value for key, value in found.items() if value} == weights
+    actual = dict(zip(layout.job_features, net.weights.tolist(), strict=True))
+    assert {key: value for key, value in actual.items() if value} == weights
     assert net.constants[-1].item() == noop
     assert not net.others.any()
 
 
 def test_at_first_nothing_is_suspended_just_because_nothing_fits() -> None:
     layout, obs, mask = states_of("suspend", "met")
-    asked = (mask[:, layout.window] == 1) & ~mask[:, : layout.window].any(axis=1)
-    assert asked.any()
+    words = (mask[:, layout.window] == 1) & ~mask[:, : layout.window].any(axis=1)
+    assert words.any()
     values = net_of(layout, 0).flat()
-    assert (decisions(layout, 0, values, obs, mask)[asked] == layout.num_actions - 1).all()
+    assert (decisions(layout, 0, values, obs, mask)[words] == layout.num_actions - 1).all()
 
 
 @pytest.mark.parametrize("blocks", [["jobs", "profile"], ["queue", "profile"]])

@@ -97,12 +97,12 @@ class Setting:
 
     def __init__(self, simulated: Scenario, folder: Path, *settings: str) -> None:
         feed = EpisodeFeed(simulated)
-        told = make_config(
+        config = make_config(
             {"algo": "launchpad", "dataset": str(folder)},
             "test",
             ["launchpad.rows=1000", "rare.imitate=500", *settings],
         )
-        self.config = build_config(feed.scenario, told, len(feed.units))
+        self.config = build_config(feed.scenario, config, len(feed.units))
         reader = Reader(folder, read_manifest(folder), TRANSITIONS, seed=0)
         columns = learned_from(reader.take(200), 1.0)
         reader.close()
@@ -140,21 +140,21 @@ class Setting:
 
 
 @pytest.fixture(scope="module")
-def setting(short: Scenario, shown: Path) -> Setting:
+def setting(short: Scenario, sjf_dataset: Path) -> Setting:
     """Whose critics need not trust what was shown: its actor does nothing else."""
-    return Setting(short, shown, "rare.weights=binary", f"rare.cql_alpha={TRUST}")
+    return Setting(short, sjf_dataset, "rare.weights=binary", f"rare.cql_alpha={TRUST}")
 
 
 @pytest.fixture(scope="module")
-def trusting(short: Scenario, shown: Path) -> Setting:
+def trusting(short: Scenario, sjf_dataset: Path) -> Setting:
     """Whose actor does, while it reads, what its critics think is best; their trust is seen in the loss."""
-    return Setting(short, shown, f"rare.cql_alpha={TRUST}")
+    return Setting(short, sjf_dataset, f"rare.cql_alpha={TRUST}")
 
 
 @pytest.fixture(scope="module")
-def soft(short: Scenario, shown: Path) -> Setting:
+def soft(short: Scenario, sjf_dataset: Path) -> Setting:
     """Whose actor goes by its critics while it plays; what was shown is nothing to trust then."""
-    return Setting(short, shown, "rare.actor=critics", f"rare.cql_alpha={TRUST}")
+    return Setting(short, sjf_dataset, "rare.actor=critics", f"rare.cql_alpha={TRUST}")
 
 
 HEAT = 3.0  # of play
@@ -170,9 +170,9 @@ def huber(errors: torch.Tensor) -> torch.Tensor:
 def assert_moves_critics(setting: Setting, loss: torch.Tensor) -> None:
     """It alone: what the last loss asks of the critics."""
     weights = list(setting.module.critics.parameters())
-    found = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+    actual = torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
     expected = torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, weights)])
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max()))
 
 
 def pieces(setting: Setting, temperature: float = 1.0) -> dict[str, torch.Tensor]:
@@ -182,9 +182,9 @@ def pieces(setting: Setting, temperature: float = 1.0) -> dict[str, torch.Tensor
         module._split({Columns.OBS: batch[name]}) for name in (Columns.OBS, Columns.NEXT_OBS)
     )
     means = module.policy.encode(vector, mask)
-    said = torch.stack([critic(critic.value.look(vector), mask, means) for critic in module.critics])
+    output = torch.stack([critic(critic.value.look(vector), mask, means) for critic in module.critics])
     with torch.no_grad():
-        twins, legal, legal2 = said.detach(), mask > 0.5, mask2 > 0.5
+        twins, legal, legal2 = output.detach(), mask > 0.5, mask2 > 0.5
         pi = torch.softmax(module.policy(vector, mask) / temperature, 1)
         pi2 = torch.softmax(module.target_policy(vector2, mask2) / temperature, 1)
         means2 = module.target_policy.encode(vector2, mask2)
@@ -203,19 +203,19 @@ def pieces(setting: Setting, temperature: float = 1.0) -> dict[str, torch.Tensor
         wanted = (torch.tensor(targets) - module.popart.mean) / module.popart.unit
         actions = batch[Columns.ACTIONS].long()
         entropy = torch.stack([-(p[ok] * p[ok].log()).sum() for p, ok in zip(pi, legal, strict=True)])
-        taken = actions[:, None]
-        advantages = (careful.gather(1, taken) - (pi * careful).sum(1, keepdim=True))[:, 0]
+        actions_taken = actions[:, None]
+        advantages = (careful.gather(1, actions_taken) - (pi * careful).sum(1, keepdim=True))[:, 0]
         most = legal.sum(1).float().log()
-        chosen = pi.gather(1, taken)[:, 0].log()
+        chosen = pi.gather(1, actions_taken)[:, 0].log()
     return {
-        "critics": huber(said.gather(2, actions.expand(2, -1)[..., None])[..., 0] - wanted),
+        "critics": huber(output.gather(2, actions.expand(2, -1)[..., None])[..., 0] - wanted),
         "chosen": chosen,
         "advantages": advantages,
         "entropy": entropy,
         "most": most,
         "worth": (pi * careful).sum(1),
-        "expected": (pi * said).sum(2),
-        "twins": module.popart.undo(said).masked_fill(~legal, -torch.inf),
+        "expected": (pi * output).sum(2),
+        "twins": module.popart.undo(output).masked_fill(~legal, -torch.inf),
         "log": pi.log().masked_fill(~legal, 0.0),
     }
 
@@ -248,8 +248,11 @@ def conservative(setting: Setting, made: dict[str, torch.Tensor]) -> torch.Tenso
     actions, gaps = setting.batch[Columns.ACTIONS].tolist(), []
     for critic in made["twins"]:
         for worths, action in zip(critic, actions, strict=True):
-            own = worths[torch.isfinite(worths)] / 0.01
-            gaps.append(0.01 * (own.max() + (own - own.max()).exp().sum().log()) - worths[action])
+            policy_values = worths[torch.isfinite(worths)] / 0.01
+            gaps.append(
+                0.01 * (policy_values.max() + (policy_values - policy_values.max()).exp().sum().log())
+                - worths[action]
+            )
     assert min(gaps) >= -1e-6
     return TRUST * torch.stack(gaps).mean() / (setting.module.popart.unit / 20) ** 2
 
@@ -320,10 +323,10 @@ def test_and_the_actor_from_what_came_of_its_decisions(setting: Setting) -> None
     torch.testing.assert_close(setting.module.compute_values(batch), believed, rtol=1e-4, atol=1e-4)
 
 
-def test_what_was_played_moves_the_policy_towards_it(short: Scenario, shown: Path) -> None:
+def test_what_was_played_moves_the_policy_towards_it(short: Scenario, sjf_dataset: Path) -> None:
     """Where one of two actions is rewarded; the scale of critics and what follows them stay as they are."""
     # Slowly: critics that think in units of 6 overshoot a value of 0.5 with larger steps.
-    setting = Setting(short, shown, "rare.learning_rate=0.0005", "network.kind=mlp")
+    setting = Setting(short, sjf_dataset, "rare.learning_rate=0.0005", "network.kind=mlp")
     module, learner = setting.module, setting.learner
     flat = setting.batch[Columns.OBS].numpy()
     legal = flat[:, module.layout.size : -1] > 0.5
@@ -339,9 +342,11 @@ def test_what_was_played_moves_the_policy_towards_it(short: Scenario, shown: Pat
         episodes = []
         for row, state in enumerate(shared):
             for action in (0, 1):
-                told = {Columns.ACTION_LOGP: logp[row, action].item()}
+                reported = {Columns.ACTION_LOGP: logp[row, action].item()}
                 episode = SingleAgentEpisode(observations=[state])
-                episode.add_env_step(state, action, float(action), terminated=True, extra_model_outputs=told)
+                episode.add_env_step(
+                    state, action, float(action), terminated=True, extra_model_outputs=reported
+                )
                 episodes.append(episode.to_numpy())
         return episodes
 
@@ -360,9 +365,9 @@ def test_what_was_played_moves_the_policy_towards_it(short: Scenario, shown: Pat
     assert all(torch.equal(*pair) for pair in zip(older, module.target_critics.parameters(), strict=True))
 
 
-def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
+def test_what_is_played_is_not_imitated(short: Scenario, sjf_dataset: Path) -> None:
     """However many decisions are to be imitated: nobody shows them."""
-    eager = Setting(short, shown, "rare.imitate=5000", "rare.actor=critics", "rare.weights=binary")
+    eager = Setting(short, sjf_dataset, "rare.imitate=5000", "rare.actor=critics", "rare.weights=binary")
     loss, _ = eager.loss(2000)
     made = pieces(eager, HEAT)
     assert loss == pytest.approx(soft_actor_critic(eager, made), rel=1e-4)
@@ -372,10 +377,10 @@ def test_what_is_played_is_not_imitated(short: Scenario, shown: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
-def test_every_network_judges_what_it_encodes(short: Scenario, shown: Path, kind: str) -> None:
+def test_every_network_judges_what_it_encodes(short: Scenario, sjf_dataset: Path, kind: str) -> None:
     """Losses are those of the formulas, and the actor's moves the encoder only while it imitates."""
-    told = [f"network.kind={kind}", "network.units=[10,10]", f"rare.cql_alpha={TRUST}"]
-    setting = Setting(short, shown, *told)
+    settings = [f"network.kind={kind}", "network.units=[10,10]", f"rare.cql_alpha={TRUST}"]
+    setting = Setting(short, sjf_dataset, *settings)
     loss, output = setting.loss(900)
     made = pieces(setting)
     critics = made["critics"] + conservative(setting, made)
@@ -406,14 +411,14 @@ def test_play_is_hotter_than_what_was_read(setting: Setting) -> None:
         torch.testing.assert_close(module.forward_exploration(batch)[Columns.ACTION_DIST_INPUTS], cold / HEAT)
 
 
-def test_each_part_has_a_rate_that_falls(short: Scenario, shown: Path) -> None:
+def test_each_part_has_a_rate_that_falls(short: Scenario, sjf_dataset: Path) -> None:
     def rates(**settings: Any) -> Any:
-        told = make_config({"dataset": str(shown), "steps": 3000, **settings}, "test", [])
-        return build_config(EpisodeFeed(short).scenario, told, 2).lr
+        config = make_config({"dataset": str(sjf_dataset), "steps": 3000, **settings}, "test", [])
+        return build_config(EpisodeFeed(short).scenario, config, 2).lr
 
     assert rates(algo="rare") == [[0, 4e-4], [3000, 1e-5]]
-    both = [[0, 4e-4], [1000, 1e-5], [1001, 4e-4], [3000, 1e-5]]
-    assert rates(algo="launchpad", launchpad={"rows": 1000}) == both
+    pair = [[0, 4e-4], [1000, 1e-5], [1001, 4e-4], [3000, 1e-5]]
+    assert rates(algo="launchpad", launchpad={"rows": 1000}) == pair
 
 
 @pytest.mark.parametrize(
@@ -467,15 +472,15 @@ def test_critics_mean_the_same_after_their_scale_has_moved(setting: Setting) -> 
 
 
 def test_runners_hold_no_more_than_choosing_needs(setting: Setting) -> None:
-    kept = set(setting.module.get_non_inference_attributes())
+    saved = set(setting.module.get_non_inference_attributes())
     names = {name.split(".")[0] for name, _ in setting.module.named_parameters()}
-    assert names - kept == {"policy"}
+    assert names - saved == {"policy"}
     assert not any(isinstance(part, Critic) for part in setting.module.policy.modules())
 
 
 @pytest.mark.long
 def test_launchpad_reads_then_plays_and_goes_on(
-    shown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sjf_dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And looks as far ahead as it is told, in the dataset as in what it plays."""
     out, looked = tmp_path / "run", []
@@ -504,7 +509,7 @@ def test_launchpad_reads_then_plays_and_goes_on(
         "averaging=0",
     ]
     sets = [word for setting in settings for word in ("--set", setting)]
-    words = ["train", "--algo", "launchpad", "--dataset", str(shown), *sets, "--out", str(out)]
+    words = ["train", "--algo", "launchpad", "--dataset", str(sjf_dataset), *sets, "--out", str(out)]
     assert main([*words, "--steps", "20000"]) == 0
     rows = RunFolder(out).rows()
     steps = [int(row["steps"]) for row in rows]
@@ -522,21 +527,23 @@ def test_launchpad_reads_then_plays_and_goes_on(
     assert set(looked) == {(5, GAMMA)}
 
 
-def test_rare_alone_reads_or_plays(shown: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rare_alone_reads_or_plays(
+    sjf_dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     small = ["--set", "sampling.fragment=32", "--set", "validation.episodes=2", "--steps", "4000"]
-    own = ["--set", "rare.learning_starts=1000", "--set", "rare.rows=2048", "--set", "rare.every=8"]
-    own += ["--set", "rare.batch=1024"]
+    policy_values = ["--set", "rare.learning_starts=1000", "--set", "rare.rows=2048", "--set", "rare.every=8"]
+    policy_values += ["--set", "rare.batch=1024"]
     played = ["train", "--algo", "rare", "--scenario", "green-10", "--set", "episode.max_ticks=100"]
-    assert main([*played, *small, *own, "--out", str(tmp_path / "played")]) == 0
+    assert main([*played, *small, *policy_values, "--out", str(tmp_path / "played")]) == 0
     assert [int(row["steps"]) for row in RunFolder(tmp_path / "played").rows()] == [0, 2048, 4096]
-    read = ["train", "--algo", "rare", "--dataset", str(shown)]
-    assert main([*read, *small, *own, "--out", str(tmp_path / "read")]) == 0
+    read = ["train", "--algo", "rare", "--dataset", str(sjf_dataset)]
+    assert main([*read, *small, *policy_values, "--out", str(tmp_path / "read")]) == 0
     rows = RunFolder(tmp_path / "read").rows()
     assert [int(row["steps"]) for row in rows] == [0, 2048, 4096]
     assert rows[-1]["episode_return_mean"] == ""
     capsys.readouterr()
     assert main([*read, "--set", "sampling.runners=1", "--out", str(tmp_path / "no")]) == 2
     assert "sampling.runners: not supported by algo=rare" in capsys.readouterr().err
-    few = ["train", "--algo", "launchpad", "--dataset", str(shown), "--steps", "1000"]
+    few = ["train", "--algo", "launchpad", "--dataset", str(sjf_dataset), "--steps", "1000"]
     assert main([*few, "--out", str(tmp_path / "no")]) == 2
     assert "launchpad.rows: value 1000000 is no less than steps 1000" in capsys.readouterr().err

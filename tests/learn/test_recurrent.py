@@ -107,7 +107,7 @@ def test_sequences_are_steps_one_after_the_other(brief: Scenario, kind: str) -> 
     vector, mask = made_up(layout_of(brief), int(lengths.sum()))
     before = Remembered(torch.randn(4, UNITS), torch.randn(4, UNITS))
     with torch.no_grad():
-        found = net(vector, mask, before, lengths)
+        actual = net(vector, mask, before, lengths)
         row, wanted = 0, []
         for k, length in enumerate(lengths.tolist()):
             memory = Remembered(*(part[k : k + 1] for part in before))
@@ -115,10 +115,10 @@ def test_sequences_are_steps_one_after_the_other(brief: Scenario, kind: str) -> 
                 logits, memory = net.step(vector[row : row + 1], mask[row : row + 1], memory)
                 wanted.append(logits)
                 row += 1
-    torch.testing.assert_close(found, torch.cat(wanted), rtol=1e-4, atol=1e-3)
-    assert ((found > torch.finfo(torch.float32).min) == (mask > 0.5)).all()
-    other = net(vector, mask, Remembered(before.hidden + 1, before.cell), lengths)
-    assert not torch.equal(other, found)
+    torch.testing.assert_close(actual, torch.cat(wanted), rtol=1e-4, atol=1e-3)
+    assert ((actual > torch.finfo(torch.float32).min) == (mask > 0.5)).all()
+    second = net(vector, mask, Remembered(before.hidden + 1, before.cell), lengths)
+    assert not torch.equal(second, actual)
 
 
 @pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
@@ -126,25 +126,25 @@ def test_gradients_are_those_of_steps_one_after_the_other(brief: Scenario, kind:
     """Through the whole sequence, into what encodes the state."""
     net, lengths = recurrent(brief, kind), torch.tensor([4, 1, 7])
     vector, mask = made_up(layout_of(brief), int(lengths.sum()))
-    found, wanted = [], []
-    for gradients, unrolled in ((found, False), (wanted, True)):
+    actual, wanted = [], []
+    for gradients, unrolled in ((actual, False), (wanted, True)):
         net.zero_grad()
         if unrolled:
-            each = []
+            value = []
             for k, rows in enumerate(torch.arange(len(vector)).split(lengths.tolist())):
                 memory = Remembered(*(part[k : k + 1] for part in net.begin(3)))
                 for row in rows.tolist():
                     logits, memory = net.step(vector[row : row + 1], mask[row : row + 1], memory)
-                    each.append(logits)
-            logits = torch.cat(each)
+                    value.append(logits)
+            logits = torch.cat(value)
         else:
             logits = net(vector, mask, net.begin(3), lengths)
         torch.autograd.backward(logits.log_softmax(1).where(mask > 0.5, 0.0).square().sum())
         gradients += [weights.grad.clone() for weights in net.parameters() if weights.grad is not None]
-    assert len(found) == len(wanted) > 4
-    largest = max(float(other.abs().max()) for other in wanted)
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5 * largest)
+    assert len(actual) == len(wanted) > 4
+    largest = max(float(second.abs().max()) for second in wanted)
+    for item, second in zip(actual, wanted, strict=True):
+        torch.testing.assert_close(item, second, rtol=1e-3, atol=1e-5 * largest)
 
 
 @pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
@@ -168,21 +168,21 @@ def test_a_player_remembers_each_episode_by_itself(brief: Scenario) -> None:
     vector, mask = made_up(layout_of(brief), 12)
     obs, legal = vector.numpy(), mask.numpy().astype(np.int8)
     player = policy.actor(3)
-    asked: dict[int, list[int]] = defaultdict(list)
+    words: dict[int, list[int]] = defaultdict(list)
     row = 0
     for envs in ([0, 1, 2], [2, 0], [1], [2, 1, 0], [0, 2]):
         if len(envs) == 3 and row:
             player.begin(1)
-            asked[1] = []
+            words[1] = []
         rows = np.arange(row, row + len(envs))
-        found = player.probabilities(np.array(envs), obs[rows], legal[rows], sample=True)
+        actual = player.probabilities(np.array(envs), obs[rows], legal[rows], sample=True)
         for k, env in enumerate(envs):
-            asked[env].append(row + k)
-            seen = asked[env]
-            lengths = torch.tensor([len(seen)])
+            words[env].append(row + k)
+            recorded = words[env]
+            lengths = torch.tensor([len(recorded)])
             with torch.no_grad():
-                logits = net(vector[seen], mask[seen], net.begin(1), lengths)[-1]
-            np.testing.assert_allclose(found[k], logits.double().softmax(0).numpy(), atol=1e-5)
+                logits = net(vector[recorded], mask[recorded], net.begin(1), lengths)[-1]
+            np.testing.assert_allclose(actual[k], logits.double().softmax(0).numpy(), atol=1e-5)
         row += len(envs)
     fresh = policy.actor(1)
     only = np.zeros(1, np.int64)
@@ -194,9 +194,9 @@ def test_episodes_go_the_same_alone_and_side_by_side(brief: Scenario) -> None:
     policy, feed = policy_of(longer), EpisodeFeed(longer)
     episodes = [feed.evaluation(k, seed=0) for k in range(24)]
     together = play(longer.public, feed.units, episodes, policy, batch=5)
-    for one, episode in zip(together, episodes, strict=True):
+    for item, episode in zip(together, episodes, strict=True):
         (alone,) = play(longer.public, feed.units, [episode], policy)
-        assert (one.start == alone.start).all()
+        assert (item.start == alone.start).all()
 
 
 @pytest.mark.parametrize(
@@ -223,17 +223,17 @@ def test_a_teacher_remembers_nothing_of_other_episodes(
     brief: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy_of(brief).save(tmp_path / "teacher")
-    begun: list[int] = []
+    started: list[int] = []
     begin = Player.begin
 
     def counted(self: Player, env: int) -> None:
-        begun.append(env)
+        started.append(env)
         begin(self, env)
 
     monkeypatch.setattr(Player, "begin", counted)
     warm = WarmStart(teacher=str(tmp_path / "teacher"), decisions=2000)
     demonstrate(EpisodeFeed(brief), warm, np.random.default_rng(0))
-    assert len(begun) > 2 * len(set(begun)) > 100
+    assert len(started) > 2 * len(set(started)) > 100
 
 
 def test_decisions_by_themselves_are_refused(brief: Scenario) -> None:
@@ -268,12 +268,12 @@ def test_a_learner_finds_the_chances_that_were_played(brief: Scenario, shards: i
             )
             rows = 0
             for batch in batches:
-                one = batch.policy_batches[MODULE]
+                item = batch.policy_batches[MODULE]
                 with torch.no_grad():
-                    logits = module.forward_train(one)[Columns.ACTION_DIST_INPUTS]
-                logp = logits.log_softmax(1).gather(1, one[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
-                torch.testing.assert_close(logp, one[Columns.ACTION_LOGP], atol=2e-4, rtol=1e-4)
-                assert one[Columns.SEQ_LENS].max() <= TOGETHER
+                    logits = module.forward_train(item)[Columns.ACTION_DIST_INPUTS]
+                logp = logits.log_softmax(1).gather(1, item[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
+                torch.testing.assert_close(logp, item[Columns.ACTION_LOGP], atol=2e-4, rtol=1e-4)
+                assert item[Columns.SEQ_LENS].max() <= TOGETHER
                 rows += len(logp)
             assert rows == sum(map(len, shard))
 
@@ -295,14 +295,14 @@ def test_rows_of_a_sequence_stay_together() -> None:
     first = lengths.cumsum(0) - lengths
     columns = {"row": torch.arange(int(lengths.sum()))}
     sequences = Sequences(lengths, {"hidden": first.unsqueeze(1).float()})
-    pieces = [one.policy_batches[MODULE] for one in Minibatches(columns, 6, 2, sequences=sequences)]
+    pieces = [item.policy_batches[MODULE] for item in Minibatches(columns, 6, 2, sequences=sequences)]
     assert len(pieces) == 6
     for epoch in (pieces[:3], pieces[3:]):
-        assert sorted(torch.cat([one["row"] for one in epoch]).tolist()) == columns["row"].tolist()
-    assert [one["row"].tolist() for one in pieces[:3]] != [one["row"].tolist() for one in pieces[3:]]
-    for one in pieces:
-        parts: tuple[Tensor, ...] = one["row"].split(one[Columns.SEQ_LENS].tolist())
-        for part, state in zip(parts, one[Columns.STATE_IN]["hidden"], strict=True):
+        assert sorted(torch.cat([item["row"] for item in epoch]).tolist()) == columns["row"].tolist()
+    assert [item["row"].tolist() for item in pieces[:3]] != [item["row"].tolist() for item in pieces[3:]]
+    for item in pieces:
+        parts: tuple[Tensor, ...] = item["row"].split(item[Columns.SEQ_LENS].tolist())
+        for part, state in zip(parts, item[Columns.STATE_IN]["hidden"], strict=True):
             assert part[0] == state
             assert (part.diff() == 1).all()
 
@@ -312,7 +312,7 @@ def test_rows_of_a_sequence_stay_together() -> None:
 def test_minibatches_of_sequences_are_about_equal(lengths: list[int], size: int) -> None:
     columns = {"row": torch.arange(sum(lengths))}
     made = Minibatches(columns, size, 1, sequences=Sequences(torch.tensor(lengths), {}))
-    rows = [len(one.policy_batches[MODULE]["row"]) for one in made]
+    rows = [len(item.policy_batches[MODULE]["row"]) for item in made]
     assert len(rows) == max(1, sum(lengths) // size)
     assert sum(rows) == sum(lengths)
     assert max(rows) - min(rows) < 2 * max(lengths)
@@ -376,9 +376,9 @@ def test_others_play_and_learn(brief: Scenario) -> None:
             return {name: value.cpu().numpy() for name, value in state.items()}
 
         algorithm: Any = engine.algorithm
-        one, other = (told.get() for told in algorithm.learner_group.foreach_learner(weights))
-        for name, value in one.items():
-            np.testing.assert_array_equal(value, other[name])
+        item, second = (reported.get() for reported in algorithm.learner_group.foreach_learner(weights))
+        for name, value in item.items():
+            np.testing.assert_array_equal(value, second[name])
     finally:
         engine.stop()
 
@@ -391,11 +391,11 @@ SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "wor
 @pytest.mark.usefixtures("kept_ray")
 def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Trained within limits after a teacher, gone on with, evaluated, and recorded."""
-    told = [word for setting in (*TINY, *REMEMBERS) for word in ("--set", setting)]
+    reported = [word for setting in (*TINY, *REMEMBERS) for word in ("--set", setting)]
     cocorl = ["--algo", "cocorl", "--limit", "delayed_jobs=10", "--set", "cocorl.fragment=32"]
     small = ["--set", "cocorl.minibatch=64", "--set", "warm_start={teacher: sjf, decisions: 1000, epochs: 1}"]
     run = tmp_path / "run"
-    words = ["train", *SITE, *cocorl, *small, *told, "--steps", "512", "--out", str(run)]
+    words = ["train", *SITE, *cocorl, *small, *reported, "--steps", "512", "--out", str(run)]
     assert main(words) == 0
     before = newest(run)
     first = load_policy(before).net.state_dict()
@@ -405,10 +405,20 @@ def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert then.recurrent
     assert newest(run) != before
     assert not torch.equal(then.net.state_dict()["lstm.weight_hh_l0"], first["lstm.weight_hh_l0"])
-    found, page = tmp_path / "found.json", tmp_path / "page"
-    asked = ["--episodes", "3", "--against", "sjf", "--json", str(found), "--report", str(page), "--sample"]
-    assert main(["evaluate", str(run), *asked]) == 0
-    assert len(json.loads(found.read_text())["episodes"]) == 6
+    actual, page = tmp_path / "found.json", tmp_path / "page"
+    requested = [
+        "--episodes",
+        "3",
+        "--against",
+        "sjf",
+        "--json",
+        str(actual),
+        "--report",
+        str(page),
+        "--sample",
+    ]
+    assert main(["evaluate", str(run), *requested]) == 0
+    assert len(json.loads(actual.read_text())["episodes"]) == 6
     data = tmp_path / "data"
     assert main(["collect", *SITE, "--policy", str(run), "--steps", "500", "--out", str(data)]) == 0
     assert main(["dataset", "check", str(data)]) == 0

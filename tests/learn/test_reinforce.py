@@ -65,31 +65,31 @@ def test_the_baseline_is_the_mean_of_those_that_still_play() -> None:
 
 
 def test_trajectories_are_whole_and_of_the_same_jobs() -> None:
-    one = engine()
+    item = engine()
     rng = np.random.default_rng(0)
-    episode = one.feed.training(rng)
-    played = one.play(episode, rng)
+    episode = item.feed.training(rng)
+    played = item.play(episode, rng)
     assert played.playing[0].all()
-    assert len(played.obs) == len(played.masks) == len(played.actions) == played.playing.sum() == one.steps
+    assert len(played.obs) == len(played.masks) == len(played.actions) == played.playing.sum() == item.steps
     # Once over, over; and what follows brings nothing.
     assert (np.diff(played.playing.astype(int), axis=0) <= 0).all()
     assert (played.rewards[~played.playing] == 0).all()
     assert played.masks[np.arange(len(played.actions)), played.actions].all()
     # Every trajectory starts all jobs: what they earn are slowdowns of the same jobs in other orders.
     assert len(set(played.rewards.sum(axis=0).round(6).tolist())) > 1
-    for env in range(one.sim.num_envs):
-        assert (one.sim.state.jobs["start"][env, : len(episode.jobs)] >= 0).all()
+    for env in range(item.sim.num_envs):
+        assert (item.sim.state.jobs["start"][env, : len(episode.jobs)] >= 0).all()
 
 
 @pytest.mark.parametrize("minibatch", [1, 7, 4096])
 def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
-    one = engine(f"reinforce.minibatch={minibatch}", "reinforce.entropy=0.3")
+    item = engine(f"reinforce.minibatch={minibatch}", "reinforce.entropy=0.3")
     rng = np.random.default_rng(0)
-    played = one.play(one.feed.training(rng), rng)
+    played = item.play(item.feed.training(rng), rng)
     better = advantages(returns_to_go(played.rewards, played.elapsed, 1.0), played.playing)
-    one.optimizer.zero_grad()
-    entropy = one.learn_from(played, better, one.config.reinforce.episodes)
-    found = [weights.grad for weights in one.net.parameters()]
+    item.optimizer.zero_grad()
+    entropy = item.learn_from(played, better, item.config.reinforce.episodes)
+    actual = [weights.grad for weights in item.net.parameters()]
 
     total: Any = 0.0
     unsure: Any = 0.0
@@ -97,44 +97,44 @@ def test_the_gradient_is_that_of_the_formula(minibatch: int) -> None:
     for k, playing in enumerate(played.playing):
         for trajectory in np.flatnonzero(playing):
             legal = torch.from_numpy(np.flatnonzero(played.masks[row]))
-            logits = one.net(
+            logits = item.net(
                 torch.from_numpy(played.obs[row : row + 1]),
                 torch.from_numpy(played.masks[row : row + 1]).float(),
             )[0]
             chances = torch.softmax(logits[legal], dim=0)
-            taken = chances[(legal == int(played.actions[row])).nonzero()[0, 0]]
-            total = total + torch.log(taken) * float(better[k, trajectory])
+            chosen = chances[(legal == int(played.actions[row])).nonzero()[0, 0]]
+            total = total + torch.log(chosen) * float(better[k, trajectory])
             unsure = unsure - (chances * torch.log(chances)).sum()
             row += 1
     loss = -(total + 0.3 * unsure) / (2 * 8)
-    expected = torch.autograd.grad(loss, list(one.net.parameters()), allow_unused=True)
+    expected = torch.autograd.grad(loss, list(item.net.parameters()), allow_unused=True)
     assert entropy == pytest.approx(float(unsure.detach()) / row, rel=1e-4)
-    for mine, theirs in zip(found, expected, strict=True):
+    for changed, theirs in zip(actual, expected, strict=True):
         if theirs is not None:
-            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
+            torch.testing.assert_close(changed, theirs, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_it_learns_to_serve_short_jobs_first(workers: int) -> None:
     # With the MLP of the other tests and their rate, three seeds of ten learn it.
     scorer = ("network={kind: job_scorer, hidden: [16]}", "reinforce.learning_rate=0.01")
-    one = engine(*scorer, f"reinforce.workers={workers}")
-    returns = [one.iterate().row["episode_return_mean"] or 0.0 for _ in range(60)]
+    item = engine(*scorer, f"reinforce.workers={workers}")
+    returns = [item.iterate().row["episode_return_mean"] or 0.0 for _ in range(60)]
     before, after = np.mean(returns[:9]), np.mean(returns[-18:])
     assert after > 0.75 * before  # slowdowns are negative: a quarter less
 
     def mean_slowdown(policy: Any) -> float:
-        rng, found = np.random.default_rng(1), []
+        rng, actual = np.random.default_rng(1), []
         for _ in range(20):
-            sim, episode = one.sim, one.feed.training(rng)
+            sim, episode = item.sim, item.feed.training(rng)
             for env in range(sim.num_envs):
                 sim.load(env, episode.jobs, episode.scale)
             while not (sim.terminated | sim.truncated).all():
                 sim.step(np.where(sim.terminated, len(sim.mask[0]) - 1, policy.act(sim.obs, sim.mask)))
-            found.append(sim.metrics(0, episode.jobs)["slowdown"])
-        return float(np.mean(found))
+            actual.append(sim.metrics(0, episode.jobs)["slowdown"])
+        return float(np.mean(actual))
 
-    assert mean_slowdown(one.policy()) < 0.8 * mean_slowdown(engine(*scorer).policy())
+    assert mean_slowdown(item.policy()) < 0.8 * mean_slowdown(engine(*scorer).policy())
 
 
 def test_each_worker_has_the_mean_of_its_own() -> None:
@@ -148,26 +148,26 @@ def test_each_worker_has_the_mean_of_its_own() -> None:
 def test_a_step_is_that_of_all_by_the_baselines_of_each(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = engine(f"reinforce.workers={workers}")
-    taken, learn = [], one.learn_from
-    monkeypatch.setattr(one.optimizer, "step", lambda: taken.append("step"))
+    item = engine(f"reinforce.workers={workers}")
+    chosen, learn = [], item.learn_from
+    monkeypatch.setattr(item.optimizer, "step", lambda: chosen.append("step"))
 
     def seen(played: Trajectories, better: Any, episodes: int) -> float:
         ours = better.reshape(len(better), workers, -1)
         assert np.abs(ours.sum(axis=2)).max() < 1e-6
         assert np.abs(ours).max() > 0
-        taken.append("episode")
+        chosen.append("episode")
         return float(learn(played, better, episodes))
 
-    monkeypatch.setattr(one, "learn_from", seen)
-    one.iterate()
-    assert taken == ["episode", "episode", "step"]
+    monkeypatch.setattr(item, "learn_from", seen)
+    item.iterate()
+    assert chosen == ["episode", "episode", "step"]
 
 
 def test_episodes_that_ask_nothing_are_passed_over() -> None:
-    one = engine()
+    item = engine()
     idle = engine("reinforce.episodes=1")
-    jobs = one.feed.training(np.random.default_rng(0))
+    jobs = item.feed.training(np.random.default_rng(0))
     alone = replace(jobs, jobs=jobs.jobs.take(slice(1)))
     rng = np.random.default_rng(1)
     assert len(idle.play(alone, rng).actions) == 0
@@ -180,13 +180,13 @@ def test_episodes_that_ask_nothing_are_passed_over() -> None:
 
 
 def test_a_policy_that_is_lost_is_not_written_over_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = engine()
-    before = [weights.detach().clone() for weights in one.net.parameters()]
+    item = engine()
+    before = [weights.detach().clone() for weights in item.net.parameters()]
     monkeypatch.setattr(reinforce, "advantages", lambda values, playing, workers: np.full(values.shape, 1e38))
     with pytest.raises(FloatingPointError, match="begin again with a lower"):
-        one.iterate()
-    for mine, theirs in zip(one.net.parameters(), before, strict=True):
-        assert torch.equal(mine, theirs)
+        item.iterate()
+    for changed, theirs in zip(item.net.parameters(), before, strict=True):
+        assert torch.equal(changed, theirs)
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -203,9 +203,11 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     for _ in range(2):
         second.iterate()
     assert second.steps == whole.steps
-    for one, other in ((second.net, whole.net), (second.policy().net, whole.policy().net)):
-        for mine, theirs in zip(one.state_dict().values(), other.state_dict().values(), strict=True):
-            assert torch.equal(mine, theirs)
+    for item, alternative in ((second.net, whole.net), (second.policy().net, whole.policy().net)):
+        for changed, theirs in zip(
+            item.state_dict().values(), alternative.state_dict().values(), strict=True
+        ):
+            assert torch.equal(changed, theirs)
     (tmp_path / "state" / "reinforce.pt").write_bytes(b"PK")
     with pytest.raises(BadInputError, match=r"reinforce\.pt: is damaged"):
         engine(iteration=2).restore(tmp_path / "state", load_policy(tmp_path / "policy"))
@@ -236,7 +238,7 @@ def test_a_run_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     out = tmp_path / "run"
     settings = (*CLUSTER, *SETTINGS[1:], "validation.episodes=4", "validation.every=1")
     words = ["train", "--scenario", "lublin-256", "--algo", "reinforce", "--out", str(out)]
-    words += [word for one in settings for word in ("--set", one)]
+    words += [word for setting in settings for word in ("--set", setting)]
     assert main([*words, "--steps", "300", "--address", "nowhere:6379"]) == 0
     assert "--address is not used: reinforce plays and learns on this machine" in capsys.readouterr().err
     with (out / "metrics.csv").open(newline="") as file:

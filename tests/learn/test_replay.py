@@ -62,7 +62,7 @@ class Remembered:
 
     def held(self, rows: int) -> set[Seen]:
         """What is remembered by as many rows."""
-        return {seen for seen in self.history[-rows:] if seen is not None}
+        return {recorded for recorded in self.history[-rows:] if recorded is not None}
 
 
 def drawn(buffer: ReplayBuffer, number: int, **more: float) -> list[Seen]:
@@ -95,29 +95,29 @@ def drawn(buffer: ReplayBuffer, number: int, **more: float) -> list[Seen]:
 def test_holds_the_newest_and_draws_nothing_else(
     rows: int, fragments: list[list[tuple[int, bool, bool]]]
 ) -> None:
-    told, buffer = Remembered(), ReplayBuffer(rows, np.random.default_rng(0))
+    history, buffer = Remembered(), ReplayBuffer(rows, np.random.default_rng(0))
     for pieces in fragments:
         buffer.add(
             [
-                told.piece(length, terminated=terminated, truncated=truncated)
+                history.piece(length, terminated=terminated, truncated=truncated)
                 for length, terminated, truncated in pieces
             ]
         )
-        held = told.held(rows)
+        held = history.held(rows)
         assert len(buffer) == len(held)
         assert set(drawn(buffer, 40 * rows)) == held  # the chance to miss one is below 1e-15
 
 
 def test_every_transition_is_as_likely_as_any_other() -> None:
-    told, buffer = Remembered(), ReplayBuffer(30, np.random.default_rng(0))
+    history, buffer = Remembered(), ReplayBuffer(30, np.random.default_rng(0))
     for length in (1, 9, 1, 1, 4, 2, 7, 1, 1, 1):  # has gone round
-        buffer.add([told.piece(length)])
-    held = told.held(30)
+        buffer.add([history.piece(length)])
+    held = history.held(30)
     number = 50_000
-    found = np.unique([seen.obs for seen in drawn(buffer, number)], return_counts=True)[1]
+    actual = np.unique([recorded.obs for recorded in drawn(buffer, number)], return_counts=True)[1]
     expected = number / len(held)
-    chi_square = float(((found - expected) ** 2 / expected).sum())
-    assert len(found) == len(held)
+    chi_square = float(((actual - expected) ** 2 / expected).sum())
+    assert len(actual) == len(held)
     assert chi_square < len(held) - 1 + 5 * (2 * (len(held) - 1)) ** 0.5
 
 
@@ -134,25 +134,25 @@ def test_several_decisions_are_one_transition(n_step: int, pieces: list[tuple[in
 
     The clock goes back by 1 an observation here.
     """
-    told, buffer = Remembered(), ReplayBuffer(20, np.random.default_rng(0))
+    history, buffer = Remembered(), ReplayBuffer(20, np.random.default_rng(0))
     episodes: dict[int, tuple[str, int]] = {}
     number, name = 0, 0
-    for which, length, fate in pieces:
-        if which not in episodes:
+    for index, length, fate in pieces:
+        if index not in episodes:
             name, number = name + 1, number + 1
-            episodes[which] = (f"episode {name}", number)
-        called, begun = episodes[which]
-        numbers = np.array([begun, *range(number + 1, number + length + 1)])
+            episodes[index] = (f"episode {name}", number)
+        called, started = episodes[index]
+        numbers = np.array([started, *range(number + 1, number + length + 1)])
         number += length
-        piece = told.piece(numbers, called, terminated=fate == "ended", truncated=fate == "cut")
+        piece = history.piece(numbers, called, terminated=fate == "ended", truncated=fate == "cut")
         if fate == "lost":
-            del told.history[-len(numbers) :]
+            del history.history[-len(numbers) :]
         else:
             buffer.add([piece])
-        episodes[which] = (called, number)
+        episodes[index] = (called, number)
         if fate in ("ended", "cut"):
-            del episodes[which]
-    held = {seen.obs: seen for seen in told.held(20)}
+            del episodes[index]
+    held = {recorded.obs: recorded for recorded in history.held(20)}
     gamma = 1.02
     wanted = {}
     for first in held.values():
@@ -167,28 +167,28 @@ def test_several_decisions_are_one_transition(n_step: int, pieces: list[tuple[in
         )
     if not held:
         return
-    found = drawn(buffer, 800, n_step=n_step, gamma=gamma)
-    assert {seen.obs for seen in found} == set(wanted)
-    assert all(seen == wanted[seen.obs] for seen in found)
+    actual = drawn(buffer, 800, n_step=n_step, gamma=gamma)
+    assert {recorded.obs for recorded in actual} == set(wanted)
+    assert all(recorded == wanted[recorded.obs] for recorded in actual)
 
 
 def test_memory_does_not_grow_and_is_lent_again() -> None:
-    told, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
-    buffer.add([told.piece(3, terminated=True)])
+    history, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
+    buffer.add([history.piece(3, terminated=True)])
     where = {name: value.ctypes.data for name, value in vars(buffer).items() if isinstance(value, np.ndarray)}
     assert len(where) == 6
     lent = buffer.sample(16)[Columns.OBS].ctypes.data
     for number in range(100):
-        buffer.add([told.piece(3, terminated=True)])
-        buffer.add([told.piece(3, f"lost with its runner {number}")])
+        buffer.add([history.piece(3, terminated=True)])
+        buffer.add([history.piece(3, f"lost with its runner {number}")])
         assert len(buffer.open) <= 64 // 4
         assert buffer.sample(16)[Columns.OBS].ctypes.data == lent
     assert where == {name: getattr(buffer, name).ctypes.data for name in where}
 
 
 def test_a_batch_that_is_still_looked_at_stays_as_it_is() -> None:
-    told, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
-    buffer.add([told.piece(20, terminated=True)])
+    history, buffer = Remembered(), ReplayBuffer(64, np.random.default_rng(0))
+    buffer.add([history.piece(20, terminated=True)])
     first = buffer.sample(16)[Columns.OBS]
     before = first.copy()
     buffer.sample(16)

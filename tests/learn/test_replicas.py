@@ -90,7 +90,7 @@ def test_replicas_go_on_from_one_state_as_that_would(simulated: Scenario) -> Non
             np.testing.assert_array_equal(np.asarray(column), np.asarray(column)[source])
         if (terminated | truncated).any():
             envs.reset(options={"reset_mask": terminated | truncated})
-    assert [one.jobs.submit.tobytes() for one in envs.episodes] == [
+    assert [episode.jobs.submit.tobytes() for episode in envs.episodes] == [
         envs.episodes[k].jobs.submit.tobytes() for k in source
     ]
 
@@ -101,7 +101,7 @@ def test_they_differ_by_their_actions_alone(simulated: Scenario) -> None:
     envs.synchronise()
     play(envs, 10, np.random.default_rng(5))
     group = envs.simulator.obs[:REPLICAS]
-    assert any((group[0] != other).any() for other in group[1:])
+    assert any((group[0] != second).any() for second in group[1:])
 
 
 def runner_of(simulated: Scenario, *settings: str) -> BatchedEnvRunner:

@@ -57,7 +57,7 @@ def by_id(fragments: list[list[SingleAgentEpisode]]) -> dict[str, list[SingleAge
     return pieces
 
 
-def test_a_fragment_has_as_many_decisions_as_were_asked_for(brief: Scenario) -> None:
+def test_a_fragment_has_the_requested_decisions(brief: Scenario) -> None:
     runner = runner_of(brief)
     for _ in range(3):
         fragment = runner.sample()
@@ -72,15 +72,15 @@ def test_who_takes_the_place_of_another_plays_other_episodes_otherwise(
 ) -> None:
     first, same = runner_of(brief).sample(), runner_of(brief).sample()
     monkeypatch.setattr(runner_of_learners, "is_restarted", lambda: True)
-    other = runner_of(brief)
-    another = other.sample()
+    second = runner_of(brief)
+    replacement = second.sample()
 
     def begins(fragment: list[SingleAgentEpisode]) -> list[bytes]:
-        return [one.get_observations(0).tobytes() for one in fragment]
+        return [item.get_observations(0).tobytes() for item in fragment]
 
     assert begins(first) == begins(same)
-    assert not set(begins(first)) & set(begins(another))
-    assert not np.isin(runner_of(brief).draws.random(100), other.draws.random(1000)).any()
+    assert not set(begins(first)) & set(begins(replacement))
+    assert not np.isin(runner_of(brief).draws.random(100), second.draws.random(1000)).any()
     monkeypatch.undo()
     assert (runner_of(brief).draws.random(9) == runner_of(brief).draws.random(9)).all()
 
@@ -148,10 +148,10 @@ def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) ->
                 continue
             if beginning[env]:
                 candidates = [
-                    other
-                    for other, pieces in episodes.items()
-                    if other not in done
-                    and position[other] == 0
+                    second
+                    for second, pieces in episodes.items()
+                    if second not in done
+                    and position[second] == 0
                     and (pieces[0].get_observations(0) == current[env]).all()
                 ]
                 queue[env] = candidates[0] if candidates else None
@@ -178,8 +178,8 @@ def test_actions_are_drawn_from_the_module(brief: Scenario) -> None:
         actions = torch.from_numpy(piece.get_actions())
         logp = logits.log_softmax(1).gather(1, actions.unsqueeze(1)).squeeze(1)
         assert torch.isfinite(logp).all()  # legal, that is
-        found = torch.from_numpy(piece.get_extra_model_outputs(Columns.ACTION_LOGP))
-        torch.testing.assert_close(found, logp, atol=1e-4, rtol=1e-4)
+        actual = torch.from_numpy(piece.get_extra_model_outputs(Columns.ACTION_LOGP))
+        torch.testing.assert_close(actual, logp, atol=1e-4, rtol=1e-4)
 
 
 def test_draws_have_the_probabilities_of_the_logits() -> None:
@@ -219,10 +219,10 @@ def test_memory_is_lent_again_once_nobody_looks_at_it() -> None:
     second = lent(4, 3)
     assert not np.shares_memory(view, memory.empty("obs", (4, 3), np.float32))
     assert lent(4, 2) == second  # it is large enough
-    kept = torch.from_numpy(memory.empty("obs", (4, 3), np.float32)[2:])
+    saved = torch.from_numpy(memory.empty("obs", (4, 3), np.float32)[2:])
     third = lent(4, 3)
     assert len({place, second, third}) == 3
-    del kept
+    del saved
     assert {lent(4, 3) for _ in range(3)} == {second}
     del view
     assert {lent(4, 3) for _ in range(3)} == {place}
@@ -245,15 +245,15 @@ def test_memory_keeps_as_many_arrays_as_were_in_use_at_once_with_some_room() -> 
 
 def test_fragments_go_into_the_same_memory_unless_somebody_keeps_them(brief: Scenario) -> None:
     runner = runner_of(brief)
-    kept = runner.sample()[0].get_observations()
-    before = kept.copy()
+    saved = runner.sample()[0].get_observations()
+    before = saved.copy()
     first = runner.sample()[0].get_observations().base
-    assert first is not kept.base
+    assert first is not saved.base
     second = id(first)
     del first
     again = runner.sample()[0].get_observations()
     assert id(again.base) == second
-    assert (kept == before).all()
+    assert (saved == before).all()
 
 
 def test_greedy_and_random_actions_are_legal_too(brief: Scenario) -> None:
@@ -287,21 +287,21 @@ def test_metrics_are_those_of_the_episodes_that_ended(brief: Scenario) -> None:
 def test_other_runners_and_parts_of_a_run_draw_otherwise(brief: Scenario) -> None:
     config = config_of(brief)
     runners = [BatchedEnvRunner(config=config, worker_index=index) for index in (0, 0, 1)]
-    first, same, other = ([piece.get_actions().tolist() for piece in runner.sample()] for runner in runners)
+    first, same, second = ([piece.get_actions().tolist() for piece in runner.sample()] for runner in runners)
     assert first == same
-    assert first != other
+    assert first != second
 
 
 def test_weights_are_taken_over(brief: Scenario) -> None:
-    runner, other = runner_of(brief), runner_of(brief)
+    runner, second = runner_of(brief), runner_of(brief)
     with torch.no_grad():
-        for weights in other.module.parameters():
+        for weights in second.module.parameters():
             weights.add_(torch.randn_like(weights))
-    state = other.get_state(components="rl_module")
+    state = second.get_state(components="rl_module")
     runner.set_state({"rl_module": state["rl_module"], "weights_seq_no": 7})
     obs = torch.from_numpy(np.asarray(runner.clusters.reset(seed=0)[0]))
-    for one, two in zip(runner.module.parameters(), other.module.parameters(), strict=True):
-        assert (one == two).all()
+    for item, two in zip(runner.module.parameters(), second.module.parameters(), strict=True):
+        assert (item == two).all()
     assert runner.get_state()["weights_seq_no"] == 7
     assert torch.isfinite(
         runner.module.forward_inference({Columns.OBS: obs})[Columns.ACTION_DIST_INPUTS]
@@ -310,17 +310,17 @@ def test_weights_are_taken_over(brief: Scenario) -> None:
 
 def test_dqn_explores_as_its_schedule_says(brief: Scenario) -> None:
     runner = runner_of(brief, "algo=dqn", "dqn.epsilon=0.5", "dqn.final_epsilon=0.5")
-    other, chosen = 0, 0
+    second, chosen = 0, 0
     for _ in range(8):
         for piece in runner.sample():
             obs = piece.get_observations()[:-1]
             batch = {Columns.OBS: torch.from_numpy(obs)}
             best = runner.module.forward_inference(batch)[Columns.ACTIONS].numpy()
             legal = obs[:, -runner.clusters.layout.num_actions - 1 : -1].sum(1)
-            other += int((best != piece.get_actions()).sum())
+            second += int((best != piece.get_actions()).sum())
             chosen += (0.5 * (1 - 1 / legal)).sum()
             assert Columns.ACTION_LOGP not in piece.extra_model_outputs
-    assert other == pytest.approx(chosen, rel=0.15)
+    assert second == pytest.approx(chosen, rel=0.15)
 
 
 def test_whole_episodes_are_refused(brief: Scenario) -> None:
@@ -374,7 +374,7 @@ def test_states_of_recurrent_modules_go_with_their_episodes(brief: Scenario) -> 
         rl_module=runner.module, batch={}, episodes=fragments[-1], shared_data={}
     )
     for piece in fragments[-1]:
-        (found,) = batch[Columns.STATE_IN][(piece.id_,)]
-        assert np.asarray(found["count"])[:, 0].tolist() == [
+        (actual,) = batch[Columns.STATE_IN][(piece.id_,)]
+        assert np.asarray(actual["count"])[:, 0].tolist() == [
             piece.t_started + t for t in range(0, len(piece), 4)
         ]

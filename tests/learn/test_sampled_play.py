@@ -40,7 +40,7 @@ def play_drawing(policy: TrainedPolicy, simulated: Scenario, steps: int) -> Coun
         episodes = [feed.evaluation(index + k, seed=0) for k in range(128)]
         index += 128
         played = play(simulated.public, feed.units, episodes, counting, batch=128)
-        assert all((one.start >= one.jobs.submit).all() for one in played)
+        assert all((episode.start >= episode.jobs.submit).all() for episode in played)
     return counting
 
 

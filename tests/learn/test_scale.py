@@ -43,7 +43,7 @@ def returns(feed: EpisodeFeed, seed: int) -> list[float]:
     rng = np.random.default_rng([seed, STREAM])
     episodes = [feed.training(rng) for _ in range(EPISODES)]
     sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
-    found = []
+    actual = []
     for episode in episodes:
         sim.load(0, episode.jobs, episode.scale, episode.power)
         steps = []
@@ -57,17 +57,17 @@ def returns(feed: EpisodeFeed, seed: int) -> list[float]:
             for reward, ticks in steps[k:]:
                 total += weight * reward
                 weight *= feed.scenario.objective.gamma**ticks
-            found.append(total)
-    return found
+            actual.append(total)
+    return actual
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 def test_returns_are_of_size_one(gamma: float) -> None:
     feed = feed_of("deeprm", f"objective.gamma={gamma}", "episode.jobs=12")
     expected = expected_returns(feed, 3)
-    found = np.array(returns(feed, 3)) * expected.scale
-    assert np.sqrt((found**2).mean()) == pytest.approx(1.0, rel=1e-6)
-    assert found.mean() == pytest.approx(expected.mean, rel=1e-6)
+    actual = np.array(returns(feed, 3)) * expected.scale
+    assert np.sqrt((actual**2).mean()) == pytest.approx(1.0, rel=1e-6)
+    assert actual.mean() == pytest.approx(expected.mean, rel=1e-6)
     assert expected_returns(feed, 3) == expected
     assert expected_returns(feed, 4) != expected
 
@@ -84,10 +84,10 @@ def test_what_a_baseline_has_scaled_stays() -> None:
     scaled = ("episode.jobs=64", "objective.baseline_exponent=1")
     assert expected_returns(feed_of("lublin-256", *scaled, "objective.costs={}"), 0) == UNKNOWN
     limited = feed_of("lublin-256", *scaled, "objective.costs={wait_time: '1.5:sjf'}")
-    found = expected_returns(limited, 0)
-    assert replace(found, constraints=()) == UNKNOWN
-    (one,) = found.constraints
-    assert one.unit == one.limit, "what first come, first served costs is many times that of sjf"
+    actual = expected_returns(limited, 0)
+    assert replace(actual, constraints=()) == UNKNOWN
+    (item,) = actual.constraints
+    assert item.unit == item.limit, "what first come, first served costs is many times that of sjf"
     feed = feed_of("lublin-256", "episode.jobs=64", "objective.baseline=[]")
     assert expected_returns(feed, 0).scale < 1.0
 
@@ -99,7 +99,9 @@ def test_a_baseline_that_is_not_taken_out_whole_has_a_mean_return_of_minus_one(c
     scale = expected_returns(feed, 7).scale
     rng = np.random.default_rng([7, STREAM])
     drawn = [feed.training(rng) for _ in range(REFERENCES)]
-    lost = [scale * one.scale * len(one.jobs) * feed.baseline_slowdown(one.jobs) for one in drawn]
+    lost = [
+        scale * episode.scale * len(episode.jobs) * feed.baseline_slowdown(episode.jobs) for episode in drawn
+    ]
     assert np.mean(lost) == pytest.approx(1.0, rel=1e-9)
     assert np.std(lost) > 0.2, "episodes with a large slowdown count for more"
 
@@ -153,21 +155,21 @@ def test_critics_begin_with_the_mean_return(small: Scenario) -> None:
     assert ((values < -0.3) & (values > -1.6)).all(), "on a logarithmic scale"
 
 
-def test_what_is_coming_is_told_as_it_was_seen() -> None:
+def test_the_coming_block_has_its_mean_and_spread() -> None:
     """Its mean and spread over all decisions of the same episodes, met one by one."""
     feed = feed_of("green-10", "episode.max_ticks=200")
-    told = expected_returns(feed, 3).coming
+    reported = expected_returns(feed, 3).coming
     rng = np.random.default_rng([3, STREAM])
     episodes = [feed.training(rng) for _ in range(EPISODES)]
     sim = VectorSimulator(feed.scenario, feed.units, 1, feed.max_jobs)
-    seen = []
+    recorded = []
     for episode in episodes:
         sim.load(0, episode.jobs, episode.scale, episode.power)
         while not (sim.terminated[0] or sim.truncated[0]):
-            seen.append(sim.layout.view(sim.obs, "coming")[0].copy())
+            recorded.append(sim.layout.view(sim.obs, "coming")[0].copy())
             legal = np.flatnonzero(sim.mask[0])
             job = legal[0] < sim.layout.window
             sim.step(np.array([legal[0] if job else sim.layout.num_actions - 1]))
-    np.testing.assert_allclose(told[0], np.mean(seen, axis=0), rtol=1e-4)
-    np.testing.assert_allclose(told[1], np.std(seen, axis=0) + LEAST_SPREAD, rtol=1e-4)
+    np.testing.assert_allclose(reported[0], np.mean(recorded, axis=0), rtol=1e-4)
+    np.testing.assert_allclose(reported[1], np.std(recorded, axis=0) + LEAST_SPREAD, rtol=1e-4)
     assert expected_returns(feed_of("deeprm", "episode.jobs=12"), 3).coming == ((), ())

@@ -55,16 +55,16 @@ def drawn(feed: EpisodeFeed, number: int, seed: int = 0) -> list[Episode]:
 
 def record(engine: SearchEngine) -> list[tuple[FloatArray, list[bytes]]]:
     """Everything that `iterate` plays from now on: the candidates, and the jobs of the episodes."""
-    found: list[tuple[FloatArray, list[bytes]]] = []
+    actual: list[tuple[FloatArray, list[bytes]]] = []
     played = engine.play
 
     def play(values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
-        jobs = [one.jobs.submit.tobytes() + one.jobs.runtime.tobytes() for one in episodes]
-        found.append((values.copy(), jobs))
+        jobs = [episode.jobs.submit.tobytes() + episode.jobs.runtime.tobytes() for episode in episodes]
+        actual.append((values.copy(), jobs))
         return played(values, episodes)
 
     engine.play = play  # type: ignore[method-assign]
-    return found
+    return actual
 
 
 class Counting(Forgetful):
@@ -96,11 +96,11 @@ def test_returns_are_those_of_each_candidate_alone(settings: tuple[str, ...], hi
     assert (returns == again).all()
     assert len(set(returns)) > 3
     decisions = 0
-    for one, found in zip(values, returns, strict=True):
-        search.net.set_flat(one)
+    for item, actual in zip(values, returns, strict=True):
+        search.net.set_flat(item)
         counting = Counting(search.policy())
         alone = [play(search.scenario, search.feed.units, [episode], counting)[0] for episode in episodes]
-        assert found == pytest.approx(np.mean([played.totals["finished_value"] for played in alone]))
+        assert actual == pytest.approx(np.mean([played.totals["finished_value"] for played in alone]))
         decisions += counting.decisions
     assert steps == decisions
 
@@ -112,8 +112,8 @@ def test_returns_are_sums_of_scaled_rewards(hidden: int) -> None:
     episodes, values = drawn(search.feed, 2), values_around(search)
     assert len({episode.scale for episode in episodes} - {1.0}) == 2
     returns, _ = search.play(values, episodes)
-    for one, found in zip(values, returns, strict=True):
-        search.net.set_flat(one)
+    for item, actual in zip(values, returns, strict=True):
+        search.net.set_flat(item)
         total = 0.0
         for episode in episodes:
             sim = VectorSimulator(search.scenario, search.feed.units, 1, len(episode.jobs))
@@ -121,7 +121,7 @@ def test_returns_are_sums_of_scaled_rewards(hidden: int) -> None:
             while not sim.terminated[0]:
                 sim.step(search.policy().act(sim.obs, sim.mask))
                 total += sim.reward[0]
-        assert found == pytest.approx(total / 2)
+        assert actual == pytest.approx(total / 2)
 
 
 def test_the_same_seed_gives_the_same_run_whatever_else_draws() -> None:
@@ -131,9 +131,9 @@ def test_the_same_seed_gives_the_same_run_whatever_else_draws() -> None:
         progress = first.iterate()
         np.random.random(5)  # somebody else draws from numpy's own stream
         assert second.iterate() == progress
-    for one, other in zip(*played, strict=True):
-        assert (one[0] == other[0]).all()
-        assert one[1] == other[1]
+    for item, alternative in zip(*played, strict=True):
+        assert (item[0] == alternative[0]).all()
+        assert item[1] == alternative[1]
 
 
 def test_it_leaves_the_random_numbers_of_others_alone() -> None:
@@ -150,11 +150,11 @@ def test_of_a_mixture_every_generation_plays_every_part(monkeypatch: pytest.Monk
     sizes: list[list[int]] = []
     played = search.play
 
-    def noted(values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
-        sizes.append([int(units) for one in episodes for units in one.jobs.units or ()])
+    def record_call(values: FloatArray, episodes: list[Episode]) -> tuple[FloatArray, int]:
+        sizes.append([int(units) for episode in episodes for units in episode.jobs.units or ()])
         return played(values, episodes)
 
-    monkeypatch.setattr(search, "play", noted)
+    monkeypatch.setattr(search, "play", record_call)
     search.iterate()
     search.iterate()
     assert sizes == [[128] * 4 + [256] * 4 + [2048] * 4] * 2
@@ -164,14 +164,14 @@ def test_candidates_pay_for_waits_and_spans_as_validation_sees_them() -> None:
     """On every part of a mixture, in the currency of returns; what the first generation does is free."""
     simulated = scenario.load("lublin-sizes", ["episode.jobs=96"])
     search = engine("search.population=8", "search.episodes=24", simulated=simulated)
-    told: list[FloatArray] = []
+    settings: list[FloatArray] = []
     values = values_around(search)[:8]
     search.es.ask = lambda: values
-    search.es.tell = lambda _, worth: told.append(np.array(worth))
+    search.es.tell = lambda _, worth: settings.append(np.array(worth))
     search.iterate()
     episodes, parts = search.feed.stratified(np.random.default_rng([0, 0]), 24)
     first, _ = search.play(values, episodes)
-    assert told[0] == pytest.approx(-first)
+    assert settings[0] == pytest.approx(-first)
     prices = {name: price.multiplier for name, price in search.multipliers.items()}
     assert prices.keys() == {
         f"{k} {name}" for k in range(12) for name in ("wait", "schedule_span", "unfinished")
@@ -181,18 +181,20 @@ def test_candidates_pay_for_waits_and_spans_as_validation_sees_them() -> None:
     episodes, parts = search.feed.stratified(np.random.default_rng([0, 1]), 24)
     returns, _ = search.play(values, episodes)
     judge = Validation.of(simulated, search.feed.units, episodes, "bounded_slowdown", parts)
-    paid = np.zeros(8)
-    for k, one in enumerate(values):
-        search.net.set_flat(one)
+    costs = np.zeros(8)
+    for k, item in enumerate(values):
+        search.net.set_flat(item)
         played = play(judge.scenario, judge.units, episodes, search.policy())
-        own = measured(simulated, judge.units, played)
+        policy_values = measured(simulated, judge.units, played)
         for part in range(12):
-            here = parts == part
-            means, sjf = ({name: x[here].mean() for name, x in each.items()} for each in (own, judge.sjf))
+            in_part = parts == part
+            means, sjf = (
+                {name: x[in_part].mean() for name, x in value.items()} for value in (policy_values, judge.sjf)
+            )
             for name, share in limit_shares(means, sjf).items():
-                paid[k] += prices[f"{part} {name}"] * share * here.mean()
-    assert told[1] == pytest.approx(-returns + abs(np.median(returns)) * paid)
-    assert np.ptp(paid) > 0
+                costs[k] += prices[f"{part} {name}"] * share * in_part.mean()
+    assert settings[1] == pytest.approx(-returns + abs(np.median(returns)) * costs)
+    assert np.ptp(costs) > 0
 
 
 def test_who_is_cut_off_pays_nothing() -> None:
@@ -213,7 +215,7 @@ def test_other_seeds_and_generations_play_other_episodes_and_candidates() -> Non
         played = record(search)
         search.iterate()
         search.iterate()
-        episodes += [jobs for _, each in played for jobs in each]
+        episodes += [jobs for _, value in played for jobs in value]
         candidates += [values.tobytes() for values, _ in played]
     assert len(set(episodes)) == len(episodes) == 12
     assert len(set(candidates)) == 6
@@ -232,8 +234,8 @@ def test_hidden_units_differ_from_the_start_and_change_no_decision() -> None:
     assert inner.std() == pytest.approx((features + state) ** -0.5, rel=0.3)
     rest = np.delete(search.es.mean, np.arange(features, features + len(inner)))
     assert rest == pytest.approx(np.delete(search.net.flat(), np.arange(features, features + len(inner))))
-    other = engine("network.priority_units=5", "seed=1")
-    assert (search.es.mean != other.es.mean).sum() == len(inner)
+    second = engine("network.priority_units=5", "seed=1")
+    assert (search.es.mean != second.es.mean).sum() == len(inner)
     episodes = drawn(search.feed, 2)
     without, _ = search.play(np.tile(search.net.flat(), (6, 1)), episodes)
     start, _ = search.play(np.tile(search.es.mean, (6, 1)), episodes)
@@ -262,12 +264,12 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(
     rows = [unbroken.iterate() for _ in range(3)]
 
     resumed = engine(settings, simulated=simulated, iteration=2)
-    found = record(resumed)
+    actual = record(resumed)
     resumed.restore(tmp_path / "state", resumed.policy())
     assert rows == [resumed.iterate() for _ in range(3)]
-    for one, other in zip(expected, found, strict=True):
-        assert (one[0] == other[0]).all()
-        assert one[1] == other[1]
+    for item, second in zip(expected, actual, strict=True):
+        assert (item[0] == second[0]).all()
+        assert item[1] == second[1]
     assert (unbroken.net.flat() == resumed.net.flat()).all()
     assert unbroken.multipliers == resumed.multipliers
     assert unbroken.policy().about == {"algo": "priority_search", "seed": 0}
@@ -299,26 +301,26 @@ def test_a_damaged_search_is_one_clear_line(tmp_path: Path, damage: Callable[[by
 
 def test_a_search_of_other_settings_is_refused(tmp_path: Path) -> None:
     priced = scenario.load("lublin-sizes", ["episode.jobs=96"])
-    other = engine("network.priority_units=2", simulated=priced)
-    other.iterate()
-    other.save(tmp_path / "state")
-    assert other.multipliers
+    second = engine("network.priority_units=2", simulated=priced)
+    second.iterate()
+    second.save(tmp_path / "state")
+    assert second.multipliers
     search = engine(simulated=priced)
     with pytest.raises(BadInputError, match="parameters, not"):
         search.restore(tmp_path / "state", search.policy())
     assert not search.multipliers
 
 
-def test_a_search_begins_with_what_another_found(tmp_path: Path) -> None:
+def test_a_search_begins_with_the_result_of_another(tmp_path: Path) -> None:
     """Whatever the window is: what a job is judged by stays the same."""
-    other = engine("network.priority_units=3")
-    other.net.set_flat(values_around(other)[0])
-    other.policy().save(tmp_path / "found")
+    second = engine("network.priority_units=3")
+    second.net.set_flat(values_around(second)[0])
+    second.policy().save(tmp_path / "found")
     wider = scenario.load("green-10", [*SHORT, "decision.window=9"])
     words = ("network.priority_units=3", f"search.start={tmp_path / 'found'}")
     search = engine(*words, simulated=wider)
-    assert (search.es.mean == other.net.flat()).all()
-    assert (search.policy().net.flat() == other.net.flat()).all()
+    assert (search.es.mean == second.net.flat()).all()
+    assert (search.policy().net.flat() == second.net.flat()).all()
     search.iterate()
     search.save(tmp_path / "state")
     shutil.rmtree(tmp_path / "found")  # nobody needs it to go on
@@ -358,9 +360,9 @@ def test_a_search_begins_with_nothing_else(
 
 def test_what_hangs_on_the_history_is_spread_as_the_order_itself() -> None:
     """Six weights that are added to one come to as much together."""
-    found = engine("search.population=800", simulated=scenario.load("lublin-sizes", ["episode.jobs=64"]))
-    apart = (np.array(found.es.ask()) - found.es.mean) / 0.3
-    jobs = len(found.layout.job_features)
+    actual = engine("search.population=800", simulated=scenario.load("lublin-sizes", ["episode.jobs=64"]))
+    apart = (np.array(actual.es.ask()) - actual.es.mean) / 0.3
+    jobs = len(actual.layout.job_features)
     together = apart[:, jobs : 7 * jobs].reshape(-1, 6, jobs).sum(axis=1)
     assert apart[:, :jobs].std(axis=0) == pytest.approx(np.ones(jobs), rel=0.15)
     assert together.std(axis=0) == pytest.approx(np.ones(jobs), rel=0.15)
@@ -406,7 +408,7 @@ def learned(search: SearchEngine, generations: int, episodes: int = 64) -> Float
 
     def value() -> FloatArray:
         played = play(search.scenario, search.feed.units, held_out, search.policy())
-        return np.array([each.totals["finished_value"] for each in played])
+        return np.array([item.totals["finished_value"] for item in played])
 
     before = value()
     for _ in range(generations):

@@ -38,8 +38,20 @@ def command(out: Path, *more: object, steps: int = 1100) -> list[str]:
         "validation.every=1",
         "validation.metric=job_value",
     )
-    given = ["train", "--scenario", "green-10", "--algo", "priority_search", "--steps", steps, "--out", out]
-    return [str(part) for part in (*given, *(x for one in settings for x in ("--set", one)), *more)]
+    arguments = [
+        "train",
+        "--scenario",
+        "green-10",
+        "--algo",
+        "priority_search",
+        "--steps",
+        steps,
+        "--out",
+        out,
+    ]
+    return [
+        str(part) for part in (*arguments, *(x for setting in settings for x in ("--set", setting)), *more)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +84,11 @@ def test_a_run_leaves_its_whole_folder(run: Path) -> None:
         *("scenario.yaml", "train.yaml", "versions.json", "inputs.json", "validation.json", "metrics.csv"),
         *("tensorboard", "checkpoints", "start", "best", "process.json"),
     }
-    found = rows(run)
-    assert [int(row["iteration"]) for row in found] == list(range(len(found)))
-    assert len(found) >= 3
-    assert found[0]["return_mean"] == ""
-    for row in found[1:]:
+    rows_written = rows(run)
+    assert [int(row["iteration"]) for row in rows_written] == list(range(len(rows_written)))
+    assert len(rows_written) >= 3
+    assert rows_written[0]["return_mean"] == ""
+    for row in rows_written[1:]:
         assert float(row["return_best"]) >= float(row["return_mean"]) > 0
         assert float(row["sigma"]) > 0
     newest = sorted((run / "checkpoints").iterdir())[-1]
@@ -87,12 +99,12 @@ def test_a_run_leaves_its_whole_folder(run: Path) -> None:
     validation = json.loads((run / "validation.json").read_text())
     assert (validation["metric"], validation["episodes"]) == ("job_value", 4)
     assert "packing:now" in validation["heuristics"]
-    kept = json.loads((run / "best" / "policy.json").read_text())
-    assert kept["network"]["kind"] == "priority"
-    assert kept["about"]["algo"] == "priority_search"
-    assert kept["scenario"]["objective"]["gamma"] == 0.998  # the search's own return changes no scenario
+    saved = json.loads((run / "best" / "policy.json").read_text())
+    assert saved["network"]["kind"] == "priority"
+    assert saved["about"]["algo"] == "priority_search"
+    assert saved["scenario"]["objective"]["gamma"] == 0.998  # the search's own return changes no scenario
     summary = json.loads((run.parent / "run.json").read_text())
-    assert (summary["reason"], summary["steps"]) == ("steps", int(found[-1]["steps"]))
+    assert (summary["reason"], summary["steps"]) == ("steps", int(rows_written[-1]["steps"]))
 
 
 def test_the_same_command_is_the_same_run(run: Path, tmp_path: Path) -> None:
@@ -101,7 +113,7 @@ def test_the_same_command_is_the_same_run(run: Path, tmp_path: Path) -> None:
     assert same_policy(tmp_path / "again", run)
 
 
-def test_a_run_goes_on_from_its_own_beginning(
+def test_a_run_resumes_from_its_initial_policy(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From any folder, and whatever has become of the run that it began with."""
@@ -168,7 +180,7 @@ def test_goes_on_with_a_trace_that_has_moved_but_with_no_other(
     was.write_bytes(jobs)
     words = ["train", "--algo", "priority_search", "--trace", str(was), "--out", str(out)]
     few = [*TINY[1:], "episode.jobs=32", "validation.episodes=2", "validation.every=1"]
-    assert main([*words, "--steps", "500", *(word for one in few for word in ("--set", one))]) == 0
+    assert main([*words, "--steps", "500", *(word for item in few for word in ("--set", item))]) == 0
     steps = rows(out)[-1]["steps"]
     was.rename(now)
     capsys.readouterr()
@@ -202,9 +214,9 @@ def test_a_killed_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             time.sleep(0.02)
         capsys.readouterr()
         assert main(["train", "--resume", "--out", str(killed)]) == 2
-        said = capsys.readouterr().err
-        assert f"{killed}: is being trained by process {process.pid} on host " in said
-        assert "; wait for it, or end it" in said
+        output = capsys.readouterr().err
+        assert f"{killed}: is being trained by process {process.pid} on host " in output
+        assert "; wait for it, or end it" in output
     finally:
         process.kill()
         process.communicate()
@@ -230,9 +242,9 @@ def test_a_damaged_search_is_one_line(run: Path, tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     resume = ["train", "--resume", "--out", str(copy), "--steps", "3000"]
     assert main(resume) == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    assert re.search(rf"^error: {re.escape(str(file))}: is damaged .*; remove {newest} .*=", said, re.M)
+    output = capsys.readouterr().err
+    assert "Traceback" not in output
+    assert re.search(rf"^error: {re.escape(str(file))}: is damaged .*; remove {newest} .*=", output, re.M)
     np.savez(file, state=np.frombuffer(pickle.dumps("a search"), np.uint8), steps=3, prices="{}")
     assert main(resume) == 2
     assert "a pickle, which is not read any more" in capsys.readouterr().err

@@ -48,8 +48,8 @@ def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validati
 def hoarded(parts: Sequence[int] = (0,), **own: Sequence[float]) -> float:
     """What is told of a policy with these figures, where sjf has those of `HEURISTIC` in every episode."""
     sjf = {name: np.full(len(parts), value) for name, value in HEURISTIC.items()}
-    mine = {name: np.array(each) for name, each in own.items()}
-    return beyond(sjf | mine, sjf, np.array(parts))
+    changed = {name: np.array(item) for name, item in own.items()}
+    return beyond(sjf | changed, sjf, np.array(parts))
 
 
 def test_scores_are_ordered_by_excess_then_value() -> None:
@@ -77,16 +77,16 @@ def test_hoarding_is_what_is_beyond_the_limits() -> None:
     assert hoarded(schedule_span=[2.0 * SPAN_LIMIT * MARGIN], wait=[1000 * WAIT_LIMIT * MARGIN]) == 0
     assert hoarded(schedule_span=[2.0 * SPAN_LIMIT]) == pytest.approx(1 / MARGIN - 1)
     assert hoarded(wait=[1000.0 * WAIT_LIMIT]) == pytest.approx(1 / MARGIN - 1)
-    both = hoarded(schedule_span=[8.0], wait=[1000.0 * WAIT_LIMIT])
-    assert both == pytest.approx(4 / (SPAN_LIMIT * MARGIN) - 1)
-    assert both < hoarded(schedule_span=[10.0])
+    pair = hoarded(schedule_span=[8.0], wait=[1000.0 * WAIT_LIMIT])
+    assert pair == pytest.approx(4 / (SPAN_LIMIT * MARGIN) - 1)
+    assert pair < hoarded(schedule_span=[10.0])
 
 
 def test_where_the_clock_ends_episodes_nobody_hoards() -> None:
     chosen = scenario.load("green-10", ["episode.max_ticks=120"])
     feed = EpisodeFeed(chosen)
-    found = Validation.of(chosen, feed.units, [feed.training(np.random.default_rng(0))], "job_value_ratio")
-    assert found.run(First())["hoarding"] == 0
+    actual = Validation.of(chosen, feed.units, [feed.training(np.random.default_rng(0))], "job_value_ratio")
+    assert actual.run(First())["hoarding"] == 0
 
 
 def test_leaving_jobs_unfinished_is_hoarding() -> None:
@@ -123,7 +123,7 @@ def test_where_sjf_never_waits_a_part_may_wait_seconds_in_some_episodes_only() -
 
 
 @pytest.mark.parametrize("parts", [np.zeros(4, np.int64), np.array([0, 0, 1, 1])])
-def test_who_starts_no_job_in_an_episode_is_judged_by_unfinished_jobs(parts: np.ndarray) -> None:
+def test_a_policy_that_starts_no_job_is_scored_by_unfinished_jobs(parts: np.ndarray) -> None:
     """Such an episode has neither wait nor span."""
     sjf = {name: np.full(4, value) for name, value in HEURISTIC.items()}
     idle = sjf | {
@@ -138,8 +138,8 @@ def test_shares_of_what_sjf_waits_in_the_same_episodes() -> None:
     """Episodes that differ a hundredfold say as much as equal ones, where waits are twice as long in each."""
     sjf = {name: np.full(16, value) for name, value in HEURISTIC.items()}
     sjf["wait"] = np.geomspace(100.0, 10_000.0, 16)
-    mine = sjf | {"wait": 2.0 * sjf["wait"]}
-    assert beyond(mine, sjf, np.arange(16) // 8) == pytest.approx(2.0 / (WAIT_LIMIT * MARGIN) - 1)
+    changed = sjf | {"wait": 2.0 * sjf["wait"]}
+    assert beyond(changed, sjf, np.arange(16) // 8) == pytest.approx(2.0 / (WAIT_LIMIT * MARGIN) - 1)
 
 
 def test_a_queue_that_is_always_empty_allows_seconds() -> None:
@@ -175,9 +175,9 @@ def test_heuristics_and_policies_play_the_same_episodes(small: Scenario) -> None
     assert tuple(chosen.heuristics) == HEURISTICS
     assert {rule for _, rule in HEURISTICS} == {"greedy", "easy", "conservative"}
     for heuristic, means in chosen.heuristics.items():
-        each = [replayed(one.jobs, heuristic, feed.units) for one in episodes]
+        value = [replayed(episode.jobs, heuristic, feed.units) for episode in episodes]
         for metric in HEURISTIC:
-            assert means[metric] == pytest.approx(np.mean([one[metric] for one in each]))
+            assert means[metric] == pytest.approx(np.mean([episode[metric] for episode in value]))
     first = chosen.run(First())
     assert first == chosen.run(First())
     assert first["completion_ratio"] == 1.0
@@ -196,20 +196,22 @@ def test_a_limit_may_be_a_multiple_of_what_a_heuristic_costs_there(small: Scenar
     episodes = [feed.training(rng) for _ in range(3)]
     chosen = Validation.of(feed.scenario, feed.units, episodes, "bounded_slowdown")
     limit = chosen.limits["wait_time"]
-    waits = [replayed(one.jobs, GREEDY_SJF, feed.units)["wait"] * len(one.jobs) for one in episodes]
+    waits = [
+        replayed(episode.jobs, GREEDY_SJF, feed.units)["wait"] * len(episode.jobs) for episode in episodes
+    ]
     assert limit == pytest.approx(np.mean(waits))
     first = chosen.run(First())
     played = play(small, feed.units, episodes, First())
-    paid = [float((one.start - one.jobs.submit).sum()) for one in played]
-    assert first["limited.wait_time"] == pytest.approx(np.mean(paid))
-    over = bootstrap_columns([np.array(paid) - waits])[0]
+    amounts = [float((episode.start - episode.jobs.submit).sum()) for episode in played]
+    assert first["limited.wait_time"] == pytest.approx(np.mean(amounts))
+    over = bootstrap_columns([np.array(amounts) - waits])[0]
     assert 0 < over.mean < over.high
     assert first["margin.wait_time"] == pytest.approx(over.high - over.mean)
     assert chosen.score({**first, "hoarding": 0.0}) == Score(
         pytest.approx(over.high / limit), first["relative"]
     )
     (check,) = chosen.checks(first).values()
-    assert check.margin == pytest.approx((over.high - over.mean) / np.mean(paid))
+    assert check.margin == pytest.approx((over.high - over.mean) / np.mean(amounts))
     assert check.excess == pytest.approx(over.high / limit)
 
 
@@ -236,21 +238,29 @@ def test_few_episodes_tell_of_no_interval(small: Scenario) -> None:
     feed, rng = EpisodeFeed(unlimited), np.random.default_rng(0)
     episodes = [feed.training(rng) for _ in range(5)]
     alone = Validation.of(unlimited, feed.units, episodes[:4], "wait")
-    told = {**alone.run(First()), "hoarding": 0.0, "difference_low": -2.0, "difference_high": -1.0}
-    assert not alone.beats(told)
-    assert Validation.of(unlimited, feed.units, episodes, "wait").beats(told)
+    reported = {**alone.run(First()), "hoarding": 0.0, "difference_low": -2.0, "difference_high": -1.0}
+    assert not alone.beats(reported)
+    assert Validation.of(unlimited, feed.units, episodes, "wait").beats(reported)
 
 
 def test_differences_are_paired_with_the_heuristic_whose_mean_is_best(small: Scenario) -> None:
     feed, rng = EpisodeFeed(small), np.random.default_rng(0)
     episodes = [feed.training(rng) for _ in range(5)]
     chosen = Validation.of(small, feed.units, episodes, "wait")
-    own = [job_metrics(one, feed.units)["wait"] for one in play(small, feed.units, episodes, First())]
-    best = [replayed(one.jobs, chosen.best_heuristic[0], feed.units)["wait"] for one in episodes]
-    each = np.array(own) - best
-    told = chosen.run(First())
-    assert told["difference"] == pytest.approx(each.mean())
-    assert each.min() < told["difference_low"] < told["difference"] < told["difference_high"] < each.max()
+    policy_values = [
+        job_metrics(item, feed.units)["wait"] for item in play(small, feed.units, episodes, First())
+    ]
+    best = [replayed(item.jobs, chosen.best_heuristic[0], feed.units)["wait"] for item in episodes]
+    value = np.array(policy_values) - best
+    reported = chosen.run(First())
+    assert reported["difference"] == pytest.approx(value.mean())
+    assert (
+        value.min()
+        < reported["difference_low"]
+        < reported["difference"]
+        < reported["difference_high"]
+        < value.max()
+    )
 
 
 class Always(Forgetful):
@@ -275,12 +285,12 @@ def test_the_share_is_taken_in_every_episode(small: Scenario, metric: str) -> No
     shares = []
     best = []
     for episode in episodes:
-        each = [replayed(episode.jobs, known, feed.units)[metric] for known in HEURISTICS]
-        best.append(max(each) if metric == "utilization" else min(each))
+        value = [replayed(episode.jobs, known, feed.units)[metric] for known in HEURISTICS]
+        best.append(max(value) if metric == "utilization" else min(value))
     least = 0.01 * np.mean(best)
-    for one, reference in zip(played, best, strict=True):
-        own = job_metrics(one, feed.units)[metric]
-        shares.append((own + least) / (reference + least))
+    for item, reference in zip(played, best, strict=True):
+        policy_values = job_metrics(item, feed.units)[metric]
+        shares.append((policy_values + least) / (reference + least))
     assert chosen.run(policy)["relative"] == pytest.approx(np.mean(shares))
 
 
@@ -301,16 +311,16 @@ def test_with_a_horizon_hoarding_is_held_against_sjf_that_starts_what_fits() -> 
     chosen = scenario.load("deeprm")
     feed = EpisodeFeed(chosen)
     rng = np.random.default_rng(0)
-    found = Validation.of(chosen, feed.units, [feed.training(rng) for _ in range(3)], "bounded_slowdown")
-    means = {name: each.mean() for name, each in found.sjf.items()}
-    assert tuple(found.heuristics) == HEURISTICS_WITH_HORIZON
-    assert means == pytest.approx(found.heuristics[PolicyLabel("sjf", "now")])
-    assert beyond(found.sjf, found.sjf, found.parts) == 0
-    pushed = {**found.sjf, "wait": 2 * WAIT_LIMIT * np.maximum(found.sjf["wait"], 1.0)}
-    assert beyond(pushed, found.sjf, found.parts) > 0.9
+    actual = Validation.of(chosen, feed.units, [feed.training(rng) for _ in range(3)], "bounded_slowdown")
+    means = {name: value.mean() for name, value in actual.sjf.items()}
+    assert tuple(actual.heuristics) == HEURISTICS_WITH_HORIZON
+    assert means == pytest.approx(actual.heuristics[PolicyLabel("sjf", "now")])
+    assert beyond(actual.sjf, actual.sjf, actual.parts) == 0
+    pushed = {**actual.sjf, "wait": 2 * WAIT_LIMIT * np.maximum(actual.sjf["wait"], 1.0)}
+    assert beyond(pushed, actual.sjf, actual.parts) > 0.9
 
 
-def test_a_broken_limit_loses_against_a_kept_one() -> None:
+def test_a_broken_limit_loses_against_a_respected_one() -> None:
     """By its share of the limit; of none, by its share of what the cheapest order costs."""
     limited = scenario.load("green-10", ["objective.costs={delayed_jobs: 100, energy: 0, suspension: null}"])
     heuristics = {
@@ -334,12 +344,12 @@ def test_a_broken_limit_loses_against_a_kept_one() -> None:
     def score(value: float, delayed: float, energy: float, margin: float = 0.0) -> Score:
         costs = {"limited.delayed_jobs": delayed, "limited.energy": energy}
         margins = {"margin.delayed_jobs": margin, "margin.energy": 0.0}
-        found = {**REFERENCE, **costs, **margins, "relative": value}
-        assert chosen.checks(found) == {
+        actual = {**REFERENCE, **costs, **margins, "relative": value}
+        assert chosen.checks(actual) == {
             "delayed_jobs": LimitCheck(limit=100.0, mean=delayed, highest=delayed + margin, unit=100.0),
             "energy": LimitCheck(limit=0.0, mean=energy, highest=energy, unit=40.0),
         }
-        return chosen.score(found)
+        return chosen.score(actual)
 
     assert score(1.2, 100.0, 0.0) == Score(0.0, -1.2)
     assert score(1.2, 150.0, 0.0) == Score(0.5, -1.2)
@@ -356,17 +366,18 @@ def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
     words = ["episode.jobs=128", "decision.action_rule=hold", f"workload={{kind: mixture, parts: {parts}}}"]
     chosen = scenario.load("lublin-256", words)
     feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=15"]))
-    found = validation_of(feed.scenario, config, feed)
-    assert found.facts()["of_parts"] == [5, 10]
+    actual = validation_of(feed.scenario, config, feed)
+    assert actual.facts()["of_parts"] == [5, 10]
     played = [
-        job_metrics(one, found.units) for one in play(found.scenario, found.units, found.episodes, First())
+        job_metrics(item, actual.units)
+        for item in play(actual.scenario, actual.units, actual.episodes, First())
     ]
-    own = {name: np.array([one[name] for one in played]) for name in played[0]}
-    told = found.run(First())["hoarding"]
-    assert told == pytest.approx(beyond(own, found.sjf, found.parts))
-    pushed = found.sjf | {"wait": found.sjf["wait"] * np.where(found.parts == 0, 3.0, 1.0)}
-    assert beyond(pushed, found.sjf, found.parts) == pytest.approx(3.0 / (WAIT_LIMIT * MARGIN) - 1)
-    assert beyond(pushed, found.sjf, np.zeros(15, np.int64)) == 0
+    policy_values = {name: np.array([item[name] for item in played]) for name in played[0]}
+    reported = actual.run(First())["hoarding"]
+    assert reported == pytest.approx(beyond(policy_values, actual.sjf, actual.parts))
+    pushed = actual.sjf | {"wait": actual.sjf["wait"] * np.where(actual.parts == 0, 3.0, 1.0)}
+    assert beyond(pushed, actual.sjf, actual.parts) == pytest.approx(3.0 / (WAIT_LIMIT * MARGIN) - 1)
+    assert beyond(pushed, actual.sjf, np.zeros(15, np.int64)) == 0
 
 
 def test_parts_with_few_episodes_are_validated_together() -> None:

@@ -30,8 +30,8 @@ Train = Callable[..., Summary]
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seeds 3 and 4, and beside them what was written as JSON."""
     out = tmp_path_factory.mktemp("series") / "two"
-    asked = command(out, "--seeds", "2", "--seed", "3", "--json", out.parent / "two.json", steps=STEPS)
-    assert main(asked) == 0
+    words = command(out, "--seeds", "2", "--seed", "3", "--json", out.parent / "two.json", steps=STEPS)
+    assert main(words) == 0
     return out
 
 
@@ -43,14 +43,14 @@ def copy(trained: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the folders of runs that are trained from now on."""
-    found: list[str] = []
+    actual: list[str] = []
 
-    def noted(scenario: Any, config: Any, folder: RunFolder, *rest: Any, **more: Any) -> Summary:
-        found.append(f"{folder.path.name}{' again' if more['resume'] else ''}")
+    def record_call(scenario: Any, config: Any, folder: RunFolder, *rest: Any, **more: Any) -> Summary:
+        actual.append(f"{folder.path.name}{' again' if more['resume'] else ''}")
         return train(scenario, config, folder, *rest, **more)
 
-    monkeypatch.setattr(series, "train", noted)
-    return found
+    monkeypatch.setattr(series, "train", record_call)
+    return actual
 
 
 def test_each_seed_is_an_ordinary_run(trained: Path, tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_finished_seeds_are_left_alone_and_others_begin(
     assert trainings == ["seed-5"]
     assert (copy / "seed-3" / "metrics.csv").read_bytes() == before
     assert RunFolder(copy / "seed-5").read()[1].seed == 5
-    said = capsys.readouterr().out
-    assert "seeds 3, 4 and 5: median " in said
-    assert f"rlsched evaluate {copy} " in said.replace("\n", " ")
+    output = capsys.readouterr().out
+    assert "seeds 3, 4 and 5: median " in output
+    assert f"rlsched evaluate {copy} " in output.replace("\n", " ")
 
 
 def test_ctrl_c_ends_the_series_and_resume_goes_on(
@@ -107,9 +107,9 @@ def test_ctrl_c_ends_the_series_and_resume_goes_on(
     assert main(["train", "--resume", "--seeds", "2", "--out", str(copy), *longer]) == 0
     assert trainings == ["seed-3 again"] * 2 + ["seed-4 again"]
     for name, count in zip(("seed-3", "seed-4"), done, strict=True):
-        found = rows(copy / name)
-        assert len(found) > count
-        assert int(found[-1]["steps"]) >= 3 * STEPS
+        rows_written = rows(copy / name)
+        assert len(rows_written) > count
+        assert int(rows_written[-1]["steps"]) >= 3 * STEPS
     assert main(["train", "--resume", "--seeds", "2", "--out", str(copy)]) == 0
     assert len(trainings) == 3
 
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_series_and_resume_goes_on(
 def test_refusals(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ordinary, resume = copy / "seed-3", ["train", "--resume", "--out"]
     several = ["--seeds", "2"]
-    for arguments, said in (
+    for arguments, output in (
         (command(copy), "holds seeds 3 and 4 already; add --seeds N --resume"),
         (command(copy, *several), "holds seeds 3 and 4 already; add --seeds N --resume"),
         (command(ordinary, *several), "holds a run without --seeds; name another --out"),
@@ -134,7 +134,7 @@ def test_refusals(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
         capsys.readouterr()
         assert main(arguments) == 2, arguments
-        assert said in capsys.readouterr().err
+        assert output in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
@@ -147,8 +147,8 @@ def test_seeds_of_other_settings_are_refused(copy: Path, capsys: pytest.CaptureF
 
 def test_the_series_is_evaluated_as_one(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    asked = ["evaluate", str(trained), "--episodes", "2", "--against", "packing:now", "--json", "-"]
-    assert main(asked) == 0
+    words = ["evaluate", str(trained), "--episodes", "2", "--against", "packing:now", "--json", "-"]
+    assert main(words) == 0
     values = json.loads(capsys.readouterr().out)
     assert [episode["training_seed"] for episode in values["episodes"]] == [3, 3, 4, 4, None, None]
     assert {(row["policy"], tuple(row["seeds"])) for row in values["seeds"]} == {(str(trained), (3, 4))}

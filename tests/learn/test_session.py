@@ -72,19 +72,19 @@ def test_ray_listens_at_this_machine_alone() -> None:
         (node,) = ray.nodes()
         assert node["NodeManagerAddress"] == "127.0.0.1"
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        for each in (int(port), node["NodeManagerPort"], node["ObjectManagerPort"]):
-            socket.create_connection((host, each), timeout=5).close()
+        for value in (int(port), node["NodeManagerPort"], node["ObjectManagerPort"]):
+            socket.create_connection((host, value), timeout=5).close()
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection((elsewhere, each), timeout=5)
+                socket.create_connection((elsewhere, value), timeout=5)
 
 
 def test_a_signal_waits_for_the_start_of_ray() -> None:
     """Broken off halfway, it would leave processes; and its own handler would print stacks."""
-    ordinary, begun = services.start_gcs_server, []
+    ordinary, started = services.start_gcs_server, []
 
     def start(*given: Any, **settings: Any) -> Any:
         signal.raise_signal(signal.SIGTERM)
-        begun.append(True)
+        started.append(True)
         return ordinary(*given, **settings)
 
     def enter() -> None:
@@ -95,7 +95,7 @@ def test_a_signal_waits_for_the_start_of_ray() -> None:
         patch.setattr(services, "start_gcs_server", start)
         with pytest.raises(KeyboardInterrupt):
             enter()
-    assert begun
+    assert started
     assert not ray.is_initialized()
     assert not control_processes()
 
@@ -127,15 +127,15 @@ def test_sigterm_is_answered_by_our_handler_and_not_by_ray() -> None:
 
 def control_processes(name: str = "gcs_server") -> list[Path]:
     """Ray's, that this process has started, by a part of their commands; zombies have none."""
-    found = []
+    actual = []
     for pid in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((pid / "stat").read_text().rpartition(")")[2].split()[1])
             if parent == os.getpid() and name in (pid / "cmdline").read_text():
-                found.append(pid)
+                actual.append(pid)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
-    return found
+    return actual
 
 
 class Busy:

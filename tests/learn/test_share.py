@@ -95,18 +95,18 @@ def test_an_engine_samples_a_share_of_an_iteration(
         steps = [0, *(engine.iterate(share=share).steps for share in (1.0, 0.5, 1.0))]
     finally:
         engine.stop()
-    found = [after - before for before, after in pairwise(steps)]
+    actual = [after - before for before, after in pairwise(steps)]
     if "algo=ppo" in settings:
-        assert found == [whole, half, whole]
+        assert actual == [whole, half, whole]
     else:  # those sample while they learn
-        assert whole <= found[0] < 2 * whole
-        assert half <= found[1] < whole
+        assert whole <= actual[0] < 2 * whole
+        assert half <= actual[1] < whole
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["bc", "cql", "rare"])
-def test_of_a_dataset_a_share_is_read(short: Scenario, shown: Path, kept_ray: str, algo: str) -> None:
-    words = [f"algo={algo}", f"dataset={shown}", f"{algo}.rows=1000", f"{algo}.minibatch=100"]
+def test_of_a_dataset_a_share_is_read(short: Scenario, sjf_dataset: Path, kept_ray: str, algo: str) -> None:
+    words = [f"algo={algo}", f"dataset={sjf_dataset}", f"{algo}.rows=1000", f"{algo}.minibatch=100"]
     feed = EpisodeFeed(short)
     engine = RllibEngine(make_config({}, "test", words).settled(feed.scenario), feed, 0)
     try:
@@ -146,9 +146,12 @@ def test_a_share_of_episodes_is_played(
 def test_a_run_of_episodes_ends_near_its_end(tmp_path: Path, algo: str, usual: int) -> None:
     """A whole iteration would end two thirds beyond it, or nearly so."""
     words = ["episode.jobs=32", "validation.episodes=2", "validation.every=100"]
-    given = ["train", "--scenario", "lublin-256", "--algo", algo, "--out", str(tmp_path)]
+    arguments = ["train", "--scenario", "lublin-256", "--algo", algo, "--out", str(tmp_path)]
     steps = int(1.6 * usual * 32)
-    assert main([*given, "--steps", str(steps), *(word for one in words for word in ("--set", one))]) == 0
+    assert (
+        main([*arguments, "--steps", str(steps), *(word for setting in words for word in ("--set", setting))])
+        == 0
+    )
     latest = RunFolder(tmp_path).latest()
     assert latest is not None
     assert steps <= latest[1].steps <= 1.1 * steps

@@ -23,7 +23,7 @@ def first_jobs(scenario: Scenario, seed: int, iteration: int, worker: int, repli
 @pytest.mark.filterwarnings("ignore:.*already in registry")
 def test_seeds_runners_and_resumed_runs_share_no_episode(small: Scenario) -> None:
     settings = [(0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 2), (0, 30, 0), (1, 30, 1)]
-    drawn = [jobs for each in settings for jobs in first_jobs(small, *each)]
+    drawn = [jobs for setting in settings for jobs in first_jobs(small, *setting)]
     assert len(set(drawn)) == len(drawn) == 8 * len(settings)
     assert first_jobs(small, 0, 30, 0) == drawn[32:40]
 
@@ -31,5 +31,5 @@ def test_seeds_runners_and_resumed_runs_share_no_episode(small: Scenario) -> Non
 @pytest.mark.filterwarnings("ignore:.*already in registry")
 def test_nor_do_groups_of_replicas(small: Scenario) -> None:
     settings = [(0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 30, 0)]
-    drawn = [jobs for each in settings for jobs in first_jobs(small, *each, replicas=4)]
+    drawn = [jobs for setting in settings for jobs in first_jobs(small, *setting, replicas=4)]
     assert len(set(drawn)) == len(drawn) / 4 == 2 * len(settings)

@@ -47,8 +47,8 @@ PATIENCE_S = 600
 def command(out: Path, *more: object, steps: int = 512) -> list[str]:
     """Arguments of a small training run."""
     settings = [part for setting in (*SMALL, *TINY) for part in ("--set", setting)]
-    given = ["train", "--scenario", "lublin-256", "--steps", steps, "--out", out, *settings, *more]
-    return [str(part) for part in given]
+    arguments = ["train", "--scenario", "lublin-256", "--steps", steps, "--out", out, *settings, *more]
+    return [str(part) for part in arguments]
 
 
 @dataclass
@@ -97,12 +97,12 @@ def children(pid: int) -> set[int]:
             except OSError:
                 continue
             parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    found, todo = set(), [pid]
+    actual, todo = set(), [pid]
     while todo:
         below = parents.get(todo.pop(), [])
-        found.update(below)
+        actual.update(below)
         todo += below
-    return found
+    return actual
 
 
 def alive(pid: int) -> bool:
@@ -140,10 +140,10 @@ def stopped(folders: Path) -> Iterator[dict[str, Stopped]]:
                 os.kill(pid, signal.SIGKILL)
         for process in (first, second):
             if process.poll() is None:
-                left = children(process.pid)
+                remaining = children(process.pid)
                 process.kill()
                 process.wait()
-                for pid in filter(alive, left):
+                for pid in filter(alive, remaining):
                     os.kill(pid, signal.SIGKILL)
 
 
@@ -195,16 +195,16 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 def check_unbroken(folder: Path) -> list[dict[str, str]]:
     """Iterations are 0 (before training), 1, 2, 3, ..., and steps and seconds only grow."""
-    found = rows(folder)
-    assert [int(row["iteration"]) for row in found] == list(range(len(found)))
+    rows_written = rows(folder)
+    assert [int(row["iteration"]) for row in rows_written] == list(range(len(rows_written)))
     for column in ("steps", "seconds"):
-        values = [float(row[column]) for row in found]
+        values = [float(row[column]) for row in rows_written]
         assert values == sorted(set(values)), column
-    for before, after in pairwise(found):
+    for before, after in pairwise(rows_written):
         assert int(after["steps"]) - int(before["steps"]) >= 256
     for name in ("validation_bounded_slowdown", "validation_relative", "kept"):
-        assert found[0][name] != "", name
-    return found[1:]
+        assert rows_written[0][name] != "", name
+    return rows_written[1:]
 
 
 def standing(folder: Path) -> Standing:
@@ -223,14 +223,14 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert read_config(run / "train.yaml") == (simulated, config)  # so it trains the same problem again
     assert (config.steps, config.ppo.minibatch) == (512, 64)
     assert yaml.safe_load((run / "train.yaml").read_text())["sampling"]["fragment"] == 32
-    found = check_unbroken(run)
-    assert len(found) == 2
-    for row in found:
+    actual = check_unbroken(run)
+    assert len(actual) == 2
+    for row in actual:
         for name in ("policy_loss", "vf_loss", "entropy", "validation_bounded_slowdown", "validation_wait"):
             assert row[name] != "", name
     assert {path.name for path in (run / "checkpoints").iterdir()} == {"000001", "000002"}
     last = standing(run)
-    assert (last.iteration, last.steps) == (2, int(found[-1]["steps"]))
+    assert (last.iteration, last.steps) == (2, int(actual[-1]["steps"]))
     assert list((run / "tensorboard").glob("events.*"))
     for checkpoint in (run / "checkpoints").iterdir():
         assert load_policy(checkpoint).scenario == simulated.public
@@ -238,17 +238,22 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     assert (summary["schema"], summary["reason"]) == (1, "steps")
     assert (summary["steps"], summary["iterations"]) == (last.steps, 2)
     assert summary["scenario"] == simulated.model_dump(mode="json")
-    told = json.loads((run / "validation.json").read_text())["heuristics"]
-    best = min(told, key=lambda name: told[name]["bounded_slowdown"])
+    reported = json.loads((run / "validation.json").read_text())["heuristics"]
+    best = min(reported, key=lambda name: reported[name]["bounded_slowdown"])
     assert summary["best_heuristic"] == {
         **dict(zip(("policy", "backfill"), best.split(":"), strict=True)),
-        "value": told[best]["bounded_slowdown"],
+        "value": reported[best]["bounded_slowdown"],
     }
     assert summary["best"] == last.best_metric
     assert summary["before_training"] == float(rows(run)[0]["validation_bounded_slowdown"])
     assert summary["within_hoarding_limits"] == (last.best_excess == 0)
-    for name, told in summary["limits"].items():
-        assert told["paid"] == last.best_checks[name].mean < last.best_checks[name].highest == told["highest"]
+    for name, reported in summary["limits"].items():
+        assert (
+            reported["paid"]
+            == last.best_checks[name].mean
+            < last.best_checks[name].highest
+            == reported["highest"]
+        )
     about = load_policy(run).about
     assert about["validation"]["bounded_slowdown"] == pytest.approx(last.best_metric)
     assert about["validation"]["relative"] == pytest.approx(last.best_value)
@@ -278,19 +283,19 @@ def check_average(before: Path, after: Path, kept: float = 0.8) -> None:
 
     Calibration moves the bias of the no-op in both.
     """
-    old, newest, found = (
+    old, newest, actual = (
         load_policy(before).net.state_dict(),
         learned(after),
         load_policy(after).net.state_dict(),
     )
-    assert found.keys() == newest.keys()
-    for name, value in found.items():
+    assert actual.keys() == newest.keys()
+    for name, value in actual.items():
         moved = value - (kept * old[name] + (1 - kept) * newest[name])
         if name == NOOP_BIAS:
             assert abs(float(moved)) * 6.0 / kept <= 1.31, "logits are six times the bias"
         else:
             torch.testing.assert_close(moved, torch.zeros_like(moved))
-    assert any(not torch.equal(found[name], newest[name]) for name in found)
+    assert any(not torch.equal(actual[name], newest[name]) for name in actual)
 
 
 def test_the_policy_is_an_average_of_what_was_learned(run: Path) -> None:
@@ -331,7 +336,7 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--set", "steps=none"], "steps: value 'none'"),
     ],
 )
-def test_a_run_goes_on_with_its_own_settings(
+def test_a_run_resumes_with_its_settings(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     capsys.readouterr()
@@ -360,10 +365,10 @@ def test_a_policy_imitates_before_its_first_iteration_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By default where jobs are planned; a run that goes on has learned it already."""
-    shown: list[WarmStart] = []
+    demonstration: list[WarmStart] = []
 
     def counted(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:
-        shown.append(warm)
+        demonstration.append(warm)
         return demonstrate(feed, warm, rng)
 
     monkeypatch.setattr(rllib, "demonstrate", counted)
@@ -371,10 +376,10 @@ def test_a_policy_imitates_before_its_first_iteration_alone(
     little = [word for setting in TINY if "warm_start" not in setting for word in ("--set", setting)]
     out = ["--out", str(tmp_path / "run")]
     assert main(["train", "--scenario", "green-10", *little, *words, *out]) == 0
-    assert [(warm.teacher, warm.decisions) for warm in shown] == [("packing", 300)]
+    assert [(warm.teacher, warm.decisions) for warm in demonstration] == [("packing", 300)]
     assert "ppo after imitating packing on scenario green-10" in " ".join(capsys.readouterr().err.split())
     assert main(["train", "--resume", "--steps", "512", *out]) == 0
-    assert len(shown) == 1
+    assert len(demonstration) == 1
 
 
 def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -418,7 +423,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
     before = standing(folder)
     settings = {name: (folder / name).read_bytes() for name in ("scenario.yaml", "train.yaml")}
     # What the kill may leave behind, too: a row after the checkpoint, and half a checkpoint.
-    left = rows(folder)[1 : before.iteration + 1]
+    remaining = rows(folder)[1 : before.iteration + 1]
     with (folder / "metrics.csv").open("a") as file:
         file.write(f"{before.iteration + 1},99999,1.5,")
     half = folder / "checkpoints" / f".{before.iteration + 1:06d}.new"
@@ -427,15 +432,15 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
     assert main(["train", "--resume", "--out", str(folder), "--steps", str(steps)]) == 0
     last = before.iteration + 2
     check_average(folder / "checkpoints" / f"{last - 1:06d}", folder / "checkpoints" / f"{last:06d}")
-    found = check_unbroken(folder)
-    assert len(found) == before.iteration + 2
-    assert found[: before.iteration] == left
+    actual = check_unbroken(folder)
+    assert len(actual) == before.iteration + 2
+    assert actual[: before.iteration] == remaining
     after = standing(folder)
-    assert (after.iteration, after.steps) == (len(found), int(found[-1]["steps"]))
+    assert (after.iteration, after.steps) == (len(actual), int(actual[-1]["steps"]))
     assert after.steps >= steps
     assert (folder / "scenario.yaml").read_bytes() == settings["scenario.yaml"]
-    kept = yaml.safe_load(settings["train.yaml"])
-    assert yaml.safe_load((folder / "train.yaml").read_text()) == kept | {"steps": steps}
+    saved = yaml.safe_load(settings["train.yaml"])
+    assert yaml.safe_load((folder / "train.yaml").read_text()) == saved | {"steps": steps}
     assert not list((folder / "checkpoints").glob(".*"))
 
 
@@ -448,14 +453,14 @@ def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], kept_ray:
     assert "stopping after this iteration" in interrupted.err
     assert "stopped: interrupted" in interrupted.out
     assert f"rlsched train --resume --out {interrupted.folder}" in interrupted.out.replace("\n", "")
-    found = check_unbroken(interrupted.folder)
+    actual = check_unbroken(interrupted.folder)
     before = standing(interrupted.folder)
-    assert (before.iteration, before.steps) == (len(found), int(found[-1]["steps"]))
+    assert (before.iteration, before.steps) == (len(actual), int(actual[-1]["steps"]))
     steps = before.steps + 256
     assert main(["train", "--resume", "--out", str(interrupted.folder), "--steps", str(steps)]) == 0
     again = check_unbroken(interrupted.folder)
-    assert again[: len(found)] == found
-    assert len(again) == len(found) + 1
+    assert again[: len(actual)] == actual
+    assert len(again) == len(actual) + 1
 
 
 def test_a_run_that_was_long_enough_just_ends(run: Path, tmp_path: Path) -> None:
