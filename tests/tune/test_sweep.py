@@ -124,7 +124,10 @@ def test_values_may_depend_on_each_other(tiny: dict[str, Any], tmp_path: Path) -
 def test_a_policy_that_does_not_fit_is_refused(tiny: dict[str, Any], tmp_path: Path) -> None:
     space = {"workload.load": {"values": [0.5]}}
     tiny["base"] = {"scenario": "green-10"}
-    for policy, line in (("packng:now", "did you mean 'packing'"), ("packing:easy", "means nothing")):
+    for policy, line in (
+        ("packng:now", "did you mean 'packing'"),
+        ("packing:easy", "is not supported with a horizon"),
+    ):
         path = write(tmp_path / "sweep.yaml", changed(tiny, space=space, policy=policy))
         with pytest.raises(BadInputError, match=line):
             read_sweep(path)
