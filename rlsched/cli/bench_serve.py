@@ -121,15 +121,15 @@ def measure(
 
 def figures(results: Sequence[Measured]) -> list[Figure]:
     """Figures of loads; single decisions relative to the other service with as many clients, if any."""
-    others = {result.clients: result for result in results if result.replicas == 0}
+    rivals = {result.clients: result for result in results if result.replicas == 0}
     rows = []
     for result in results:
         plural = "s" if result.replicas > 1 else ""
         replicas = f", {result.replicas} replica{plural}" if result.replicas else ""
         case = f"{result.case}{replicas}, {result.clients} clients"
-        other = others.get(result.clients) if result.states == 1 and result.replicas else None
-        ratio = None if other is None else result.per_s / other.per_s
-        against = None if other is None else other.case
+        rival = rivals.get(result.clients) if result.states == 1 and result.replicas else None
+        ratio = None if rival is None else result.per_s / rival.per_s
+        against = None if rival is None else rival.case
         per_s = result.load.answered / result.load.seconds
         rows.append(Figure("serve_requests_per_s", case, per_s, "1/s", against, ratio))
         rows.append(Figure("serve_p99_ms", case, result.load.p99_ms, "ms"))

@@ -76,8 +76,8 @@ def evaluate(
     policy with network.kind=job_scorer, the default, also runs on clusters of other sizes, and with --window
     on longer queues. Where all jobs are completed, greedy sjf always runs, as the reference for hoarding.
 
-    With --gate a policy fails if it is worse than the best heuristic, by the 95 % interval of the paired
-    difference in the first metric, if it hoards, or if it exceeds a limit of its training. Policies of a
+    With --gate a policy fails if it is worse than the best heuristic in the first metric, by a 95 % interval
+    of the paired difference. It also fails if it hoards, or exceeds a limit of its training. Policies of a
     folder of seeds are compared as one: means, intervals and wins are over seeds and episodes.
 
     Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report

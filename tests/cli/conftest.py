@@ -42,8 +42,8 @@ def rlsched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     def run(*arguments: object) -> Outcome:
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Outcome(code, said.out, said.err)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
 
     return run
 

@@ -42,8 +42,8 @@ def check_contract(values: dict[str, Any]) -> None:
             assert isinstance(row[key], kind), (key, row)
         assert all(row[key] is None or isinstance(row[key], float) for key in DIFFERENCES)
         assert row["low"] <= row["mean"] <= row["high"]
-    found = {(row["policy"], row["backfill"], row["metric"]) for row in values["summary"]}
-    assert found == {(*policy, metric) for policy in policies for metric in metrics}
+    cells = {(row["policy"], row["backfill"], row["metric"]) for row in values["summary"]}
+    assert cells == {(*policy, metric) for policy in policies for metric in metrics}
 
 
 def means(values: dict[str, Any], metric: str = "bounded_slowdown") -> dict[tuple[str, str], float]:

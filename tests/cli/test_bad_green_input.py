@@ -77,9 +77,9 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_FILES)
-def test_power_files(rlsched: Run, tmp_path: Path, what: str) -> None:
-    lines, parts = BAD_FILES[what]
+@pytest.mark.parametrize("subject", BAD_FILES)
+def test_power_files(rlsched: Run, tmp_path: Path, subject: str) -> None:
+    lines, parts = BAD_FILES[subject]
     power_file(tmp_path, *lines, name=FILE)
     line = in_folder(tmp_path, rlsched, "green-10", *SERIES)
     assert line.startswith(f"{FILE}: ")

@@ -122,7 +122,7 @@ def test_one_line_that_helps(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"1 2\0 3", "is binary"),
@@ -132,12 +132,12 @@ def test_one_line_that_helps(
         (b"1 0 -1 9 1 -1 -1 1 10 -1 1 1 1 -1 1 -1 -1 -1\n", "add --set cluster.resources.0.units=N"),
     ],
 )
-def test_unusable_traces(rlsched: Run, tmp_path: Path, content: bytes, said: str) -> None:
+def test_unusable_traces(rlsched: Run, tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "odd.swf"
     path.write_bytes(content)
     line = refused(rlsched, "simulate", "--trace", path, "--json", tmp_path / "f.json")
     assert line.startswith(f"{path}: ")
-    assert said in line
+    assert message in line
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -182,7 +182,8 @@ def test_a_trace_too_short_to_measure_on(rlsched: Run, trace: Path) -> None:
 
 
 def test_a_misspelt_key_in_a_file(rlsched: Run, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text("workload: {kind: lublin}\nclustr: {tick_s: 1}\n")
-    line = refused(rlsched, "simulate", "--scenario", mine)
-    assert line.startswith(f"{mine}: clustr: unknown key; did you mean 'cluster'? use one of cluster")
+    scenario_file = tmp_path / "mine.yaml"
+    scenario_file.write_text("workload: {kind: lublin}\nclustr: {tick_s: 1}\n")
+    line = refused(rlsched, "simulate", "--scenario", scenario_file)
+    expected = f"{scenario_file}: clustr: unknown key; did you mean 'cluster'? use one of cluster"
+    assert line.startswith(expected)

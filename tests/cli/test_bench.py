@@ -70,8 +70,8 @@ def test_memory_is_what_environments_hold() -> None:
     """Twice the window: features of as many jobs more, a byte each of mask, two words at most beside."""
     figures = {}
     for window in (128, 256):
-        seen = load("lublin-256", [f"decision.window={window}"])
-        figures[window] = bench_core.memory(seen, 0)
-    features = len(Layout.of(seen.observation, seen.decision, 1).job_features)
+        observed = load("lublin-256", [f"decision.window={window}"])
+        figures[window] = bench_core.memory(observed, 0)
+    features = len(Layout.of(observed.observation, observed.decision, 1).job_features)
     assert 0 <= (figures[256].value - figures[128].value) / 128 - (4 * features + 1) <= 16
     assert (figures[128].unit, figures[128].case) == ("B", "lublin-256 smdp w128")

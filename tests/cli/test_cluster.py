@@ -18,7 +18,7 @@ def _in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_files_that_are_right_are_told_of(rlsched: Run) -> None:
+def test_correct_files_are_reported(rlsched: Run) -> None:
     ran = rlsched("cluster", "check", "clusters/aws.yaml", "clusters/kuberay/rayjob-tune.yaml")
     assert ran.code == 0, ran
     assert ran.err == ""

@@ -19,22 +19,22 @@ SHORT = ("--set", "episode.max_ticks=100")
 def mixed(rlsched: Run, tmp_path: Path) -> Path:
     out = tmp_path / "mixed"
     words = ("collect", "--scenario", "green-10", "--policy", "sjf:0.75,qos:0.25", "--steps", 1500)
-    found = rlsched(*words, "--out", out, "--json", "-", *SHORT)
-    assert found.code == 0, found.err
-    values = found.json
+    ran = rlsched(*words, "--out", out, "--json", "-", *SHORT)
+    assert ran.code == 0, ran.err
+    values = ran.json
     assert values["folder"] == str(out)
     assert values["rows"] >= 1500
-    assert {one["behavior"] for one in values["behaviors"]} == {"sjf", "qos"}
-    assert f"rlsched dataset check {out}" in found.err
+    assert {behavior["behavior"] for behavior in values["behaviors"]} == {"sjf", "qos"}
+    assert f"rlsched dataset check {out}" in ran.err
     return out
 
 
 def test_a_dataset_is_described_and_checked(rlsched: Run, mixed: Path) -> None:
     values = rlsched("dataset", "info", mixed, "--json", "-").json
-    said = rlsched("dataset", "info", mixed)
-    assert said.code == 0
-    assert f"{values['rows']:,} decisions in {values['episodes']:,} episodes" in said.out
-    assert "job_value_ratio" in said.out
+    described = rlsched("dataset", "info", mixed)
+    assert described.code == 0
+    assert f"{values['rows']:,} decisions in {values['episodes']:,} episodes" in described.out
+    assert "job_value_ratio" in described.out
     whole = rlsched("dataset", "check", mixed)
     assert whole.code == 0
     assert whole.out.startswith(f"whole: {values['rows']:,} decisions")
@@ -56,9 +56,9 @@ def test_figures_are_not_written_over_a_file_of_the_dataset(rlsched: Run, mixed:
 def test_broken_shards_are_named(rlsched: Run, mixed: Path) -> None:
     path = mixed / "part-00000.parquet"
     path.write_bytes(path.read_bytes()[:-1])
-    found = rlsched("dataset", "check", mixed)
-    assert found.code == 2
-    assert found.err.startswith(f"error: {mixed}: part-00000.parquet: is cut short: ")
+    ran = rlsched("dataset", "check", mixed)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {mixed}: part-00000.parquet: is cut short: ")
     (problem,) = rlsched("dataset", "check", mixed, "--json", "-").json["problems"]
     assert problem["shard"] == "part-00000.parquet"
 
@@ -77,9 +77,9 @@ def test_a_recipe_is_recorded_and_goes_on(rlsched: Run, tmp_path: Path) -> None:
 
 
 def test_datasets_are_mixed_and_split(rlsched: Run, mixed: Path, tmp_path: Path) -> None:
-    found = rlsched("dataset", "split", mixed, "train:3", "test:1", "--out", tmp_path, "--json", "-").json
-    assert [Path(part["folder"]).name for part in found["datasets"]] == ["train", "test"]
-    rows = [part["rows"] for part in found["datasets"]]
+    split = rlsched("dataset", "split", mixed, "train:3", "test:1", "--out", tmp_path, "--json", "-").json
+    assert [Path(part["folder"]).name for part in split["datasets"]] == ["train", "test"]
+    rows = [part["rows"] for part in split["datasets"]]
     again = rlsched("dataset", "mix", f"{tmp_path}/train", f"{tmp_path}/test:0.25", "--out", tmp_path / "m")
     assert again.code == 0, again.err
     assert sum(rows) == rlsched("dataset", "info", mixed, "--json", "-").json["rows"]
@@ -91,12 +91,12 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
     words = ("collect", "--scenario", "green-10", "--policy", "fcfs", "--steps", 300, *SHORT)
     busier = ("--set", "workload.load=1.2", "--set", "episode.max_ticks=90")
     assert rlsched(*words, *busier, "--out", tmp_path / "busy").code == 0
-    found = rlsched("dataset", "mix", mixed, f"{tmp_path}/busy:0.2", "--out", tmp_path / "m")
-    said = f"workload and episode of its scenario as in {mixed}"
-    assert found.code == 0, found.err
-    assert f"note         {said}; rlsched train --scenario sets another one\n" in found.out
+    ran = rlsched("dataset", "mix", mixed, f"{tmp_path}/busy:0.2", "--out", tmp_path / "m")
+    text = f"workload and episode of its scenario as in {mixed}"
+    assert ran.code == 0, ran.err
+    assert f"note         {text}; rlsched train --scenario sets another one\n" in ran.out
     values = rlsched("dataset", "info", tmp_path / "m", "--json", "-").json
-    assert values["origin"].endswith(f", {said}")
+    assert values["origin"].endswith(f", {text}")
     assert values["scenario"]["episode"]["max_ticks"] == 100
 
 
@@ -142,18 +142,18 @@ def test_bad_input_is_one_line(
     rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = rlsched(*words)
-    assert found.code == 2
-    assert found.err.startswith(line), found.err
-    assert found.err.count("\n") == 1
+    ran = rlsched(*words)
+    assert ran.code == 2
+    assert ran.err.startswith(line), ran.err
+    assert ran.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 def test_a_misspelt_scenario_is_named(rlsched: Run, tmp_path: Path) -> None:
     recipe = tmp_path / "mine.yaml"
     recipe.write_text("scenrio: green-10\nbehaviors: [{policy: fcfs}]\n")
-    found = rlsched("collect", recipe, "--out", tmp_path / "out")
-    assert (found.code, found.err.partition("use one of")[0]) == (
+    ran = rlsched("collect", recipe, "--out", tmp_path / "out")
+    assert (ran.code, ran.err.partition("use one of")[0]) == (
         2,
         f"error: {recipe}: scenrio: unknown key; ",
     )
@@ -161,21 +161,21 @@ def test_a_misspelt_scenario_is_named(rlsched: Run, tmp_path: Path) -> None:
 
 def test_parts_of_a_split_are_named(rlsched: Run, mixed: Path, tmp_path: Path) -> None:
     assert rlsched("dataset", "split", mixed, "a:1", "b:1", "--out", tmp_path / "parts").code == 0
-    found = rlsched("dataset", "info", tmp_path / "parts")
-    assert found.code == 2
-    assert f"name one that is in it: {tmp_path}/parts/a, {tmp_path}/parts/b" in found.err
+    ran = rlsched("dataset", "info", tmp_path / "parts")
+    assert ran.code == 2
+    assert f"name one that is in it: {tmp_path}/parts/a, {tmp_path}/parts/b" in ran.err
 
 
 def test_who_is_interrupted_knows_what_is_safe(
     rlsched: Run, mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*given: object, **more: object) -> None:
+    def stopped(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
     copy = tmp_path / "copy"
     shutil.copytree(mixed, copy)
     monkeypatch.setattr("rlsched.offline.collect.collect", stopped)
-    found = rlsched("collect", "--resume", "--out", copy)
-    assert found.code == 130
-    assert f"{read_manifest(mixed).rows:,} decisions are safe" in found.out
-    assert "resume       rlsched collect --resume" in found.out
+    ran = rlsched("collect", "--resume", "--out", copy)
+    assert ran.code == 130
+    assert f"{read_manifest(mixed).rows:,} decisions are safe" in ran.out
+    assert "resume       rlsched collect --resume" in ran.out

@@ -34,7 +34,7 @@ def arguments_of(command: str, folder: Path) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("command", "moment"),
+    ("command", "stage"),
     [
         ("train", "libtorch"),
         ("train", "gcs_server"),
@@ -48,12 +48,12 @@ def arguments_of(command: str, folder: Path) -> list[object]:
         ("serve", "haproxy"),
     ],
 )
-def test_a_start_ends_in_order(command: str, moment: str, tmp_path: Path) -> None:
+def test_a_start_ends_in_order(command: str, stage: str, tmp_path: Path) -> None:
     """At the moment when a library is loaded, or a process of Ray is there."""
     started = Command(tmp_path, *arguments_of(command, tmp_path))
     try:
         started.until(
-            lambda: started.has_loaded(moment) or any(moment in each for each in started.processes()), moment
+            lambda: started.has_loaded(stage) or any(stage in state for state in started.processes()), stage
         )
         assert started.end(signal.SIGTERM) == 130
     finally:
@@ -62,8 +62,8 @@ def test_a_start_ends_in_order(command: str, moment: str, tmp_path: Path) -> Non
     for wrong in ("Traceback", "***", "Error", "Exception"):
         assert wrong not in started.err
     assert started.out == ""
-    left = {path.name for path in started.temporary.iterdir()}
-    assert left <= {"ray"}, "which keeps the logs of its sessions"
+    remaining = {path.name for path in started.temporary.iterdir()}
+    assert remaining <= {"ray"}, "which keeps the logs of its sessions"
     assert not (tmp_path / "out").exists()
 
 

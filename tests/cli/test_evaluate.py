@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from numpy.typing import NDArray
 
 from rlsched.evaluate.references import HEURISTICS
 from rlsched.evaluate.statistics import PolicyLabel
@@ -18,62 +15,18 @@ from rlsched.learn import policy as artefact
 from rlsched.learn.config.sections import Network
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks.policies import build_policy
-from rlsched.scenario import Scenario, load
-from rlsched.sim.layout import Layout, job_features
-from tests.policies import Forgetful
+from rlsched.scenario import load
+from rlsched.sim.layout import Layout
 
 from .conftest import JOBS, Run
 from .contract import check_contract, means
-
-SMALL = ("decision.window=16", "episode.jobs=40")
-
-
-@dataclass(frozen=True)
-class ByLength(Forgetful):
-    """A policy that takes the legal job with the shortest requested time, or the longest."""
-
-    scenario: Scenario
-    num_resources: int
-    longest: bool
-
-    def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
-        layout = Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
-        requested = layout.view(obs, "jobs")[..., job_features(1).index("requested")]
-        key = np.where(mask[:, :-1] == 1, -requested if self.longest else requested, np.inf)
-        return np.where(np.isinf(key).all(axis=1), layout.num_actions - 1, key.argmin(axis=1))
-
-
-def save_policy(folder: Path, *overrides: str, longest: bool = False, resources: int = 1) -> Path:
-    """A folder that the loader below makes a policy of."""
-    folder.mkdir()
-    settings = {"overrides": overrides, "longest": longest, "resources": resources}
-    (folder / "by_length.json").write_text(json.dumps(settings))
-    return folder
+from .saved_policies import loader_of_plain_policies, save_network, save_policy
 
 
 @pytest.fixture(autouse=True)
 def _loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of what is tested here has nothing to do with networks: saved policies are plain Python."""
-    real = artefact.load_policy
-
-    def load_policy(path: Path, *, sample: bool = False) -> object:
-        if not (path / "by_length.json").is_file():
-            return real(path, sample=sample)
-        settings = json.loads((path / "by_length.json").read_text())
-        scenario = load("lublin-256", [*SMALL, *settings["overrides"]])
-        return ByLength(scenario, settings["resources"], settings["longest"])
-
-    monkeypatch.setattr(artefact, "load_policy", load_policy)
-
-
-def save_network(folder: Path, kind: str = "mlp") -> Path:
-    """A real artefact, of a network that knows nothing."""
-    torch.manual_seed(0)
-    scenario, network = load("lublin-256", SMALL), Network.model_validate({"kind": kind, "hidden": (8,)})
-    layout = Layout.of(scenario.observation, scenario.decision, 1)
-    net = build_policy(layout, network)
-    artefact.TrainedPolicy(scenario, network, net, 1, {}).save(folder)
-    return folder
+    """Most tests here need no networks: saved policies are plain Python."""
+    monkeypatch.setattr(artefact, "load_policy", loader_of_plain_policies())
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +38,7 @@ def test_on_what_it_was_trained_for_against_the_best_orders(rlsched: Run, policy
     ran = rlsched("evaluate", policy, "--episodes", "3", "--json", "-")
     check_contract(ran.json)
     assert len(means(ran.json)) == 1 + len(HEURISTICS)
-    assert {PolicyLabel(*who) for who in means(ran.json)} > set(HEURISTICS)
+    assert {PolicyLabel(*label) for label in means(ran.json)} > set(HEURISTICS)
     assert (str(policy), "policy") in means(ran.json)
     assert ran.json["scenario"]["episode"]["jobs"] == 40
     assert [finding["policy"] for finding in ran.json["hoarding"]] == [str(policy)]
@@ -107,16 +60,16 @@ def test_the_reference_of_the_hoarding_check_always_runs(rlsched: Run, policy: P
 def test_another_policy_as_rival(rlsched: Run, policy: Path, tmp_path: Path) -> None:
     long = save_policy(tmp_path / "long", longest=True)
     ran = rlsched("evaluate", policy, "--against", f"{long},{policy}", "-n", "4", "--json", "-")
-    found = means(ran.json)
-    assert list(found) == [(str(policy), "policy"), (str(long), "policy"), ("sjf", "greedy")]
-    assert found[str(policy), "policy"] < found[str(long), "policy"]
+    by_policy = means(ran.json)
+    assert list(by_policy) == [(str(policy), "policy"), (str(long), "policy"), ("sjf", "greedy")]
+    assert by_policy[str(policy), "policy"] < by_policy[str(long), "policy"]
 
 
 def save_seeds(folder: Path, *longest: bool) -> Path:
     """A folder of seeds, the first of which is 0."""
     folder.mkdir()
-    for seed, each in enumerate(longest):
-        place = save_policy(folder / f"seed-{seed}", longest=each)
+    for seed, of_seed in enumerate(longest):
+        place = save_policy(folder / f"seed-{seed}", longest=of_seed)
         (place / artefact.SETTINGS).write_text("{}")  # only looked for
     return folder
 
@@ -130,10 +83,10 @@ def test_seeds_are_compared_as_one_policy(rlsched: Run, policy: Path, tmp_path: 
     alone = [e["metrics"] for e in ran.json["episodes"] if e["policy"] == str(policy)]
     first = [e["metrics"] for e in ran.json["episodes"] if (e["policy"], e["training_seed"]) == (name, 0)]
     assert first == alone
-    (row,) = [one for one in ran.json["seeds"] if one["metric"] == "bounded_slowdown"]
-    found = means(ran.json)
-    assert (row["policy"], row["seeds"], row["means"][0]) == (name, [0, 1], found[str(policy), "policy"])
-    assert found[name, "policy"] == pytest.approx(np.mean(row["means"]))
+    (row,) = [row for row in ran.json["seeds"] if row["metric"] == "bounded_slowdown"]
+    by_policy = means(ran.json)
+    assert (row["policy"], row["seeds"], row["means"][0]) == (name, [0, 1], by_policy[str(policy), "policy"])
+    assert by_policy[name, "policy"] == pytest.approx(np.mean(row["means"]))
     assert row["iqm_low"] <= row["iqm"] <= row["iqm_high"]
     assert f"{name}: no policy yet of seed 4; compared with seeds 0 and 1" in ran.err
     assert "\n  2 seeds " in ran.err
@@ -147,24 +100,24 @@ def test_seeds_wherever_a_policy_is_named(rlsched: Run, policy: Path, tmp_path: 
     (seeds / "point.json").write_text("{}")
     ran = rlsched("evaluate", policy, "-n", "1", "--against", f"{seeds}/", "--json", "-")
     assert {e["training_seed"] for e in ran.json["episodes"]} == {None, 0, 1}
-    given = ("--scenario", "lublin-256", "--set", "decision.window=16", "--jobs", "40", "-n", "1")
+    arguments = ("--scenario", "lublin-256", "--set", "decision.window=16", "--jobs", "40", "-n", "1")
     page = tmp_path / "page"
-    ran = rlsched("simulate", *given, "-p", f"{seeds},fcfs", "--report", page, "--json", "-")
+    ran = rlsched("simulate", *arguments, "-p", f"{seeds},fcfs", "--report", page, "--json", "-")
     assert {e["training_seed"] for e in ran.json["episodes"]} == {None, 0, 1}
     assert "Do the seeds agree?" in (page / "report.html").read_text("utf-8")
 
 
 def test_seeds_that_cannot_be_evaluated(rlsched: Run, tmp_path: Path) -> None:
     (tmp_path / "empty" / "seed-0").mkdir(parents=True)
-    other = save_seeds(tmp_path / "other", False)
-    (save_policy(other / "seed-1", "decision.window=8") / artefact.SETTINGS).write_text("{}")
-    for folder, said in (
+    different = save_seeds(tmp_path / "other", False)
+    (save_policy(different / "seed-1", "decision.window=8") / artefact.SETTINGS).write_text("{}")
+    for folder, message in (
         (tmp_path / "empty", "no policy yet of seed 0; train longer, or name another folder"),
-        (other, "seed 1 was trained with another decision than seed 0; name their folders one by one"),
+        (different, "seed 1 was trained with another decision than seed 0; name their folders one by one"),
     ):
         ran = rlsched("evaluate", folder, "-n", "1")
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-        assert ran.err.startswith(f"error: {folder}: {said}")
+        assert ran.err.startswith(f"error: {folder}: {message}")
 
 
 def test_on_a_trace_of_another_cluster(rlsched: Run, policy: Path, trace: Path) -> None:
@@ -174,7 +127,7 @@ def test_on_a_trace_of_another_cluster(rlsched: Run, policy: Path, trace: Path) 
     assert {episode["offset"] for episode in ran.json["episodes"]} == {0, 100}
 
 
-def test_beside_queue_orders_in_simulate(rlsched: Run, policy: Path, trace: Path) -> None:
+def test_with_heuristics_in_simulate(rlsched: Run, policy: Path, trace: Path) -> None:
     ran = rlsched(
         *("simulate", "--trace", trace, "-p", f"fcfs,{policy}", "-b", "none,easy", "--json", "-"),
     )
@@ -200,19 +153,19 @@ def test_hoarding_is_said_in_plain_words(rlsched: Run, tmp_path: Path) -> None:
 def test_rows_it_was_trained_on_are_said(rlsched: Run, trace: Path, tmp_path: Path) -> None:
     file = f"workload={{kind: swf, file: {trace}}}"
     policy = save_policy(tmp_path / "seen", file)
-    said = "may have been trained on jobs of 1 of the 2 episodes"
-    assert said in rlsched("evaluate", policy, "--offsets", "0,250", "--against", "fcfs").out
+    message = "may have been trained on jobs of 1 of the 2 episodes"
+    assert message in rlsched("evaluate", policy, "--offsets", "0,250", "--against", "fcfs").out
     assert "may have been trained" not in rlsched("evaluate", policy, "--against", "fcfs", "-n", "2").out
 
 
-def test_resampled_days_of_evaluation_were_not_seen(rlsched: Run, tmp_path: Path) -> None:
+def test_resampled_days_of_evaluation_are_new(rlsched: Run, tmp_path: Path) -> None:
     file = "workload={kind: swf, file: datasets/sample.swf.gz, resample: always}"
     policy = save_policy(tmp_path / "days", file, "episode.jobs=40")
     ran = rlsched("evaluate", policy, "--against", "fcfs", "-n", "2")
     assert ran.code == 0, ran
     assert "may have been trained" not in ran.out
-    other = ("--set", "workload.training_jobs=[5000,null]")
-    ran = rlsched("evaluate", policy, "--against", "fcfs", "-n", "2", *other)
+    different = ("--set", "workload.training_jobs=[5000,null]")
+    ran = rlsched("evaluate", policy, "--against", "fcfs", "-n", "2", *different)
     assert "may have been trained" in ran.out
 
 
@@ -229,15 +182,15 @@ def test_on_queues_and_clusters_of_another_length_and_size(rlsched: Run, tmp_pat
     policy = save_network(tmp_path / "network", "job_scorer")
     options = ("evaluate", policy, "-n", "2", "--against", "fcfs", "--json", "-")
     wider = ("--set", "cluster.resources.0.units=1024", "--jobs", "200")
-    found = {n: means(rlsched(*options, *wider, "--window", n).json) for n in (2, 16, 200, 4096)}
-    assert found[16] == means(rlsched(*options, *wider).json)
-    assert found[200] == found[4096]
-    assert len({one[str(policy), "policy"] for one in found.values()}) == 3
-    assert len({one["fcfs", "greedy"] for one in found.values()}) == 1
+    by_policy = {n: means(rlsched(*options, *wider, "--window", n).json) for n in (2, 16, 200, 4096)}
+    assert by_policy[16] == means(rlsched(*options, *wider).json)
+    assert by_policy[200] == by_policy[4096]
+    assert len({row[str(policy), "policy"] for row in by_policy.values()}) == 3
+    assert len({row["fcfs", "greedy"] for row in by_policy.values()}) == 1
     ran = rlsched(*options, *wider, "--window", "200")
     assert f"{policy} sees the first 200 waiting jobs; in training they were 16\n" in ran.err
-    seen = {(one["policy"], one["window"], tuple(one["units"])) for one in ran.json["episodes"]}
-    assert seen == {(str(policy), 200, (1024,)), ("fcfs", None, (1024,)), ("sjf", None, (1024,))}
+    observed = {(row["policy"], row["window"], tuple(row["units"])) for row in ran.json["episodes"]}
+    assert observed == {(str(policy), 200, (1024,)), ("fcfs", None, (1024,)), ("sjf", None, (1024,))}
 
 
 def test_a_network_of_one_window_is_refused_another(rlsched: Run, tmp_path: Path) -> None:
@@ -266,8 +219,7 @@ def test_a_ready_pool_is_no_window(rlsched: Run, tmp_path: Path) -> None:
 
 
 def test_who_plans_ahead_is_not_shown_clusters_of_different_size(rlsched: Run, tmp_path: Path) -> None:
-    one = ("cluster.resources=[{name: cpu, units: 20}]",)
-    scenario = load("deeprm", one)
+    scenario = load("deeprm", ["cluster.resources=[{name: cpu, units: 20}]"])
     net = build_policy(Layout.of(scenario.observation, scenario.decision, 1), Network())
     artefact.TrainedPolicy(scenario, Network(), net, 1, {}).save(tmp_path / "planner")
     parts = "[{units: 128, workload: {kind: lublin}}, {workload: {kind: lublin}}]"
@@ -280,9 +232,9 @@ def test_who_plans_ahead_is_not_shown_clusters_of_different_size(rlsched: Run, t
 def test_a_policy_is_exported_for_a_longer_queue(rlsched: Run, tmp_path: Path) -> None:
     policy = save_network(tmp_path / "network", "job_scorer")
     assert rlsched("export", policy, tmp_path / "served", "--window", "64").code == 0
-    told = json.loads((tmp_path / "served/policy.json").read_text())
-    assert told["scenario"]["decision"]["window"] == told["spaces"]["actions"]["slots"] == 64
-    assert told["about"]["trained_window"] == 16
+    exported = json.loads((tmp_path / "served/policy.json").read_text())
+    assert exported["scenario"]["decision"]["window"] == exported["spaces"]["actions"]["slots"] == 64
+    assert exported["about"]["trained_window"] == 16
     card = (tmp_path / "served/README.md").read_text()
     assert "| looks at | the first 64 waiting jobs (the first 16 in training and validation);" in card
     assert rlsched("evaluate", tmp_path / "served", "-n", "1").code == 0
@@ -313,19 +265,19 @@ def test_policies_that_cannot_be_evaluated(
 
 
 def test_policies_for_different_things_need_a_scenario(rlsched: Run, policy: Path, tmp_path: Path) -> None:
-    other = save_policy(tmp_path / "other", "workload.load=0.5")
-    ran = rlsched("evaluate", policy, other, "-n", "1")
+    different = save_policy(tmp_path / "other", "workload.load=0.5")
+    ran = rlsched("evaluate", policy, different, "-n", "1")
     assert ran.code == 2
-    assert f"{other}: was trained with another workload than {policy}" in ran.err
-    assert rlsched("evaluate", policy, other, "-n", "1", "--scenario", "lublin-256").code == 0
+    assert f"{different}: was trained with another workload than {policy}" in ran.err
+    assert rlsched("evaluate", policy, different, "-n", "1", "--scenario", "lublin-256").code == 0
 
 
 def test_the_report_has_the_learning_curve_of_every_run(rlsched: Run, policy: Path, tmp_path: Path) -> None:
     """Also of one that was killed while it wrote, whose start is evaluated; the exported policy has none."""
     runs = [RunFolder(save_policy(tmp_path / name)) for name in ("one", "two")]
     for run in runs:
-        found = {"sjf": {"bounded_slowdown": 9.0}, "area": {"bounded_slowdown": 8.0}}
-        run.save_validation({"metric": "bounded_slowdown", "episodes": 4, "heuristics": found})
+        heuristics = {"sjf": {"bounded_slowdown": 9.0}, "area": {"bounded_slowdown": 8.0}}
+        run.save_validation({"metric": "bounded_slowdown", "episodes": 4, "heuristics": heuristics})
         for k in range(3):
             checked = {"validation_bounded_slowdown": 9.0 - k, "kept": 1}
             run.append_metrics({"iteration": k, "steps": 100 * k, "bounded_slowdown": 9.5 - k, **checked})

@@ -38,8 +38,8 @@ def log(recorded: Path, tmp_path: Path) -> Path:
     """What somebody else wrote, with names of his own, who does not know how likely it was."""
     table = pq.read_table(sorted(recorded.glob("*.parquet")))
     path = tmp_path / "log.parquet"
-    kept = table.select(["eps_id", "obs", "action_mask", "actions", "rewards", "truncateds", "elapsed"])
-    pq.write_table(kept.rename_columns({"obs": "seen", "truncateds": "cut"}), path)
+    columns = table.select(["eps_id", "obs", "action_mask", "actions", "rewards", "truncateds", "elapsed"])
+    pq.write_table(columns.rename_columns({"obs": "seen", "truncateds": "cut"}), path)
     return path
 
 
@@ -52,54 +52,52 @@ def test_shards_of_ours_say_what_they_were_recorded_with(
     assert refused.code == 2
     assert "--scenario: 'green-50' has another cluster than what is imported from" in refused.err
     assert not (tmp_path / "mine").exists()
-    found = rlsched(*words, "--json", "-")
-    assert found.code == 0, found.err
-    assert found.json["scenario"]["name"] == "green-10"
-    assert found.json["scenario"]["episode"]["max_ticks"] == 100
+    ran = rlsched(*words, "--json", "-")
+    assert ran.code == 0, ran.err
+    assert ran.json["scenario"]["name"] == "green-10"
+    assert ran.json["scenario"]["episode"]["max_ticks"] == 100
 
 
-def test_a_log_is_imported_and_judged_by(rlsched: Run, log: Path, recorded: Path, tmp_path: Path) -> None:
+def test_estimates_from_an_imported_log(rlsched: Run, log: Path, recorded: Path, tmp_path: Path) -> None:
     out = tmp_path / "mine"
     words = ("dataset", "import", log, *GREEN, "--column", "obs=seen", "--column")
-    found = rlsched(
-        *words, "truncateds=cut", "--behavior", "night shift", "--out", out, "--json", "-", *SHORT
-    )
-    assert found.code == 0, found.err
-    there = rlsched("dataset", "info", recorded, "--json", "-").json
-    assert found.json["left_out"] == there["episodes"]
-    assert found.json["rows"] == there["rows"] - there["episodes"]
-    assert [one["behavior"] for one in found.json["behaviors"]] == ["night shift"]
-    assert "left out" in found.err
-    assert "probabilities of actions" in found.err
+    ran = rlsched(*words, "truncateds=cut", "--behavior", "night shift", "--out", out, "--json", "-", *SHORT)
+    assert ran.code == 0, ran.err
+    recorded_info = rlsched("dataset", "info", recorded, "--json", "-").json
+    assert ran.json["left_out"] == recorded_info["episodes"]
+    assert ran.json["rows"] == recorded_info["rows"] - recorded_info["episodes"]
+    assert [behavior["behavior"] for behavior in ran.json["behaviors"]] == ["night shift"]
+    assert "left out" in ran.err
+    assert "probabilities of actions" in ran.err
     assert rlsched("dataset", "check", out).code == 0
     chosen = EpisodeFeed(scenario.load("green-10", [SHORT[1]])).scenario
     weights = {"duration": -1.0, "fits": 3.0}
     priority_policy(chosen, weights, noop=1.0, resources=2).save(tmp_path / "policy")
-    judged = rlsched("dataset", "judge", out, tmp_path / "policy", "--json", "-")
-    (one,) = judged.json["policies"].values()
-    assert one["agreement"]["night shift"] > 0.8
-    assert one["fqe"]["low"] <= one["fqe"]["mean"] <= one["fqe"]["high"]
-    assert one["wis"]["mean"] is None
-    assert "has no probabilities of its actions" in judged.err
+    judgement = rlsched("dataset", "judge", out, tmp_path / "policy", "--json", "-")
+    (estimate,) = judgement.json["policies"].values()
+    assert estimate["agreement"]["night shift"] > 0.8
+    assert estimate["fqe"]["low"] <= estimate["fqe"]["mean"] <= estimate["fqe"]["high"]
+    assert estimate["wis"]["mean"] is None
+    assert "has no probabilities of its actions" in judgement.err
     assert not rlsched("dataset", "info", out, "--json", "-").json["chances"]
 
 
 def test_minari_says_the_scenario_itself(rlsched: Run, recorded: Path, tmp_path: Path, store: None) -> None:
     name = "rlsched/sjf-v0"
-    told = rlsched("dataset", "export", recorded, "--minari", name, "--json", "-")
-    assert told.code == 0, told.err
-    assert Path(told.json["folder"]).is_dir()
+    exported = rlsched("dataset", "export", recorded, "--minari", name, "--json", "-")
+    assert exported.code == 0, exported.err
+    assert Path(exported.json["folder"]).is_dir()
     back = rlsched("dataset", "import", name, "--out", tmp_path / "back", "--json", "-").json
-    there = rlsched("dataset", "info", recorded, "--json", "-").json
+    recorded_info = rlsched("dataset", "info", recorded, "--json", "-").json
     for key in ("rows", "episodes", "scenario", "shape"):
-        assert back[key] == there[key], key
+        assert back[key] == recorded_info[key], key
     again = rlsched("dataset", "export", recorded, "--minari", name)
     assert again.code == 2
     assert "is there already" in again.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (
             ("nowhere-v0", *GREEN),
@@ -127,7 +125,7 @@ def test_minari_says_the_scenario_itself(rlsched: Run, recorded: Path, tmp_path:
 )
 def test_bad_input_is_one_line(
     words: tuple[str, ...],
-    said: str,
+    message: str,
     rlsched: Run,
     log: Path,
     tmp_path: Path,
@@ -136,12 +134,10 @@ def test_bad_input_is_one_line(
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     (tmp_path / "empty").mkdir()
     places = {"LOG": str(log), "FOLDER": str(tmp_path / "empty")}
-    found = rlsched(
-        "dataset", "import", *(places.get(word, word) for word in words), "--out", tmp_path / "out"
-    )
-    assert found.code == 2
-    (line,) = found.err.splitlines()
-    assert said in line.replace(f"{tmp_path}/", "")
+    ran = rlsched("dataset", "import", *(places.get(word, word) for word in words), "--out", tmp_path / "out")
+    assert ran.code == 2
+    (line,) = ran.err.splitlines()
+    assert message in line.replace(f"{tmp_path}/", "")
     assert not (tmp_path / "out").exists()
 
 
@@ -149,6 +145,6 @@ def test_set_without_a_scenario_changes_nothing(
     rlsched: Run, recorded: Path, tmp_path: Path, store: None
 ) -> None:
     assert rlsched("dataset", "export", recorded, "--minari", "sjf-v0").code == 0
-    found = rlsched("dataset", "import", "sjf-v0", "--out", tmp_path / "out", *SHORT)
-    assert found.code == 2
-    assert "--set: needs --scenario; give a --scenario" in found.err
+    ran = rlsched("dataset", "import", "sjf-v0", "--out", tmp_path / "out", *SHORT)
+    assert ran.code == 2
+    assert "--set: needs --scenario; give a --scenario" in ran.err

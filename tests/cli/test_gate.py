@@ -35,20 +35,20 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_evaluate_says_who_passes_and_ends_accordingly(
     rlsched: Run, site: Path, good: Path, bad: Path, tmp_path: Path
 ) -> None:
-    given = ("--trace", site, "--offsets", ROWS, "--jobs", EPISODE, "--gate", "--json", "-")
-    ran = rlsched("evaluate", good, *given)
+    arguments = ("--trace", site, "--offsets", ROWS, "--jobs", EPISODE, "--gate", "--json", "-")
+    ran = rlsched("evaluate", good, *arguments)
     assert ran.code == 0, ran.err
     check_contract(ran.json)
-    (told,) = ran.json["gate"]
-    assert (told["policy"], told["passes"], told["against"]) == (str(good), True, "level")
-    assert (told["episodes"], told["difference"]) == (5, 0.0)
+    (values,) = ran.json["gate"]
+    assert (values["policy"], values["passes"], values["against"]) == (str(good), True, "level")
+    assert (values["episodes"], values["difference"]) == (5, 0.0)
     assert f"\n{good} passes the gate: level with area + conservative in bounded slowdown: " in ran.err
 
     file = tmp_path / "figures.json"
-    ran = rlsched("evaluate", bad, good, *given[:-1], file)
+    ran = rlsched("evaluate", bad, good, *arguments[:-1], file)
     assert (ran.code, FAILS_GATE) == (3, 3)
-    told = {one["policy"]: one for one in json.loads(file.read_text())["gate"]}
-    assert (told[str(bad)]["passes"], told[str(good)]["passes"]) == (False, True)
+    values = {verdict["policy"]: verdict for verdict in json.loads(file.read_text())["gate"]}
+    assert (values[str(bad)]["passes"], values[str(good)]["passes"]) == (False, True)
     (line,) = [
         line for line in ran.out.splitlines() if line.startswith(str(bad)) and "fails the gate" in line
     ]
@@ -56,25 +56,25 @@ def test_evaluate_says_who_passes_and_ends_accordingly(
     assert line.endswith("; use area + conservative instead")
 
 
-def test_without_a_gate_nothing_is_judged(rlsched: Run, site: Path, bad: Path) -> None:
+def test_without_a_gate_there_is_no_verdict(rlsched: Run, site: Path, bad: Path) -> None:
     ran = rlsched("evaluate", bad, "--trace", site, "--offsets", "0", "--jobs", EPISODE, "--json", "-")
     assert ran.code == 0
     assert "gate" not in ran.json
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "line"),
     [
         (("--offsets", "0,20,40"), "error: --gate: 3 different episodes: too few for an interval; play at"),
         (("-n", 20, "--jobs", JOBS // 5), "error: --gate: 1 different episode: too few for an interval; "),
     ],
 )
 def test_too_few_episodes_are_refused(
-    rlsched: Run, site: Path, good: Path, more: tuple[object, ...], said: str
+    rlsched: Run, site: Path, good: Path, more: tuple[object, ...], line: str
 ) -> None:
     ran = rlsched("evaluate", good, "--trace", site, "--jobs", EPISODE, *more, "--gate")
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert ran.err.startswith(said)
+    assert ran.err.startswith(line)
 
 
 def test_a_gate_wants_a_heuristic(rlsched: Run, good: Path, bad: Path) -> None:
@@ -90,24 +90,24 @@ def test_advice_is_the_heuristics_where_the_policy_stands_back(
 ) -> None:
     def advice(*words: object) -> dict[str, object]:
         slurm = ("--squeue", SQUEUE, "--sinfo", SINFO, "--at", NOW, "--json", "-")
-        found: dict[str, object] = rlsched("advise", "slurm", *words, *slurm).json
-        return found
+        advised: dict[str, object] = rlsched("advise", "slurm", *words, *slurm).json
+        return advised
 
-    told = advice(bad, "--gate", site)
-    assert told["decided_by"] == "fallback"
-    assert isinstance(told["fallback"], dict)
-    assert (told["decisions"], told["fallback"]["name"]) == (told["fallback"]["decisions"], "area:easy")
-    (note,) = [note for note in told["notes"] if "fails the gate" in note]
+    values = advice(bad, "--gate", site)
+    assert values["decided_by"] == "fallback"
+    assert isinstance(values["fallback"], dict)
+    assert (values["decisions"], values["fallback"]["name"]) == (values["fallback"]["decisions"], "area:easy")
+    (note,) = [note for note in values["notes"] if "fails the gate" in note]
     assert note.startswith(
         "the policy fails the gate on site.swf: worse than area + conservative in bounded "
     )
     assert note.endswith("; area:easy decides, and the policy is its shadow")
-    told = advice(bad, "--gate", site, "--fallback", "fcfs:easy")
-    assert isinstance(told["fallback"], dict)
-    assert (told["decided_by"], told["fallback"]["name"]) == ("fallback", "fcfs:easy")
-    told = advice(good, "--gate", site)
-    assert told["decided_by"] == "policy"
-    (note,) = [note for note in told["notes"] if "passes" in note]
+    values = advice(bad, "--gate", site, "--fallback", "fcfs:easy")
+    assert isinstance(values["fallback"], dict)
+    assert (values["decided_by"], values["fallback"]["name"]) == ("fallback", "fcfs:easy")
+    values = advice(good, "--gate", site)
+    assert values["decided_by"] == "policy"
+    (note,) = [note for note in values["notes"] if "passes" in note]
     assert note.startswith("the policy passes the gate on site.swf: level with area + conservative ")
     assert not [note for note in advice(bad)["notes"] if "gate" in note or "fails the gate" in note]
 
@@ -115,7 +115,7 @@ def test_advice_is_the_heuristics_where_the_policy_stands_back(
 def test_gates_that_mean_nothing(rlsched: Run, site: Path, good: Path, tmp_path: Path) -> None:
     slurm = ("--squeue", SQUEUE, "--sinfo", SINFO)
     (tmp_path / "sizeless.swf").write_text("1 0 -1 60 1 -1 -1 1 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n" * 3)
-    for words, said in (
+    for words, line in (
         (("serve", good, "--gate", tmp_path / "none.swf"), "error: --gate: cannot read "),
         (("serve", good, "--gate", site, "--set", "gate.jobs=40"), "error: --gate: 3 different episodes: "),
         (("serve", good, "--gate", site, "--set", "gate.episodes=0"), "error: --set: gate.episodes: value 0"),
@@ -130,4 +130,4 @@ def test_gates_that_mean_nothing(rlsched: Run, site: Path, good: Path, tmp_path:
         ran = rlsched(*words)
         assert (ran.code, ran.out) == (2, ""), ran
         last = ran.err.splitlines()[-1]
-        assert last.startswith(said), last
+        assert last.startswith(line), last

@@ -214,10 +214,12 @@ def test_a_trace_replaces_that_of_the_scenario(rlsched: Run, trace: Path, short:
     assert min(episode["offset"] for episode in ran.json["episodes"]) >= 200
 
 
-def test_a_trace_in_a_scenario_of_ones_own(rlsched: Run, trace: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(yaml.safe_dump({"name": "mine", "workload": {"kind": "swf", "file": "other.swf"}}))
-    ran = rlsched("simulate", "--scenario", mine, "--trace", trace, "--set", "episode.jobs=20", "--json", "-")
+def test_a_trace_in_a_scenario_file(rlsched: Run, trace: Path, tmp_path: Path) -> None:
+    scenario_file = tmp_path / "mine.yaml"
+    workload = {"kind": "swf", "file": "other.swf"}
+    scenario_file.write_text(yaml.safe_dump({"name": "mine", "workload": workload}))
+    words = ("--scenario", scenario_file, "--trace", trace, "--set", "episode.jobs=20")
+    ran = rlsched("simulate", *words, "--json", "-")
     assert ran.code == 0, ran.err
     assert ran.json["scenario"]["name"] == "mine"
     assert len(ran.json["episodes"]) == 20  # of the scenario's length, not the whole trace
@@ -285,15 +287,15 @@ def test_a_policy_that_is_shown_other_jobs_than_the_orders_is_said_so(
     )
     same = rlsched("evaluate", tmp_path, *words)
     assert "keeps" not in same.out
-    other = rlsched(
+    changed = rlsched(
         "evaluate", tmp_path, *words, "--set", "decision.admission=qos", "--set", "decision.window=9"
     )
-    told = " ".join(other.out.split())
+    text = " ".join(changed.out.split())
     assert (
         "keeps decision.window=5, decision.admission='fcfs' of its training; the heuristics have 9, 'qos'"
-        in told
+        in text
     )
-    assert re.search(r"3 episodes of \d+ to \d+ jobs", told)
+    assert re.search(r"3 episodes of \d+ to \d+ jobs", text)
 
 
 def test_without_a_horizon_there_is_no_policy_for_power(
@@ -310,9 +312,9 @@ def test_the_scenario_of_the_manual(rlsched: Run, tmp_path: Path, monkeypatch: p
     page = (Path(__file__).parents[2] / "docs" / "guide" / "green-datacenters.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     for name, kind in (("mine.yaml", "yaml"), ("site.csv", "csv")):
-        found = re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
-        assert len(found) == 1
-        Path(name).write_text(found[0], "utf-8")
+        blocks = re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
+        assert len(blocks) == 1
+        Path(name).write_text(blocks[0], "utf-8")
     ran = rlsched(
         "simulate", "--scenario", "mine.yaml", "-p", ",".join(ORDERS), "--episodes", "3", "--json", "-"
     )

@@ -32,29 +32,29 @@ def recorded(rlsched: Run, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_policies_are_judged_and_what_is_unsure_is_said(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
+def test_policies_have_estimates_and_warnings(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
     short = exported(tmp_path / "short", {"duration": -1.0, "fits": 3.0}, 1.0)
     lazy = exported(tmp_path / "lazy", {"duration": -1.0}, 9.0)
     file = tmp_path / "judged.json"
-    told = rlsched("dataset", "judge", recorded, short, lazy, "--json", file)
+    ran = rlsched("dataset", "judge", recorded, short, lazy, "--json", file)
     values = json.loads(file.read_text())
-    one, other = (values["policies"][str(path)] for path in (short, lazy))
+    short_estimate, lazy_estimate = (values["policies"][str(path)] for path in (short, lazy))
     assert values["gamma"] == 0.998
-    assert one["agreement"]["sjf~0.2"] > 0.8
-    assert other["agreement"]["sjf~0.2"] < 0.2
-    assert one["fqe"]["low"] <= one["fqe"]["mean"] <= one["fqe"]["high"]
+    assert short_estimate["agreement"]["sjf~0.2"] > 0.8
+    assert lazy_estimate["agreement"]["sjf~0.2"] < 0.2
+    assert short_estimate["fqe"]["low"] <= short_estimate["fqe"]["mean"] <= short_estimate["fqe"]["high"]
     assert values["recorded"]["low"] < values["recorded"]["mean"] < values["recorded"]["high"]
-    assert other["wis"]["mean"] is None
-    assert any("no estimate by wis" in warning for warning in other["warnings"])
-    assert "(recorded)" in told.out
-    assert f"{lazy}: no recorded episode agrees with the policy to its end" in told.out.replace("\n", " ")
+    assert lazy_estimate["wis"]["mean"] is None
+    assert any("no estimate by wis" in warning for warning in lazy_estimate["warnings"])
+    assert "(recorded)" in ran.out
+    assert f"{lazy}: no recorded episode agrees with the policy to its end" in ran.out.replace("\n", " ")
 
 
 def test_a_policy_of_something_else_is_refused(rlsched: Run, recorded: Path, tmp_path: Path) -> None:
     wide = exported(tmp_path / "wide", {"duration": -1.0}, 1.0, "decision.window=7")
-    found = rlsched("dataset", "judge", recorded, wide)
-    assert found.code == 2
-    assert "was trained with another decision than scenario 'green-10' has" in found.err
+    refused_policy = rlsched("dataset", "judge", recorded, wide)
+    assert refused_policy.code == 2
+    assert "was trained with another decision than scenario 'green-10' has" in refused_policy.err
     missing = rlsched("dataset", "judge", recorded, tmp_path / "none")
     assert missing.code == 2
     assert "no such folder" in missing.err
@@ -62,9 +62,9 @@ def test_a_policy_of_something_else_is_refused(rlsched: Run, recorded: Path, tmp
     words = ("--scenario", "green-10", "--policy", "sjf", "--steps", 100, "--set", SHORT)
     reward = ("--set", "objective.reward={started_value: 1}")
     assert rlsched("collect", *words, *reward, "--out", shaped).code == 0
-    other = rlsched("dataset", "judge", shaped, exported(tmp_path / "it", {"wait": 1.0}, 1.0), "--gamma", 0.9)
-    assert other.code == 2
-    assert "--gamma: value 0.9 is not the 0.998 with which started_value was recorded" in other.err
+    ran = rlsched("dataset", "judge", shaped, exported(tmp_path / "it", {"wait": 1.0}, 1.0), "--gamma", 0.9)
+    assert ran.code == 2
+    assert "--gamma: value 0.9 is not the 0.998 with which started_value was recorded" in ran.err
     for gamma in ("0", "1.01", "nan", "much"):
         refused = rlsched("dataset", "judge", recorded, wide, "--gamma", gamma)
         assert refused.code == 2

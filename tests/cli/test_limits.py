@@ -123,62 +123,60 @@ def test_costs_that_are_not_counted_there_are_refused() -> None:
     ],
 )
 def test_what_would_be_ignored_is_refused(rlsched: Run, tmp_path: Path, words: list[str], line: str) -> None:
-    found = rlsched(*words, "--out", tmp_path / "run")
-    assert (found.code, found.err.count("\n")) == (2, 1), found.err
-    assert found.err.startswith(line)
+    ran = rlsched(*words, "--out", tmp_path / "run")
+    assert (ran.code, ran.err.count("\n")) == (2, 1), ran.err
+    assert ran.err.startswith(line)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_policy_that_sees_something_else_is_refused(rlsched: Run, tmp_path: Path) -> None:
-    other = scenario.load("green-10", ["decision.window=7"])
-    layout = Layout.of(other.observation, other.decision, 2)
+    second = scenario.load("green-10", ["decision.window=7"])
+    layout = Layout.of(second.observation, second.decision, 2)
     network = Network(kind="priority")
-    TrainedPolicy(other, network, build_policy(layout, network), 2, {}).save(tmp_path / "other")
+    TrainedPolicy(second, network, build_policy(layout, network), 2, {}).save(tmp_path / "other")
     words = ("--limit", "delayed_jobs=auto:0.5", "--unconstrained", tmp_path / "other")
-    found = rlsched(*TRAIN, *words, "--out", tmp_path / "run")
-    assert found.code == 2
-    assert found.err.startswith(
-        f"error: --unconstrained: '{tmp_path}/other' was trained with another decision"
-    )
+    ran = rlsched(*TRAIN, *words, "--out", tmp_path / "run")
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: --unconstrained: '{tmp_path}/other' was trained with another decision")
 
 
 def test_who_needs_a_limit_says_so(rlsched: Run, tmp_path: Path) -> None:
-    found = rlsched(*TRAIN, "--out", tmp_path / "run")
-    assert found.code == 2
-    assert found.err.startswith("error: objective.costs: has no cost with a limit, which cocorl keeps")
+    ran = rlsched(*TRAIN, "--out", tmp_path / "run")
+    assert ran.code == 2
+    assert ran.err.startswith("error: objective.costs: has no cost with a limit, which cocorl keeps")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kept_ray")
 @pytest.mark.long
-def test_a_share_is_of_what_is_paid_without_limits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_share_is_of_the_cost_without_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A policy is trained for it beside the run, once, and may be named for others."""
-    out, other = tmp_path / "run", tmp_path / "other"
+    out, second = tmp_path / "run", tmp_path / "other"
     assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 0
     reference = out / UNCONSTRAINED
-    said = capsys.readouterr().out
-    words = ["--limit", "delayed_jobs=auto:25", "--unconstrained", str(reference), "--out", str(other)]
+    message = capsys.readouterr().out
+    words = ["--limit", "delayed_jobs=auto:25", "--unconstrained", str(reference), "--out", str(second)]
     assert main([*TRAIN, *words, "--set", "episode.max_ticks=400"]) == 0
     said_then = capsys.readouterr().out
     assert (
         "delayed_jobs: its multiplier is still the initial one" in said_then
     )  # no episode has ended or is far beyond
-    found = tmp_path / "found.json"
-    asked = ["--against", "sjf", "--episodes", "3", "--json", str(found), "--report", str(tmp_path / "page")]
-    assert main(["evaluate", str(out), str(reference), *asked]) == 0
+    file = tmp_path / "figures.json"
+    targets = ["--json", str(file), "--report", str(tmp_path / "page")]
+    words = ["evaluate", str(out), str(reference), "--against", "sjf", "--episodes", "3"]
+    assert main([*words, *targets]) == 0
     assert "Are limits kept?" in capsys.readouterr().out
     assert "Are limits kept?" in (tmp_path / "page" / "report.html").read_text()
-    told = json.loads(found.read_text())
-    (kept,) = told["limits"]  # nobody asked the other to keep any
-    mine = [one["metrics"]["cost.delayed_jobs"] for one in told["episodes"] if one["policy"] == str(out)]
-    assert (kept["policy"], kept["cost"], kept["per"]) == (str(out), "delayed_jobs", "episode")
-    assert kept["paid"] == pytest.approx(sum(mine) / 3)
-    assert kept["low"] <= kept["paid"] <= kept["high"]
-    assert kept["limit"] == RunFolder(out).read()[0].objective.limits["delayed_jobs"]
-    assert kept["kept"] == (kept["paid"] <= kept["limit"])
+    values = json.loads(file.read_text())
+    (check,) = values["limits"]  # the other policy has none
+    episodes = [episode for episode in values["episodes"] if episode["policy"] == str(out)]
+    costs = [episode["metrics"]["cost.delayed_jobs"] for episode in episodes]
+    assert (check["policy"], check["cost"], check["per"]) == (str(out), "delayed_jobs", "episode")
+    assert check["paid"] == pytest.approx(sum(costs) / 3)
+    assert check["low"] <= check["paid"] <= check["high"]
+    assert check["limit"] == RunFolder(out).read()[0].objective.limits["delayed_jobs"]
+    assert check["kept"] == (check["paid"] <= check["limit"])
     had, free = RunFolder(reference).read()
     assert free.algo == "ppo"
     assert had.objective.costs == {"delayed_jobs": None}
@@ -186,19 +184,19 @@ def test_a_share_is_of_what_is_paid_without_limits(
     assert config.algo == "cocorl"
     assert free.model_copy(update={"network": config.network}) == without_limits(config)
     planned = plan(simulated, config, RunFolder(tmp_path / "none"), resume=False)
-    (paid,) = costs_of(planned, load_policy(reference), ["delayed_jobs"]).values()
-    assert paid > 0
-    assert simulated.objective.limits == {"delayed_jobs": pytest.approx(0.5 * paid)}
-    assert RunFolder(other).read()[0].objective.limits["delayed_jobs"] > 0.25 * paid  # of longer episodes
-    assert not (other / UNCONSTRAINED).exists()
+    (cost,) = costs_of(planned, load_policy(reference), ["delayed_jobs"]).values()
+    assert cost > 0
+    assert simulated.objective.limits == {"delayed_jobs": pytest.approx(0.5 * cost)}
+    assert RunFolder(second).read()[0].objective.limits["delayed_jobs"] > 0.25 * cost  # of longer episodes
+    assert not (second / UNCONSTRAINED).exists()
     rows = RunFolder(out).rows()
     assert all(row["validation_limited.delayed_jobs"] for row in rows)
-    assert "multiplier is still the initial one" not in said
+    assert "multiplier is still the initial one" not in message
     latest = RunFolder(out).latest()
     assert latest is not None
     check = latest[1].best_checks["delayed_jobs"]
     best, where = check.mean, check.verdict
-    assert f"delayed_jobs: {number(best)} in validation, {where} its limit of {number(0.5 * paid)}" in said
+    assert f"delayed_jobs: {number(best)} in validation, {where} its limit of {number(0.5 * cost)}" in message
     assert main([*TRAIN, "--limit", "delayed_jobs=auto:0.5", "--out", str(out)]) == 2
     assert "holds a run already" in capsys.readouterr().err
 
@@ -228,8 +226,8 @@ def test_who_was_stopped_before_the_run_began_goes_on(
     assert stopped is not None
     assert stopped[1].steps < 512
     assert not (out / "train.yaml").exists()
-    for other in (["--set", "workload.load=0.6"], ["--set", "cocorl.learning_rate=1e-4"]):
-        assert main([*words, *other]) == 2
+    for second in (["--set", "workload.load=0.6"], ["--set", "cocorl.learning_rate=1e-4"]):
+        assert main([*words, *second]) == 2
         assert "unconstrained: was trained with other settings" in capsys.readouterr().err
     assert reference.latest() == stopped
     assert main(words) == 0

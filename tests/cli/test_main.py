@@ -39,11 +39,11 @@ def test_a_quick_command_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_help_lists_the_commands() -> None:
-    shown = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-m", "rlsched", "--help"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     for command in ("simulate", "evaluate", "scenarios", "policies", "objectives", "algorithms", "bench"):
-        assert command in shown
+        assert command in printed
 
 
 def test_every_command_teaches_with_an_example(rlsched: Run) -> None:
@@ -122,19 +122,19 @@ def test_an_interrupt_writes_nothing(tmp_path: Path) -> None:
     ) as process:
         time.sleep(6)  # at its work, also on a machine that is slow
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, line = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert said == "interrupted\n"
+    assert line == "interrupted\n"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_reader_that_goes_away(trace: Path) -> None:
     command = f"{sys.executable} -m rlsched simulate --trace {trace} --json - 2>&1 | true"
     assert subprocess.run(["bash", "-c", command], capture_output=True, timeout=60).stdout == b""
-    kept = command.replace("2>&1 | true", "| true").replace("| true", "2> >(cat >&2) | true")
-    said = subprocess.run(["bash", "-c", kept], capture_output=True, text=True, timeout=60).stderr
-    assert "Traceback" not in said
-    assert "BrokenPipe" not in said
+    remaining = command.replace("2>&1 | true", "| true").replace("| true", "2> >(cat >&2) | true")
+    line = subprocess.run(["bash", "-c", remaining], capture_output=True, text=True, timeout=60).stderr
+    assert "Traceback" not in line
+    assert "BrokenPipe" not in line
 
 
 def test_listings(rlsched: Run) -> None:
@@ -159,9 +159,9 @@ def test_objectives_say_formula_unit_and_source(rlsched: Run) -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_a_shown_scenario_reads_as_itself(rlsched: Run, tmp_path: Path, name: str) -> None:
-    shown = rlsched("scenarios", "show", name).out
+    printed = rlsched("scenarios", "show", name).out
     copy = tmp_path / "copy.yaml"
-    copy.write_text(shown)
+    copy.write_text(printed)
     assert load(copy) == load(name)
     changed = rlsched("scenarios", "show", copy, "--set", "cluster.resources.0.units=7").out
     assert yaml.safe_load(changed)["cluster"]["resources"][0]["units"] == 7
@@ -169,6 +169,6 @@ def test_a_shown_scenario_reads_as_itself(rlsched: Run, tmp_path: Path, name: st
 
 @pytest.mark.parametrize("group", ["dataset", "tune"])
 def test_a_group_without_a_command_shows_its_help(rlsched: Run, group: str) -> None:
-    found = rlsched(group)
-    assert (found.code, found.err) == (2, "")
-    assert "Commands" in found.out
+    match = rlsched(group)
+    assert (match.code, match.err) == (2, "")
+    assert "Commands" in match.out

@@ -19,7 +19,7 @@ LONG = "n" * 260
 
 
 @pytest.fixture(autouse=True)
-def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _existing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path(NAME).mkdir(parents=True)
 
@@ -73,12 +73,12 @@ def test_policies(rlsched: Run) -> None:
 
 def test_what_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal; elsewhere nothing is shown of it."""
-    shown = io.StringIO()
-    terminal = Console(file=shown, force_terminal=True, width=100)
+    printed = io.StringIO()
+    terminal = Console(file=printed, force_terminal=True, width=100)
     monkeypatch.setattr(output, "console", lambda *, stderr: terminal)
     with output.busy(f"reading {NAME}"):
         pass
-    assert f"reading {NAME}" in shown.getvalue()
+    assert f"reading {NAME}" in printed.getvalue()
 
 
 @pytest.mark.parametrize(

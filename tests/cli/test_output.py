@@ -45,9 +45,9 @@ def test_a_bar_keeps_its_share_and_its_time_however_long_its_text(
     monkeypatch.setenv("COLUMNS", str(width))
     bar = ProgressBar()
     bar.progress.update(bar.task, completed=0.42, text="best so far " + "x" * 300)
-    with bar.console.capture() as shown:
+    with bar.console.capture() as printed:
         bar.console.print(bar.progress.get_renderable())
-    (line,) = shown.get().splitlines()
+    (line,) = printed.get().splitlines()
     assert "42%" in line
     assert "best so far" in line
     assert line.rstrip().endswith("0:00:00")
@@ -60,8 +60,8 @@ def test_control_characters_of_files_do_not_reach_the_terminal(capsys: pytest.Ca
     console = output.console()
     console.print(table)
     console.print("Computer \x1b]0;owned\x07 \u202e x")
-    shown = capsys.readouterr().out
-    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
-    shown = "".join(shown.split())
+    printed = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(printed)
+    printed = "".join(printed.split())
     for text in ("\\x1b[3m", "\\x07", "\\udcff", "Computer\\x1b]0;owned\\x07\\u202ex"):
-        assert text in shown
+        assert text in printed

@@ -87,7 +87,7 @@ def test_a_learned_policy(rlsched: Run, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("scenario", "name", "said"),
+    ("scenario", "name", "message"),
     [
         ("green-10", "p.jpg", "--render: 'p.jpg': unknown format; end it in .png or .gif"),
         ("green-10", "p", "--render: 'p': unknown format; end it in .png or .gif"),
@@ -97,13 +97,13 @@ def test_a_learned_policy(rlsched: Run, tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_what_is_refused(
-    rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, name: str, said: str
+    rlsched: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, name: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     ran = rlsched("simulate", "--scenario", scenario, "--episodes", "1", "--render", name)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"error: {said}")
+    assert ran.err.startswith(f"error: {message}")
     assert ran.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

@@ -28,12 +28,12 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_export_says_what_to_do_next(rlsched: Run, run_folder: Path, tmp_path: Path) -> None:
-    ran = rlsched("export", run_folder, tmp_path / "policy", "--json", tmp_path / "told.json")
+    ran = rlsched("export", run_folder, tmp_path / "policy", "--json", tmp_path / "figures.json")
     assert ran.code == 0
     assert f"rlsched serve {tmp_path / 'policy'}" in ran.out
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert told["version"] == load_policy(tmp_path / "policy").fingerprint[:16]
-    assert told["units"] == [256]
+    exported = json.loads((tmp_path / "figures.json").read_text())
+    assert exported["version"] == load_policy(tmp_path / "policy").fingerprint[:16]
+    assert exported["units"] == [256]
     again = rlsched("export", run_folder, tmp_path / "policy")
     assert again.code == 0
 
@@ -74,8 +74,8 @@ def test_what_cannot_be_exported(rlsched: Run, run_folder: Path, tmp_path: Path)
         assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
         assert ran.err.startswith(line)
     assert not (tmp_path / "p").exists()
-    found = {path: path.read_bytes() for folder in (run_folder, served) for path in folder.rglob("*.*")}
-    assert found == before
+    rows = {path: path.read_bytes() for folder in (run_folder, served) for path in folder.rglob("*.*")}
+    assert rows == before
 
 
 def test_figures_are_not_written_over_a_run_that_goes_on(rlsched: Run, tmp_path: Path) -> None:
@@ -133,21 +133,21 @@ def test_figures_are_relative_to_another_service() -> None:
     def measured(case: str, replicas: int, clients: int, states: int, answered: int) -> Measured:
         return Measured(case, replicas, clients, states, Load(answered, {}, 0, 2.0, 1.0, 9.0, 10.0))
 
-    found = figures(
+    rows = figures(
         [
             measured("single", 1, 8, 1, 400),
             measured("batches", 2, 4, BATCH, 10),
             measured("stock", 0, 8, 1, 100),
         ]
     )
-    assert found[0] == Figure(
+    assert rows[0] == Figure(
         "serve_requests_per_s", "single, 1 replica, 8 clients", 200.0, "1/s", "stock", 4.0
     )
-    assert found[1] == Figure("serve_p99_ms", "single, 1 replica, 8 clients", 9.0, "ms")
-    assert found[4] == Figure("serve_decisions_per_s", "batches, 2 replicas, 4 clients", 5 * BATCH)
+    assert rows[1] == Figure("serve_p99_ms", "single, 1 replica, 8 clients", 9.0, "ms")
+    assert rows[4] == Figure("serve_decisions_per_s", "batches, 2 replicas, 4 clients", 5 * BATCH)
 
 
-def test_it_is_asked_about_clusters_as_they_come(run_folder: Path) -> None:
+def test_requests_hold_clusters_of_episodes(run_folder: Path) -> None:
     policy = load_policy(run_folder)
     states, words = states_of(policy)
     assert len(states) == 256

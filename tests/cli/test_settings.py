@@ -18,8 +18,8 @@ from rlsched.settings import as_written, validate
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
     capsys.readouterr()
     assert main(["settings", *words, "--json", "-"]) == 0
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["settings"]
-    return found
+    rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)["settings"]
+    return rows
 
 
 def test_every_key_of_the_shipped_scenarios_and_of_the_training_is_listed(
@@ -44,12 +44,10 @@ def test_every_key_of_the_shipped_scenarios_and_of_the_training_is_listed(
 def test_those_of_the_service_are_listed_and_taken(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {str(row["key"]): row for row in listed(capsys) if row["part"] == "service"}
     assert {"mode", "reload_s", "limits.body_bytes", "scaling.replicas", "gate.trace"} <= set(rows)
-    given = [f"{key}={row['default']}" for key, row in rows.items() if row["default"] not in {"", "null"}]
+    arguments = [f"{key}={row['default']}" for key, row in rows.items() if row["default"] not in {"", "null"}]
     usual = ServeConfig(policies={"default": Path("a")})
-    assert (
-        validate(ServeConfig, {"policies": "a"}, "test", [one for one in given if "gate." not in one])
-        == usual
-    )
+    without_gate = [setting for setting in arguments if "gate." not in setting]
+    assert validate(ServeConfig, {"policies": "a"}, "test", without_gate) == usual
     (row,) = listed(capsys, "scaling.replicas")
     assert row["part"] == "service"
 

@@ -81,9 +81,9 @@ def test_drawn_episodes_leave_the_training_rows_alone(rlsched: Run, trace: Path)
     assert len(offsets) == 20
     assert min(offsets) >= 0.8 * JOBS
     assert rlsched(*drawn).json == ran.json
-    other = [e["offset"] for e in rlsched(*drawn, "--seed", "1", "--episodes", "4").json["episodes"]]
-    assert len(other) == 4
-    assert other != offsets[:4]
+    second = [e["offset"] for e in rlsched(*drawn, "--seed", "1", "--episodes", "4").json["episodes"]]
+    assert len(second) == 4
+    assert second != offsets[:4]
 
 
 def test_too_few_rows_for_different_episodes_are_said(rlsched: Run, trace: Path) -> None:
@@ -115,7 +115,7 @@ def test_repeats_are_run_once(rlsched: Run, trace: Path) -> None:
     assert len(ran.json["episodes"]) == 1
 
 
-def test_a_rule_beside_its_policy(rlsched: Run, trace: Path) -> None:
+def test_a_rule_of_its_policy(rlsched: Run, trace: Path) -> None:
     ran = rlsched("simulate", "--trace", trace, "-p", "fcfs,sjf:easy", "-b", "none,greedy", "--json", "-")
     assert list(means(ran.json)) == [("fcfs", "none"), ("fcfs", "greedy"), ("sjf", "easy")]
 

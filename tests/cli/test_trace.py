@@ -19,10 +19,10 @@ from .conftest import JOBS, PROCESSORS, Run
 
 
 def test_info_says_what_is_in_a_trace(rlsched: Run, trace: Path) -> None:
-    told = rlsched("trace", "info", trace, "--json", "-").json
+    values = rlsched("trace", "info", trace, "--json", "-").json
     jobs = swf.read(trace).jobs
-    assert (told["jobs"], told["processors"], told["repairs"]) == (JOBS, PROCESSORS, {})
-    assert told["load"] == pytest.approx(natural_load(jobs, PROCESSORS))
+    assert (values["jobs"], values["processors"], values["repairs"]) == (JOBS, PROCESSORS, {})
+    assert values["load"] == pytest.approx(natural_load(jobs, PROCESSORS))
     ran = rlsched("trace", "info", trace)
     assert ran.code == 0
     assert f"{JOBS:,} jobs in" in ran.out
@@ -31,7 +31,7 @@ def test_info_says_what_is_in_a_trace(rlsched: Run, trace: Path) -> None:
 
 def test_check_and_a_simulation_agree_on_jobs_that_are_too_wide(rlsched: Run, tmp_path: Path) -> None:
     wide = trace_file(tmp_path, "; MaxProcs: 8", job_line(1), job_line(2, allocated=9), job_line(3))
-    ran = rlsched("trace", "check", wide, "--json", tmp_path / "told.json")
+    ran = rlsched("trace", "check", wide, "--json", tmp_path / "figures.json")
     assert (ran.code, ran.err.splitlines()) == (
         2,
         [
@@ -39,8 +39,8 @@ def test_check_and_a_simulation_agree_on_jobs_that_are_too_wide(rlsched: Run, tm
             "machine, and --set workload.oversized=scale cuts them down"
         ],
     )
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert (told["jobs"], told["repairs"]) == (2, {"requested_missing_filled": 3, "oversized_dropped": 1})
+    values = json.loads((tmp_path / "figures.json").read_text())
+    assert (values["jobs"], values["repairs"]) == (2, {"requested_missing_filled": 3, "oversized_dropped": 1})
     simulated = rlsched("simulate", "--trace", wide, "--policy", "fcfs", "--json", "-").json
     assert simulated["repairs"]["oversized_dropped"] == 1
     assert rlsched("trace", "info", wide, "--json", "-").json["repairs"]["oversized_dropped"] == 1
@@ -52,7 +52,7 @@ def test_check_is_an_error_where_jobs_are_lost(rlsched: Run, trace: Path, tmp_pa
     broken = trace_file(
         tmp_path, "; MaxProcs: 8", job_line(1), job_line(2, runtime=0), job_line(2), "3 4", job_line(4)
     )
-    ran = rlsched("trace", "check", broken, "--json", tmp_path / "told.json")
+    ran = rlsched("trace", "check", broken, "--json", tmp_path / "figures.json")
     assert ran.code == 2
     assert ran.err.splitlines() == [
         f"error: {broken}: 1 further lines of a job number; in the format, the first line sums up the job",
@@ -60,8 +60,8 @@ def test_check_is_an_error_where_jobs_are_lost(rlsched: Run, trace: Path, tmp_pa
         f"error: {broken}: 1 lines with fewer than 18 fields; rlsched trace cut {broken} --out OUT.swf "
         "writes the other 2 jobs",
     ]
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert told["repairs"]["zero_runtime_dropped"] == 1
+    values = json.loads((tmp_path / "figures.json").read_text())
+    assert values["repairs"]["zero_runtime_dropped"] == 1
 
 
 def test_a_part_of_a_trace(rlsched: Run, trace: Path, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_all_else_stays_as_it_was(rlsched: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (["cut", "TRACE", "--first", 300, "--out", "OUT"], "--first: value 300: "),
         (
@@ -135,7 +135,7 @@ def test_all_else_stays_as_it_was(rlsched: Run, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
-    rlsched: Run, trace: Path, tmp_path: Path, words: list[object], told: str
+    rlsched: Run, trace: Path, tmp_path: Path, words: list[object], error: str
 ) -> None:
     places = {"TRACE": str(trace), "NONE": str(tmp_path / "none"), "OUT": str(tmp_path / "out.swf")}
 
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_said_in_one_line(
 
     ran = rlsched("trace", *map(placed, words))
     assert ran.code == 2
-    assert ran.err.startswith(f"error: {placed(told)}")
+    assert ran.err.startswith(f"error: {placed(error)}")
     assert len(ran.err.splitlines()) == 1
     assert not (tmp_path / "out.swf").exists()
 
@@ -167,9 +167,9 @@ def test_import_from_a_pipe_and_from_gzip(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))  # type: ignore[arg-type]
     ran = rlsched("trace", "import", "sacct", "-", "--out", out, "--processors", 64, "--json", "-")
     assert ran.code == 0, ran
-    told = ran.json
+    values = ran.json
     assert out.read_bytes() == first
-    assert (told["jobs"], told["counts"]) == (2, {"steps_dropped": 1, "limit_missing": 1})
+    assert (values["jobs"], values["counts"]) == (2, {"steps_dropped": 1, "limit_missing": 1})
     assert rlsched("simulate", "--trace", out, "--policy", "fcfs").code == 0
 
 
@@ -184,21 +184,21 @@ def test_a_damaged_archive_is_one_line(rlsched: Run, tmp_path: Path, cut: bool) 
     ran = rlsched("trace", "import", "sacct", path, "--out", tmp_path / "site.swf")
     assert ran.code == 2
     assert len(ran.err.splitlines()) == 1
-    assert [one.name for one in tmp_path.iterdir()] == ["sacct.gz"]
+    assert [row.name for row in tmp_path.iterdir()] == ["sacct.gz"]
 
 
 def test_workloads_side_by_side(rlsched: Run, trace: Path, tmp_path: Path) -> None:
     picture = tmp_path / "jobs.png"
     words = ("workload", "describe", "--scenario", "lublin-256", "--against", trace, "--jobs", 2000)
-    ran = rlsched(*words, "--draw", picture, "--json", tmp_path / "told.json")
+    ran = rlsched(*words, "--draw", picture, "--json", tmp_path / "figures.json")
     assert ran.code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-    told = json.loads((tmp_path / "told.json").read_text())
-    ours, other = told["workloads"]
+    values = json.loads((tmp_path / "figures.json").read_text())
+    ours, theirs = values["workloads"]
     jobs = swf.read(trace).jobs
-    assert (ours["jobs"], ours["units"], other["jobs"], other["units"]) == (2000, [256], JOBS, [PROCESSORS])
-    assert other["serial"] == pytest.approx((jobs.demand == 1).mean())
-    assert other["runtimes_s"][-1] == jobs.runtime.max()
+    assert (ours["jobs"], ours["units"], theirs["jobs"], theirs["units"]) == (2000, [256], JOBS, [PROCESSORS])
+    assert theirs["serial"] == pytest.approx((jobs.demand == 1).mean())
+    assert theirs["runtimes_s"][-1] == jobs.runtime.max()
     assert sum(ours["hourly"]) == pytest.approx(1.0)
     assert "on 2, 4, 8, ... units" in ran.out
 
@@ -206,8 +206,8 @@ def test_workloads_side_by_side(rlsched: Run, trace: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("resample", ["training", "always"])
 def test_resampled_traces_are_described(rlsched: Run, resample: str) -> None:
     words = ("--trace", "datasets/sample.swf.gz", "--set", f"workload.resample={resample}", "--jobs", 9000)
-    (told,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
-    assert told["jobs"] == (9000 if resample == "always" else 30_000)
+    (values,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
+    assert values["jobs"] == (9000 if resample == "always" else 30_000)
 
 
 def test_the_sizes_of_clusters_are_described(rlsched: Run) -> None:
@@ -226,8 +226,8 @@ def test_mixtures_are_described_by_all_their_parts(rlsched: Run) -> None:
         "--jobs",
         6400,
     )
-    (told,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
-    assert told["jobs"] == 6400
-    assert told["units"] == [256]
+    (values,) = rlsched("workload", "describe", *words, "--json", "-").json["workloads"]
+    assert values["jobs"] == 6400
+    assert values["units"] == [256]
     # 24.4 % of all jobs are serial, and 15.4 % of interactive ones.
-    assert told["serial"] == pytest.approx(0.75 * 0.244 + 0.25 * 0.154, abs=0.03)
+    assert values["serial"] == pytest.approx(0.75 * 0.244 + 0.25 * 0.154, abs=0.03)
