@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -199,16 +200,23 @@ class PoissonWorkload(Jobs):
 class MaoWorkload(Jobs):
     """Bernoulli arrivals of jobs with one dominant resource [Mao et al. 2016, 4.1]."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"other": "minor"}
+
     kind: Literal["mao"]
     rate: float = Field(0.7, gt=0, le=1, description="probability of an arrival per tick")
     short: Ticks = Field((1, 3), description="ticks, uniform, both ends included")
     long: Ticks = Field((10, 15), description="ticks, uniform, both ends included")
     long_share: Share = 0.2
-    dominant: tuple[Share, Share] = Field((0.5, 1.0), description="share of `max_demand`, uniform")
-    other: tuple[Share, Share] = Field((0.1, 0.2), description="share of `max_demand`, uniform")
+    dominant: tuple[Share, Share] = Field(
+        (0.5, 1.0), description="demand of the dominant resource, share of `max_demand`, uniform"
+    )
+    minor: tuple[Share, Share] = Field(
+        (0.1, 0.2),
+        description="demand of the resources that are not dominant, share of `max_demand`, uniform",
+    )
     max_demand: float = Field(0.5, gt=0, le=1, description="share of a resource's units")
 
-    _ordered = field_validator("short", "long", "dominant", "other")(ordered)
+    _ordered = field_validator("short", "long", "dominant", "minor")(ordered)
 
 
 class Enrichment(Frozen):

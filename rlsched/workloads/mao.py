@@ -61,7 +61,7 @@ class MaoModel:
         return cls(
             workload,
             tuple(span(workload.dominant, most) for most in largest),
-            tuple(span(workload.other, most) for most in largest),
+            tuple(span(workload.minor, most) for most in largest),
         )
 
     @property

@@ -23,7 +23,7 @@ def mao(*resources: dict[str, Any], **workload: Any) -> MaoModel:
 def test_spans_by_hand() -> None:
     """Those of DeepRM: machines of twice 10 slots, of which a job may ask for up to 10."""
     assert (mao(*TWICE_TWENTY).dominant, mao(*TWICE_TWENTY).minor) == (((5, 10),) * 2, ((1, 2),) * 2)
-    model = mao({"units": 100}, {"units": 2}, max_demand=0.5, dominant=(0.33, 0.8), other=(0, 0.2))
+    model = mao({"units": 100}, {"units": 2}, max_demand=0.5, dominant=(0.33, 0.8), minor=(0, 0.2))
     assert model.dominant == ((16, 40), (1, 1))  # 16.5 goes to the even neighbour
     assert model.minor == ((1, 10), (1, 1))
 
