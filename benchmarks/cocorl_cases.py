@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from studies import Asked
+from studies import StudyOptions
 
 STEPS = 500_000
 EPISODES = 96
@@ -95,6 +95,6 @@ def share_of(kind: str) -> str:
     return SHARES[-1] if kind in OTHERWISE else kind
 
 
-def run_of(study: Asked, case: str, kind: str, seed: int) -> Path:
+def run_of(study: StudyOptions, case: str, kind: str, seed: int) -> Path:
     """The folder of a run: kind is `free`, a share, or what `OTHERWISE` knows."""
     return study.folder / f"{case}-{kind}-{seed}"

@@ -25,14 +25,14 @@ class Outcome:
     Attributes:
         case: which.
         values: policy -> (runs, episodes) share of the value in per cent; an order has one run.
-        alike: method -> share of the recorded decisions that it takes, too, on average of its runs; who asks
-            for the least comes first.
+        agreement: method -> share of the recorded decisions that it takes, too, on average of its runs; the
+            cheapest method comes first.
         recorders: the orders that recorded.
     """
 
     case: str
     values: Mapping[str, NDArray[np.float64]]
-    alike: Mapping[str, float]
+    agreement: Mapping[str, float]
     recorders: Sequence[str]
 
     def mean(self, name: str) -> float:
@@ -46,12 +46,12 @@ class Outcome:
     @property
     def methods(self) -> list[str]:
         """Who learned."""
-        return list(self.alike)
+        return list(self.agreement)
 
     @property
     def best_order(self) -> str:
         """Of those that nobody has learned."""
-        return max((name for name in self.values if name not in self.alike), key=self.mean)
+        return max((name for name in self.values if name not in self.agreement), key=self.mean)
 
     @property
     def best_recorder(self) -> str:
@@ -94,7 +94,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
 
 
-def told(outcome: Outcome) -> str:
+def outcome_table(outcome: Outcome) -> str:
     """Markdown: what each method came to, and how far it is ahead of others."""
     methods, rest = outcome.methods, ("bc", "crr", outcome.best_order)
     columns = [
@@ -105,7 +105,7 @@ def told(outcome: Outcome) -> str:
     rows = []
     for name, *over in zip(methods, *columns, strict=True):
         runs = " ".join(f"{run.mean():.1f}" for run in outcome.values[name])
-        rows.append([name, f"{outcome.mean(name):.1f} ({runs})", *over, f"{outcome.alike[name]:.1%}"])
+        rows.append([name, f"{outcome.mean(name):.1f} ({runs})", *over, f"{outcome.agreement[name]:.1%}"])
     orders = [name for name in outcome.values if name not in methods]
     message = ", ".join(f"{name} {outcome.mean(name):.1f}" for name in sorted(orders, key=outcome.mean)[::-1])
     head = [outcome.case, "value (%), and of each run", *(f"to {name}" for name in rest), "alike"]
@@ -118,7 +118,7 @@ def quality(outcomes: Sequence[Outcome]) -> str:
     later = [name for name in methods if name != "bc"]
     shares, ahead = [], []
     for outcome in outcomes:
-        took = {name: f"{share:.1%}" for name, share in outcome.alike.items()}
+        took = {name: f"{share:.1%}" for name, share in outcome.agreement.items()}
         shares.append([outcome.case, *(took.get(name, " ") for name in methods)])
         recorder = outcome.best_recorder
         over = dict(zip(outcome.methods, map(in_words, outcome.ahead(outcome.methods, "bc")), strict=True))

@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
     minute: float
     mib: float
-    own: float
+    anonymous: float
     files: float
     shared: float
     processes: int
@@ -148,7 +148,7 @@ def main() -> None:
             writer.writerows(result)
         first, last = growth(result, options.warm)
         more = 100 * (last / first - 1)
-        parts = {kind: growth(result, options.warm, kind) for kind in ("own", "files", "shared")}
+        parts = {kind: growth(result, options.warm, kind) for kind in ("anonymous", "files", "shared")}
         rows = (options.out / algo / "metrics.csv").read_text("utf-8").splitlines()
         decisions = dict(zip(rows[0].split(","), rows[-1].split(","), strict=True))["steps"]
         verdict = "flat" if more < LIMIT_PERCENT else "GROWS"

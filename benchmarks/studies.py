@@ -43,7 +43,7 @@ def going_on_from(result: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyOptions:
     """What a study is asked for.
 
     Attributes:
@@ -75,7 +75,7 @@ class Asked:
         at_a_time(tasks, self.parallel)
 
 
-def asked(about: str | None, cases: Iterable[str], out: str) -> Asked:
+def study_options(about: str | None, cases: Iterable[str], out: str) -> StudyOptions:
     """Read the command line of a study.
 
     Args:
@@ -94,7 +94,7 @@ def asked(about: str | None, cases: Iterable[str], out: str) -> Asked:
     folder: Path = chosen.out if chosen.scale == 1 else chosen.out / f"scale-{chosen.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
     cases = list(dict.fromkeys(chosen.cases))
-    return Asked(chosen.seeds, chosen.scale, cases, chosen.parallel, folder)
+    return StudyOptions(chosen.seeds, chosen.scale, cases, chosen.parallel, folder)
 
 
 def _positive(kind: Callable[[str], float], text: str) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import Asked, agreement, asked, collect, evaluate, train
+from studies import StudyOptions, agreement, collect, evaluate, study_options, train
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
 
@@ -23,21 +23,21 @@ RECORDED, READ, UNSEEN = 500_000, 2_000_000, 50_000
 METRIC = "job_value_ratio"
 
 
-def record(study: Asked, case: str, rows: int, seed: int) -> Path:
+def record(study: StudyOptions, case: str, rows: int, seed: int) -> Path:
     """A dataset of these teachers."""
     words = ["--scenario", "green-10", "--policy", TEACHERS[case], "--seed", str(seed)]
     words += ["--steps", str(round(study.scale * rows))]
     return collect(study.folder / f"{case}-data-{seed}", words, threads=study.threads)
 
 
-def learn(study: Asked, case: str, seed: int) -> None:
+def learn(study: StudyOptions, case: str, seed: int) -> None:
     """A clone."""
     words = ["--algo", "bc", "--dataset", str(record(study, case, RECORDED, 0))]
     words += ["--steps", str(round(study.scale * READ))]
     train(study.folder / f"{case}-{seed}", words, seed=seed, threads=study.threads)
 
 
-def earned(study: Asked, case: str) -> dict[str, NDArray[np.float64]]:
+def earned(study: StudyOptions, case: str) -> dict[str, NDArray[np.float64]]:
     """(episode,) of each policy and order, in per cent of the submitted value."""
     runs = [study.folder / f"{case}-{seed}" for seed in range(study.seeds)]
     words = ["--scenario", "green-10", "--against", TEACHERS[case]]
@@ -49,7 +49,7 @@ def earned(study: Asked, case: str) -> dict[str, NDArray[np.float64]]:
 
 def main() -> None:
     """Record, clone, count, tell."""
-    study = asked(__doc__, TEACHERS, "runs/study-cloning")
+    study = study_options(__doc__, TEACHERS, "runs/study-cloning")
     for case in study.cases:
         record(study, case, RECORDED, 0)
     study.learn(partial(learn, study))

@@ -39,7 +39,7 @@ from cocorl_cases import (
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from studies import Asked, asked, at_a_time, evaluate, train
+from studies import StudyOptions, at_a_time, evaluate, study_options, train
 
 from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
@@ -59,25 +59,25 @@ METRICS = {
 }
 
 
-class Kept(NamedTuple):
+class LimitResult(NamedTuple):
     """One policy that keeps a limit.
 
     Attributes:
         over: what it pays beyond its share of what is paid without limits, paired by episode.
-        paid: on average.
+        cost: on average.
         value: share of the value that it earns.
         ahead: of the best order that costs no more, in points; NaN where each costs more.
         order: that one.
     """
 
     over: Interval
-    paid: float
+    cost: float
     value: float
     ahead: Interval
     order: str
 
 
-def learn(study: Asked, name: str, seed: int) -> None:
+def learn(study: StudyOptions, name: str, seed: int) -> None:
     """Train without limits, then within shares of what that pays."""
     case, free = CASES[name], run_of(study, name, "free", seed)
     steps = ["--steps", str(round(study.scale * case.steps))]
@@ -91,7 +91,7 @@ def learn(study: Asked, name: str, seed: int) -> None:
         train(run_of(study, name, kind, seed), words, seed=seed, threads=study.threads)
 
 
-def results_of(study: Asked, name: str) -> list[EpisodeResult]:
+def results_of(study: StudyOptions, name: str) -> list[EpisodeResult]:
     """All policies and orders of a case on the same episodes."""
     case = CASES[name]
     runs = [run_of(study, name, kind, seed) for kind in ("free", *case.kinds) for seed in range(study.seeds)]
@@ -110,7 +110,7 @@ def orders_of(results: Sequence[EpisodeResult]) -> list[str]:
     return list(dict.fromkeys(item.policy for item in results if not item.learned))
 
 
-def kept(results: Sequence[EpisodeResult], run: Path, free: Path, share: float) -> Kept:
+def limit_result(results: Sequence[EpisodeResult], run: Path, free: Path, share: float) -> LimitResult:
     """How a policy keeps its limit on episodes that it never saw."""
     cost, without = (values_of(results, str(item), f"cost.{COST}") for item in (run, free))
     value = values_of(results, str(run), "job_value_ratio")
@@ -123,10 +123,10 @@ def kept(results: Sequence[EpisodeResult], run: Path, free: Path, share: float) 
     best = max(worth, key=lambda order: float(worth[order].mean()), default="")
     gap = 100 * (value - worth[best]) if best else np.array([np.nan])
     over, ahead = bootstrap_columns([cost - share * without, gap])
-    return Kept(over, float(cost.mean()), float(value.mean()), ahead, best)
+    return LimitResult(over, float(cost.mean()), float(value.mean()), ahead, best)
 
 
-def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
+def table(study: StudyOptions, name: str, results: Sequence[EpisodeResult]) -> str:
     """All shares of a case, seed by seed."""
     cost = f"cost.{COST}"
     costs = {order: float(values_of(results, order, cost).mean()) for order in orders_of(results)}
@@ -139,7 +139,7 @@ def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
         lines.append(f"  seed {seed}: without limits {without:,.0f} for {worth:.2f} %")
         for kind in CASES[name].kinds:
             share = float(share_of(kind))
-            item = kept(results, run_of(study, name, kind, seed), free, share)
+            item = limit_result(results, run_of(study, name, kind, seed), free, share)
             possible = "possible" if costs[cheapest] <= share * without else "below every order"
             over = f"{item.over.mean:+,.0f} [{item.over.low:+,.0f}, {item.over.high:+,.0f}]"
             ahead = (
@@ -150,13 +150,13 @@ def table(study: Asked, name: str, results: Sequence[EpisodeResult]) -> str:
                 )
             )
             lines.append(
-                f"    {kind:>8}: limit {share * without:,.0f} ({possible}), pays {item.paid:,.0f}, {over}; "
+                f"    {kind:>8}: limit {share * without:,.0f} ({possible}), pays {item.cost:,.0f}, {over}; "
                 f"{100 * item.value:.2f} %, {ahead}"
             )
     return "\n".join(lines)
 
 
-def draw(study: Asked, cases: dict[str, list[EpisodeResult]]) -> Figure:
+def draw(study: StudyOptions, cases: dict[str, list[EpisodeResult]]) -> Figure:
     """Value, completion, utilization and cost by load [Venkataswamy 2023, figures 6.4 to 6.12].
 
     Against `packing`, since loads differ by more than schedulers do, and costs against ppo.
@@ -174,7 +174,7 @@ def draw(study: Asked, cases: dict[str, list[EpisodeResult]]) -> Figure:
 
 
 def _draw_metric(
-    axes: Axes, study: Asked, cases: dict[str, list[EpisodeResult]], metric: str, factor: float
+    axes: Axes, study: StudyOptions, cases: dict[str, list[EpisodeResult]], metric: str, factor: float
 ) -> None:
     loads, seeds = [float(load) for load in cases], range(study.seeds)
     cost = metric.startswith("cost.")
@@ -231,7 +231,7 @@ def settling(run: Path, cost: str, limit: float) -> Settling:
     return Settling(steps, costs, float(np.maximum(costs - 1, 0).mean()), settled)
 
 
-def learn_two(study: Asked, seed: int) -> None:
+def learn_two(study: StudyOptions, seed: int) -> None:
     """Keep two limits, under both kinds of controllers."""
     limits = [word for name, limit in TWO_LIMITS.items() for word in ("--limit", f"{name}={limit}")]
     for kind, gains in CONTROLLERS.items():
@@ -240,7 +240,7 @@ def learn_two(study: Asked, seed: int) -> None:
         train(run_of(study, TWO, kind, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
-def two_limits(study: Asked) -> str:
+def two_limits(study: StudyOptions) -> str:
     """What is paid of both, on episodes that nobody saw, and how controllers got there."""
     runs = [run_of(study, TWO, kind, seed) for kind in CONTROLLERS for seed in range(study.seeds)]
     words = [*SITE, "--against", ",".join(ORDERS)]
@@ -262,7 +262,7 @@ def two_limits(study: Asked) -> str:
     return "\n".join(lines)
 
 
-def draw_control(study: Asked) -> Figure:
+def draw_control(study: StudyOptions) -> Figure:
     """What was paid in training as a share of the limit, by controller and seed."""
     with house_style():
         figure = new_figure(9.0, 4.5)
@@ -284,7 +284,7 @@ def draw_control(study: Asked) -> Figure:
 
 def main() -> None:
     """Train, evaluate, tell, draw."""
-    study = asked(__doc__, (*CASES, TWO), "runs/study-cocorl")
+    study = study_options(__doc__, (*CASES, TWO), "runs/study-cocorl")
     chosen = [case for case in study.cases if case != TWO]
     if not DATA.is_dir():
         print(f"no traces at {DATA} (RLSCHED_DATA names another folder): {', '.join(TRACES)} are left out")

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from studies import Asked, asked, evaluate, train
+from studies import StudyOptions, evaluate, study_options, train
 
 from rlsched.evaluate.statistics import SummaryRow, summarise
 from rlsched.files import write_whole
@@ -70,7 +70,7 @@ DRAWN = ("sjf + now", "sjf + horizon", "fcfs + now")
 COLOURS = dict(zip(LEARNERS, LEARNED, strict=False))
 
 
-def learn(study: Asked, name: str, seed: int) -> None:
+def learn(study: StudyOptions, name: str, seed: int) -> None:
     """Train a policy."""
     algo, settings = LEARNERS[name]
     chosen = [
@@ -112,7 +112,7 @@ def seconds(run: Path) -> list[float]:
         return [float(row["seconds"]) for row in csv.DictReader(file) if row[f"validation_{METRIC}"]]
 
 
-def told(rows: Iterable[SummaryRow], took: Mapping[str, float]) -> str:
+def table(rows: Iterable[SummaryRow], took: Mapping[str, float]) -> str:
     """All orders and policies, a line each, best first.
 
     Args:
@@ -174,7 +174,7 @@ def draw(curves: Mapping[str, Learned], orders: Mapping[str, float]) -> Figure:
 
 def main() -> None:
     """Train, evaluate, tell, draw."""
-    study = asked(__doc__, LEARNERS, "runs/study-deeprm")
+    study = study_options(__doc__, LEARNERS, "runs/study-deeprm")
     study.learn(partial(learn, study))
     runs = {name: [study.folder / f"{name}-{seed}" for seed in range(study.seeds)] for name in study.cases}
     policies = [run for item in runs.values() for run in item]
@@ -183,7 +183,7 @@ def main() -> None:
     curves = {name: learned([by_run[run] for run in item]) for name, item in runs.items()}
     results = evaluate(policies, SETTING, study.folder / "evaluated.json", episodes=EPISODES)
     rows = summarise(results)
-    print(told(rows, {str(run): seconds(run)[-1] for run in policies}))
+    print(table(rows, {str(run): seconds(run)[-1] for run in policies}))
     for name, item in runs.items():
         expected = {str(run) for run in item}
         mean = fmean(row.mean for row in rows if row.policy in expected and row.metric == METRIC)

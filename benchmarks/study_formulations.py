@@ -21,7 +21,7 @@ from statistics import fmean, median
 
 import numpy as np
 from matplotlib.figure import Figure
-from studies import Asked, asked, evaluate, train
+from studies import StudyOptions, evaluate, study_options, train
 
 from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
@@ -56,13 +56,13 @@ class Formulation:
     """One way to ask the same question.
 
     Attributes:
-        seen: block beside jobs and queue.
+        block: block beside jobs and queue.
         time: when the agent is asked, and what its rewards span.
         scope: which waiting jobs are rewarded.
         about: in a few words.
     """
 
-    seen: str
+    block: str
     time: str
     scope: str
     about: str
@@ -70,13 +70,13 @@ class Formulation:
     def words(self) -> list[str]:
         """Settings of the scenario and the network."""
         settings = {
-            "observation.blocks": f"[jobs, queue, {self.seen}, outlook]",
-            "observation.classic": "true" if self.seen == "image" else "false",
+            "observation.blocks": f"[jobs, queue, {self.block}, outlook]",
+            "observation.classic": "true" if self.block == "image" else "false",
             "decision.time_rule": self.time,
             # Every tick is every tick, those in which nothing can start as well.
             "decision.skip_forced": "false" if self.time == "tick" else "true",
             "objective.scope": self.scope,
-            "network.kind": "cnn" if self.seen == "image" else "mlp",
+            "network.kind": "cnn" if self.block == "image" else "mlp",
         }
         return set_to(settings)
 
@@ -104,12 +104,12 @@ def cluster(size: int) -> list[str]:
     return ["--scenario", "deeprm", *set_to({"cluster.resources": resources})]
 
 
-def run_of(study: Asked, name: str, size: int, seed: int) -> Path:
+def run_of(study: StudyOptions, name: str, size: int, seed: int) -> Path:
     """Folder of a training."""
     return study.folder / f"{name}-{size}-{seed}"
 
 
-def learn(study: Asked, case: str, seed: int) -> None:
+def learn(study: StudyOptions, case: str, seed: int) -> None:
     """Train a formulation on a cluster."""
     name, size = CASES[case]
     steps = ["--steps", str(round(study.scale * STEPS))]
@@ -129,7 +129,7 @@ def seconds(run: Path) -> float:
 
 
 @dataclass(frozen=True)
-class Found:
+class Cell:
     """What a formulation reached on a cluster.
 
     Attributes:
@@ -151,7 +151,7 @@ class Found:
         return bootstrap_columns([self.ratios.mean(axis=0)])[0]
 
 
-def found(study: Asked, size: int) -> tuple[dict[str, Found], str]:
+def cell_results(study: StudyOptions, size: int) -> tuple[dict[str, Cell], str]:
     """What all formulations reached on a cluster, and the best order there with its mean."""
     runs = {n: [run_of(study, n, size, seed) for seed in range(study.seeds)] for n in FORMULATIONS}
     policies = [run for item in runs.values() for run in item]
@@ -160,7 +160,7 @@ def found(study: Asked, size: int) -> tuple[dict[str, Found], str]:
     best = min(orders, key=lambda order: fmean(of(results, *order)))
     level = fmean(of(results, *best))
     reached = {
-        name: Found(np.array([of(results, str(run)) for run in item]) / level, [seconds(run) for run in item])
+        name: Cell(np.array([of(results, str(run)) for run in item]) / level, [seconds(run) for run in item])
         for name, item in runs.items()
     }
     return reached, f"{best[0]}:{best[1]} {level:.2f}"
@@ -171,7 +171,7 @@ def of(results: Sequence[EpisodeResult], policy: str, backfill: str | None = Non
     return [r.metrics[METRIC] for r in results if r.policy == policy and backfill in (None, r.backfill)]
 
 
-def table(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> str:
+def table(cells: Mapping[int, tuple[Mapping[str, Cell], str]]) -> str:
     """Bounded slowdown over the best order's, with the 95 % interval over episodes; below 1 is better."""
     form = "{:>10}  {:<22}" + "{:>22}" * len(FORMULATIONS)
     lines = [form.format("processors", "best order", *FORMULATIONS)]
@@ -186,7 +186,7 @@ def table(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> str:
     return "\n".join(lines)
 
 
-def draw(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> Figure:
+def draw(cells: Mapping[int, tuple[Mapping[str, Cell], str]]) -> Figure:
     """Bounded slowdown by cluster, a line per formulation; beside it how long they train."""
     with house_style():
         figure = new_figure(11.0, 4.6)
@@ -220,12 +220,12 @@ def draw(cells: Mapping[int, tuple[Mapping[str, Found], str]]) -> Figure:
 
 def main() -> None:
     """Train, evaluate, tell, draw."""
-    study = asked(__doc__, CASES, "runs/study-formulations")
+    study = study_options(__doc__, CASES, "runs/study-formulations")
     study.learn(partial(learn, study))
     if len(study.cases) < len(CASES):
         print(f"no picture yet: {len(study.cases)} of {len(CASES)} cases were asked for")
         return
-    cells = {size: found(study, size) for size in CLUSTERS}
+    cells = {size: cell_results(study, size) for size in CLUSTERS}
     print(table(cells))
     picture = study.folder / "formulations.png"
     write_whole(picture, to_png(draw(cells)))

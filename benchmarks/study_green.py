@@ -21,12 +21,12 @@ from studies import (
     GOING_ON_STEPS,
     SEARCH,
     SEARCH_STEPS,
-    Asked,
+    StudyOptions,
     ahead,
-    asked,
     best_heuristic,
     evaluate,
     going_on_from,
+    study_options,
     train,
 )
 
@@ -88,7 +88,7 @@ def settings(case: str) -> list[str]:
     return words
 
 
-def search(study: Asked, case: str, seed: int) -> Path:
+def search(study: StudyOptions, case: str, seed: int) -> Path:
     """Search in the first case, or go on from there; returns the run."""
     out = study.folder / f"{case}-search-{seed}"
     words, steps = SEARCH, float(SEARCH_STEPS)
@@ -100,7 +100,7 @@ def search(study: Asked, case: str, seed: int) -> Path:
     return out
 
 
-def learn(study: Asked, case: str, seed: int) -> None:
+def learn(study: StudyOptions, case: str, seed: int) -> None:
     """Search; where it is to be, imitate and go on with PPO."""
     result = search(study, case, seed)
     if case not in WITH_PPO:
@@ -119,7 +119,7 @@ def rows_of(case: str, seeds: int, folder: Path) -> list[SummaryRow]:
     return [row for row in summarise(results) if row.metric == "job_value"]
 
 
-def told(case: str, rows: list[SummaryRow]) -> str:
+def table(case: str, rows: list[SummaryRow]) -> str:
     """Each learned policy's difference to the best heuristic, in per cent of its value."""
     best = best_heuristic(rows)
     lines = [f"{case:<20} best heuristic {best.policy}:{best.backfill} {best.mean:,.0f}"]
@@ -137,11 +137,11 @@ def told(case: str, rows: list[SummaryRow]) -> str:
 
 def main() -> None:
     """Learn, evaluate, tell."""
-    study = asked(__doc__, CASES, "runs/study-green")
+    study = study_options(__doc__, CASES, "runs/study-green")
     study.for_seeds(partial(search, study, FIRST))
     study.learn(partial(learn, study))
     for case in study.cases:
-        print(told(case, rows_of(case, study.seeds, study.folder)))
+        print(table(case, rows_of(case, study.seeds, study.folder)))
 
 
 if __name__ == "__main__":

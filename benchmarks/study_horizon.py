@@ -25,12 +25,12 @@ from studies import (
     GOING_ON_STEPS,
     SEARCH,
     SEARCH_STEPS,
-    Asked,
+    StudyOptions,
     ahead,
-    asked,
     best_heuristic,
     evaluate,
     going_on_from,
+    study_options,
     train,
 )
 
@@ -103,19 +103,19 @@ def settings(cell: Cell) -> list[str]:
     return [*words, "--set", f"decision.horizon={cell.horizon}", "--set", f"decision.window={cell.pool}"]
 
 
-def first(study: Asked, seed: int) -> Path:
+def first(study: StudyOptions, seed: int) -> Path:
     """The run that all cells go on from."""
     return study.folder / f"first-{seed}"
 
 
-def begin(study: Asked, seed: int) -> None:
+def begin(study: StudyOptions, seed: int) -> None:
     """Search on green-10 as it is."""
     words = ["--scenario", "green-10", "--set", "decision.placement=horizon", *SEARCH]
     steps = ["--steps", str(round(study.scale * SEARCH_STEPS))]
     train(first(study, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
-def learn(study: Asked, name: str, seed: int) -> None:
+def learn(study: StudyOptions, name: str, seed: int) -> None:
     """Search on for the priority function of a cell."""
     cell = CELLS[name]
     words = [*settings(cell), *going_on_from(first(study, seed))]
@@ -285,7 +285,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def main() -> None:
     """Search, evaluate, tell, draw."""
-    study = asked(__doc__, CELLS, "runs/study-horizon")
+    study = study_options(__doc__, CELLS, "runs/study-horizon")
     study.for_seeds(partial(begin, study))
     study.learn(partial(learn, study))
     if len(study.cases) < len(CELLS):

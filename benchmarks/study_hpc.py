@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import Asked, asked, evaluated, train
+from studies import StudyOptions, evaluated, study_options, train
 
 DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data")) / "swf"
 # Jobs of a real trace ask for far more time than they use: reserving for one that does not fit helps there.
@@ -48,7 +48,7 @@ def training(name: str, scale: float) -> list[str]:
     return [*source, *trace.training, *length]
 
 
-def learn(study: Asked, name: str, seed: int) -> None:
+def learn(study: StudyOptions, name: str, seed: int) -> None:
     """Train a trace's policy."""
     train(study.folder / f"{name}-{seed}", training(name, study.scale), seed=seed, threads=study.threads)
 
@@ -74,7 +74,7 @@ def evaluate(run: Path, name: str, *, start: bool = False) -> dict[str, Any]:
     }
 
 
-def told(result: list[dict[str, Any]]) -> str:
+def table(result: list[dict[str, Any]]) -> str:
     """Median, seeds with their intervals over sequences, and the worst of the hoarding ratios."""
     item = ", ".join(f"{f['bsld']:.2f} [{f['low']:.2f}, {f['high']:.2f}]" for f in result)
     median = statistics.median(f["bsld"] for f in result)
@@ -85,7 +85,7 @@ def told(result: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Train, evaluate, tell."""
-    study = asked(__doc__, TRACES, "runs/study-hpc")
+    study = study_options(__doc__, TRACES, "runs/study-hpc")
     study.learn(partial(learn, study))
     folder, seeds = study.folder, range(study.seeds)
     lines = []
@@ -93,12 +93,12 @@ def main() -> None:
         runs = [folder / f"{name}-{seed}" for seed in seeds]
         result = [evaluate(run, name) for run in runs]
         value, best = result[0]["best"]
-        lines.append(f"{name:<12} {told(result)}  best heuristic {value:.2f} ({best})")
+        lines.append(f"{name:<12} {table(result)}  best heuristic {value:.2f} ({best})")
         untrained = [evaluate(run, name, start=True) for run in runs]
-        lines.append(f"{'':<12} before training: {told(untrained)}")
+        lines.append(f"{'':<12} before training: {table(untrained)}")
     for name in ("HPC2N", "CTC-SP2") if "lublin_256" in study.cases else ():
         result = [evaluate(folder / f"lublin_256-{seed}", name) for seed in seeds]
-        lines.append(f"lublin_256's policies on {name}: {told(result)}")
+        lines.append(f"lublin_256's policies on {name}: {table(result)}")
     print("\n".join(lines))
 
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from outcomes import Outcome, advice, draw_quality, quality, told, values_of
-from studies import Asked, agreement, asked, collect, evaluate, train
+from outcomes import Outcome, advice, draw_quality, outcome_table, quality, values_of
+from studies import StudyOptions, agreement, collect, evaluate, study_options, train
 
 from rlsched.files import write_whole
 from rlsched.report.style import INK, LEARNED, house_style, new_figure, quiet_axes, to_png
@@ -84,7 +84,7 @@ OFFLINE = {
 REWARD = ["--set", "objective.reward={started_value: 1}"]
 """What comes of a decision is told with it, so that critics can see what it was worth."""
 
-JUDGED = ["--set", "validation.episodes=64", "--set", "averaging=0.9"]
+SELECTION = ["--set", "validation.episodes=64", "--set", "averaging=0.9"]
 """The best of many that hardly differ is looked for, so it takes many episodes."""
 
 OFTEN = ["--set", "validation.every=2"]
@@ -125,31 +125,31 @@ def methods_of(case: str) -> list[str]:
     return [*offline_of(case), *((RARE, LAUNCHPAD, ONLINE) if plays(case) else ())]
 
 
-def dataset_of(study: Asked, case: str) -> Path:
+def dataset_of(study: StudyOptions, case: str) -> Path:
     """The folder of what was recorded."""
     return study.folder / f"{case}-data"
 
 
-def record(study: Asked, case: str) -> None:
+def record(study: StudyOptions, case: str) -> None:
     """Collect the dataset of a case, or the rest of it."""
     words = ["--scenario", scenario_of(case), *REWARD, "--policy", DATA[recorded(case)]]
     words += ["--steps", str(round(study.scale * ROWS))]
     collect(dataset_of(study, case), words, threads=study.threads)
 
 
-def run_of(study: Asked, case: str, kind: str, seed: int) -> Path:
+def run_of(study: StudyOptions, case: str, kind: str, seed: int) -> Path:
     """The folder of a run; who only plays needs no dataset, and who plays on has read as rare does."""
     name = case.partition("-")[0] if kind == ONLINE else case
     return study.folder / f"{name}-{LAUNCHPAD if kind == RARE else kind}-{seed}"
 
 
-def policy_of(study: Asked, case: str, kind: str, seed: int) -> Path:
+def policy_of(study: StudyOptions, case: str, kind: str, seed: int) -> Path:
     """What a run is evaluated by: its best policy, or the one that it began to play with."""
     run = run_of(study, case, kind, seed)
     return run / "read" if kind == RARE else run
 
 
-def learn(study: Asked, case: str, seed: int) -> None:
+def learn(study: StudyOptions, case: str, seed: int) -> None:
     """All methods, one after the other."""
     read, played = round(study.scale * READ), round(study.scale * PLAYED)
     dataset = ["--dataset", str(dataset_of(study, case))]
@@ -158,7 +158,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
         chosen = [
             *words,
             *(imitate if "rare" in words else []),
-            *JUDGED,
+            *SELECTION,
             *dataset,
             "--steps",
             str(CLONED * read if kind == "bc" else read),
@@ -173,7 +173,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
         "--set",
         f"launchpad.rows={read}",
         *imitate,
-        *JUDGED,
+        *SELECTION,
         *OFTEN,
         *REMEMBERED,
     ]
@@ -181,14 +181,14 @@ def learn(study: Asked, case: str, seed: int) -> None:
     train(run_of(study, case, LAUNCHPAD, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
-def play(study: Asked, units: str, seed: int) -> None:
+def play(study: StudyOptions, units: str, seed: int) -> None:
     """Only play."""
-    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *JUDGED, *OFTEN, *REMEMBERED]
+    words = ["--algo", "rare", "--scenario", f"green-{units}", *REWARD, *SELECTION, *OFTEN, *REMEMBERED]
     steps = ["--steps", str(round(study.scale * PLAYED))]
     train(run_of(study, units, ONLINE, seed), [*words, *steps], seed=seed, threads=study.threads)
 
 
-def outcome_of(study: Asked, case: str) -> Outcome:
+def outcome_of(study: StudyOptions, case: str) -> Outcome:
     """Let everybody play, and ask all that learned about what was recorded."""
     learned = {
         policy_of(study, case, kind, seed): kind for kind in methods_of(case) for seed in range(study.seeds)
@@ -200,8 +200,8 @@ def outcome_of(study: Asked, case: str) -> Outcome:
     for kind, share in zip(learned.values(), elapsed, strict=True):
         shares.setdefault(kind, []).append(share)
     kinds = {str(policy): kind for policy, kind in learned.items()}
-    alike = {kind: float(np.mean(item)) for kind, item in shares.items()}
-    return Outcome(case, values_of(results, METRIC, kinds), alike, DATA[recorded(case)].split(","))
+    agreements = {kind: float(np.mean(item)) for kind, item in shares.items()}
+    return Outcome(case, values_of(results, METRIC, kinds), agreements, DATA[recorded(case)].split(","))
 
 
 def curve(run: Path, started: int) -> tuple[list[float], list[float]]:
@@ -217,7 +217,7 @@ def curve(run: Path, started: int) -> tuple[list[float], list[float]]:
     return [max(0, int(row["steps"]) - started) for row in displayed], values
 
 
-def curves(study: Asked, case: str, kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def curves(study: StudyOptions, case: str, kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(points,) decisions played, and (runs, points) the share of the value in validation."""
     started = round(study.scale * READ) if kind == LAUNCHPAD else 0
     xs, ys = zip(
@@ -227,13 +227,13 @@ def curves(study: Asked, case: str, kind: str) -> tuple[NDArray[np.float64], NDA
     return np.array(x), np.array(ys)
 
 
-def best_order(study: Asked, case: str) -> float:
+def best_order(study: StudyOptions, case: str) -> float:
     """Per cent of the value that the best order earns in the same validation."""
     reported = json.loads((run_of(study, case, ONLINE, 0) / "validation.json").read_text("utf-8"))
     return max(100 * metrics[METRIC] for metrics in reported["heuristics"].values())
 
 
-def saved(study: Asked, case: str) -> str:
+def saved(study: StudyOptions, case: str) -> str:
     """After how many decisions of its own launchpad is where only playing ends; of the means of all seeds."""
     played, alone = curves(study, case, ONLINE)
     started, launched = curves(study, case, LAUNCHPAD)
@@ -243,7 +243,7 @@ def saved(study: Asked, case: str) -> str:
     return f"Launchpad is where playing alone ends ({end:.1f} %) {when} {played[-1]:,.0f} decisions played."
 
 
-def draw_saved(study: Asked, units: str, cases: list[str]) -> Path:
+def draw_saved(study: StudyOptions, units: str, cases: list[str]) -> Path:
     """What playing adds: online from nothing, launchpad from each dataset; means, and from least to most.
 
     What is far below all that was read, as playing is at first, is below the picture.
@@ -276,7 +276,7 @@ def draw_saved(study: Asked, units: str, cases: list[str]) -> Path:
 
 def main() -> None:
     """Record, learn, evaluate, tell."""
-    study = asked(__doc__, CASES, "runs/study-launchpad")
+    study = study_options(__doc__, CASES, "runs/study-launchpad")
     for case in study.cases:
         record(study, case)
     of_units: dict[str, list[str]] = {}
@@ -287,7 +287,7 @@ def main() -> None:
     study.learn(partial(learn, study))
     outcomes = {case: outcome_of(study, case) for case in study.cases}
     several = {case: outcome for case, outcome in outcomes.items() if plays(case)}
-    parts = [f"{told(outcome)} {saved(study, case)}" for case, outcome in several.items()]
+    parts = [f"{outcome_table(outcome)} {saved(study, case)}" for case, outcome in several.items()]
     parts += [quality(list(outcomes.values())), advice(list(several.values()))]
     summary = study.folder / "summary.md"
     write_whole(summary, "\n\n".join(parts).encode() + b"\n")

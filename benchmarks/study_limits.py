@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
-from studies import Asked, asked, evaluated, train
+from studies import StudyOptions, evaluated, study_options, train
 from study_hpc import DATA, TRACES, UNSEEN
 
 from rlsched.evaluate.seeds import seed_folders
@@ -62,7 +62,7 @@ class Point(NamedTuple):
     limits: Sequence[dict[str, Any]] = ()
 
 
-def learn(study: Asked, limit: str, case: str, seed: int) -> None:
+def learn(study: StudyOptions, limit: str, case: str, seed: int) -> None:
     """Train a policy of a case within a limit."""
     words = [*CASES[case], *LIMITS[limit], "--steps", str(round(study.scale * STEPS))]
     train(study.folder / case / folder_name(limit) / f"seed-{seed}", words, seed=seed, threads=study.threads)
@@ -73,7 +73,7 @@ def folder_name(limit: str) -> str:
     return limit.replace(" ", "-")
 
 
-def points(study: Asked, case: str, limit: str) -> tuple[Point, list[Point]]:
+def points(study: StudyOptions, case: str, limit: str) -> tuple[Point, list[Point]]:
     """All seeds of a limit as one policy, and the heuristics."""
     runs = study.folder / case / folder_name(limit)
     target = study.folder / f"{case}-{folder_name(limit)}.json"
@@ -164,7 +164,7 @@ def draw(cases: dict[str, tuple[list[Point], list[Point]]]) -> Figure:
 
 def main() -> None:
     """Train, evaluate, print, draw."""
-    study = asked(__doc__, CASES, "runs/study-limits")
+    study = study_options(__doc__, CASES, "runs/study-limits")
     for limit in LIMITS:
         study.learn(partial(learn, study, limit))
     result: dict[str, tuple[list[Point], list[Point]]] = {}

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import yaml
 from lublin_family import UNSEEN_SEEDS, family
 from matplotlib.figure import Figure
-from studies import Asked, asked, evaluated, train
+from studies import StudyOptions, evaluated, study_options, train
 from study_hpc import DATA, TRACES
 
 from rlsched.evaluate.seeds import seed_folders
@@ -52,7 +52,7 @@ ORDERS = [f"{order}:{rule}" for order, rule in product(PRIORITIES, ("greedy", "e
 METRIC = "bounded_slowdown"
 
 
-class Shown(NamedTuple):
+class PlaceResult(NamedTuple):
     """What a policy reached beside the best order, on the same episodes.
 
     Attributes:
@@ -81,7 +81,7 @@ class Shown(NamedTuple):
         return "better" if self.high < 0 else "worse" if self.low > 0 else "level"
 
 
-def learn(study: Asked, case: str, seed: int) -> None:
+def learn(study: StudyOptions, case: str, seed: int) -> None:
     """Search for a priority function, and train a policy that begins with it."""
     teacher = study.folder / "searched" / f"seed-{seed}"
     words = [*FAMILY, "--algo", "priority_search", "--steps", str(round(study.scale * SEARCH_STEPS))]
@@ -91,7 +91,7 @@ def learn(study: Asked, case: str, seed: int) -> None:
     train(study.folder / case / f"seed-{seed}", words, seed=seed, threads=study.threads)
 
 
-def shown(study: Asked, place: str, where: Sequence[str]) -> Shown:
+def place_result(study: StudyOptions, place: str, where: Sequence[str]) -> PlaceResult:
     """All seeds as one policy, and all orders."""
     runs = study.folder / "travels"
     words = [str(runs), *where, "--against", ",".join(ORDERS)]
@@ -100,14 +100,14 @@ def shown(study: Asked, place: str, where: Sequence[str]) -> Shown:
     return read(place, json.loads(evaluated(target, words, seeds).read_text("utf-8")))
 
 
-def read(place: str, reported: dict[str, list[dict[str, object]]]) -> Shown:
+def read(place: str, reported: dict[str, list[dict[str, object]]]) -> PlaceResult:
     """What an evaluation found of the one policy that was evaluated."""
     rows = [row for row in reported["summary"] if row["metric"] == METRIC]
     (policy,) = [row for row in rows if row["learned"]]
     best = min((row for row in rows if not row["learned"]), key=lambda row: float(str(row["mean"])))
     values = (policy["best_heuristic_difference"], policy["difference_low"], policy["difference_high"])
     difference, low, high = (float(str(value)) for value in values)
-    return Shown(
+    return PlaceResult(
         place,
         float(str(policy["mean"])),
         float(str(best["mean"])),
@@ -132,7 +132,7 @@ def unseen(folder: Path, kind: str) -> list[Path]:
     return result
 
 
-def told(result: Sequence[Shown]) -> str:
+def table(result: Sequence[PlaceResult]) -> str:
     """A line each."""
     form = "  {:<12} {:>9} {:>9} {:<22} {:<26} {}"
     lines = [form.format("", "slowdown", "best", "order", "difference", "")]
@@ -149,7 +149,7 @@ def told(result: Sequence[Shown]) -> str:
     return "\n".join([*lines, f"  {counts} of {len(result)}"])
 
 
-def draw(members: Sequence[Shown], rest: Sequence[Shown]) -> Figure:
+def draw(members: Sequence[PlaceResult], rest: Sequence[PlaceResult]) -> Figure:
     """Slowdowns as shares of the best order's, with their intervals: members by share, then the others."""
     rows = [*sorted(members, key=lambda item: item.mean / item.best), *rest]
     with house_style():
@@ -170,28 +170,28 @@ def draw(members: Sequence[Shown], rest: Sequence[Shown]) -> Figure:
 
 def main() -> None:
     """Train, show, tell, draw."""
-    study = asked(__doc__, ["travels"], "runs/study-travel")
+    study = study_options(__doc__, ["travels"], "runs/study-travel")
     study.learn(partial(learn, study))
     if len(trained := seed_folders(study.folder / "travels")) != study.seeds:
         raise SystemExit(f"{study.folder / 'travels'} has {len(trained)} seeds: give --seeds {len(trained)}")
     drawn = ["--episodes", str(EPISODES), "--seed", str(EPISODE_SEED)]
     sets = {
         kind: [
-            shown(study, file.stem, ["--scenario", str(file), *drawn])
+            place_result(study, file.stem, ["--scenario", str(file), *drawn])
             for file in unseen(study.folder / "members", kind)
         ]
         for kind in UNSEEN_SEEDS
     }
     for rows in sets.values():
-        print(f"members of the family that no training saw\n{told(rows)}")
+        print(f"members of the family that no training saw\n{table(rows)}")
     rest = [
-        shown(study, name, ["--trace", str(DATA / trace.file), "--protocol", "rlscheduler"])
+        place_result(study, name, ["--trace", str(DATA / trace.file), "--protocol", "rlscheduler"])
         for name, trace in TRACES.items()
     ]
     for units in (SMALL, LARGE):
         where = ["--scenario", "lublin-256", "--set", f"cluster.resources.0.units={units}", *drawn]
-        rest.append(shown(study, f"lublin-{units}", where))
-    print(f"traces, and the Lublin model with ten times the processors\n{told(rest)}")
+        rest.append(place_result(study, f"lublin-{units}", where))
+    print(f"traces, and the Lublin model with ten times the processors\n{table(rest)}")
     for item in rest[-2:]:
         print(f"  {item.place}: gains {-100 * item.difference / item.best:.1f} %")
     picture = study.folder / "travel.png"

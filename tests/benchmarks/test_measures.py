@@ -55,7 +55,7 @@ def test_growth_is_counted_after_the_warm_up() -> None:
     minutes = np.arange(0, 60.5, 0.5)
     grown = [Reading(m, 1000.0, 700.0 if m < 30 else 730.0, 200.0, 100.0, 3) for m in minutes]
     assert growth(grown, 10) == (1000.0, 1000.0)
-    assert growth(grown, 10, "own") == (700.0, 730.0)
+    assert growth(grown, 10, "anonymous") == (700.0, 730.0)
     warming = [Reading(m, min(1000.0, 150.0 * m), 700.0, 200.0, 100.0, 3) for m in minutes]
     assert growth(warming, 10) == (1000.0, 1000.0)
 

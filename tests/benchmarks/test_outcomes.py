@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.outcomes import Outcome, advice, draw_quality, quality, told, values_of
+from benchmarks.outcomes import Outcome, advice, draw_quality, outcome_table, quality, values_of
 from rlsched.evaluate.statistics import EpisodeResult
 
 NOISE = np.array([0.0, 0.6, -0.6, 0.3, -0.3, 0.0])  # of episodes; its mean is 0
@@ -66,7 +66,7 @@ def test_differences_are_of_means_of_runs_paired_by_episode() -> None:
     assert 3.4 < over.low < 3.9 < 4.1 < over.high < 4.6
 
 
-def test_who_asks_for_the_least_of_those_that_cannot_be_told_from_the_best_is_advised() -> None:
+def test_advice_is_the_cheapest_method_that_does_not_differ_from_the_best() -> None:
     close, far = outcome(7.9), outcome(6.0)
     rows = advice([close, far]).splitlines()[2:]
     assert rows[0].startswith("| 10-mix | packing 77.5 | cql | 80.4 | +2.90 [")
@@ -75,9 +75,9 @@ def test_who_asks_for_the_least_of_those_that_cannot_be_told_from_the_best_is_ad
     )
 
 
-def test_tables_say_what_was_found() -> None:
+def test_a_table_of_an_outcome() -> None:
     observed = outcome(4.0)
-    lines = told(observed).splitlines()
+    lines = outcome_table(observed).splitlines()
     assert lines[0] == "| 10-mix | value (%), and of each run | to bc | to crr | to packing | alike |"
     crr = "| crr | 75.5 (74.5 76.5) | +3.00 [+3.00, +3.00] |   | -2.00 [-2.00, -2.00] | 60.0% |"
     assert crr in lines
@@ -96,7 +96,7 @@ def test_tables_say_what_was_found() -> None:
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
-    methods = list(outcome(4.0).alike)
+    methods = list(outcome(4.0).agreement)
     target = draw_quality(tmp_path / "quality.png", {"mix": outcome(4.0), "more": outcome(6.0)}, methods)
     assert target.read_bytes().startswith(b"\x89PNG")
     second = draw_quality(tmp_path / "other.png", {"mix": outcome(4.0), "more": outcome(7.0)}, methods)

@@ -43,7 +43,7 @@ def test_what_was_stopped_goes_on(commands: list[tuple[str, ...]], tmp_path: Pat
 
 
 @pytest.mark.parametrize("second", ["words", "defaults"])
-def test_what_was_asked_for_in_other_words_or_under_other_defaults_is_refused(
+def test_runs_with_other_options_or_defaults_are_refused(
     commands: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str
 ) -> None:
     studies.train(tmp_path / "run", WORDS, seed=1, threads=1)

@@ -37,12 +37,12 @@ def labels(figure: Figure) -> set[str]:
     return {text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)}
 
 
-def seen_on(study: ModuleType, place: str, mean: float, low: float, high: float) -> Any:
-    return study.Shown(place, mean, 30.0, "area:easy", mean - 30.0, low, high, False)
+def place_result(study: ModuleType, place: str, mean: float, low: float, high: float) -> Any:
+    return study.PlaceResult(place, mean, 30.0, "area:easy", mean - 30.0, low, high, False)
 
 
 @of("study_travel")
-def test_seeds_are_read_as_one_policy_beside_the_best_order(study: ModuleType) -> None:
+def test_seeds_are_compared_as_one_policy_with_the_best_heuristic(study: ModuleType) -> None:
     def row(policy: str, mean: float, *, learned: bool = False, **more: float) -> dict[str, Any]:
         arguments = {"policy": policy, "backfill": "easy", "metric": study.METRIC, "mean": mean}
         return arguments | {"learned": learned} | more
@@ -52,7 +52,7 @@ def test_seeds_are_read_as_one_policy_beside_the_best_order(study: ModuleType) -
     rows.append(row("area", 1.0) | {"metric": "wait"})
     reported = {"summary": rows, "hoarding": [{"policy": "runs/travels", "breached": ["wait"]}]}
     result = study.read("HPC2N", reported)
-    assert result == study.Shown("HPC2N", 24.0, 30.0, "area:easy", -6.0, -9.0, -2.0, True)
+    assert result == study.PlaceResult("HPC2N", 24.0, 30.0, "area:easy", -6.0, -9.0, -2.0, True)
     assert result.verdict == "better"
 
 
@@ -75,13 +75,13 @@ def test_the_shipped_family_is_the_one_that_is_written(study: ModuleType) -> Non
 
 
 @of("study_travel")
-def test_places_are_told_and_counted(study: ModuleType) -> None:
+def test_places_are_listed_and_counted(study: ModuleType) -> None:
     result = [
-        seen_on(study, "a", 24.0, -8.0, -4.0),
-        seen_on(study, "b", 29.0, -3.0, 1.0),
-        seen_on(study, "c", 33.0, 1.0, 4.0),
+        place_result(study, "a", 24.0, -8.0, -4.0),
+        place_result(study, "b", 29.0, -3.0, 1.0),
+        place_result(study, "c", 33.0, 1.0, 4.0),
     ]
-    lines = study.told(result).splitlines()
+    lines = study.table(result).splitlines()
     assert [line.split()[-1] for line in lines[1:4]] == ["better", "level", "worse"]
     assert lines[-1].strip() == "1 better, 1 level, 1 worse of 3"
     figure = study.draw(result[:2], result[2:])
@@ -95,7 +95,7 @@ def made_up(study: ModuleType) -> dict[int, tuple[dict[str, Any], str]]:
     return {
         size: (
             {
-                name: study.Found(np.full((2, 24), ratio), [k + 1.0, k + 1.0])
+                name: study.Cell(np.full((2, 24), ratio), [k + 1.0, k + 1.0])
                 for k, (name, ratio) in enumerate(ratios.items())
             },
             "sjf:greedy 2.00",
@@ -105,7 +105,7 @@ def made_up(study: ModuleType) -> dict[int, tuple[dict[str, Any], str]]:
 
 
 @of("study_formulations")
-def test_formulations_are_told_by_cluster_and_on_average(study: ModuleType) -> None:
+def test_formulations_are_listed_by_cluster_and_on_average(study: ModuleType) -> None:
     lines = study.table(made_up(study)).splitlines()
     assert lines[0].split()[-len(study.FORMULATIONS) :] == list(study.FORMULATIONS)
     assert len(lines) == 1 + len(study.CLUSTERS) + 2
@@ -118,7 +118,7 @@ def test_formulations_are_told_by_cluster_and_on_average(study: ModuleType) -> N
 
 @of("study_formulations")
 def test_who_else_computes_changes_no_time(study: ModuleType) -> None:
-    assert study.Found(np.ones((3, 2)), [2.0, 9.0, 1.0]).usual_seconds == 2.0
+    assert study.Cell(np.ones((3, 2)), [2.0, 9.0, 1.0]).usual_seconds == 2.0
 
 
 @of("study_formulations")
@@ -135,12 +135,12 @@ def row(policy: str, mean: float, **learned: Any) -> SummaryRow:
 
 
 @of("study_deeprm")
-def test_learners_and_orders_are_told_best_first(study: ModuleType) -> None:
+def test_learners_and_heuristics_are_listed_best_first(study: ModuleType) -> None:
     ahead = {"best_heuristic_difference": -0.5, "difference_low": -0.75, "difference_high": -0.25}
     rows = [row("sjf", 2.5), row("runs/ppo-1", 2.0, **ahead)]
     rows += [replace(item, metric="wait", mean=60.0 * item.mean) for item in rows]
     rows += [replace(item, metric="schedule_span", mean=1.25) for item in rows[:2]]
-    lines = study.told(rows, {"runs/ppo-1": 20.4}).splitlines()
+    lines = study.table(rows, {"runs/ppo-1": 20.4}).splitlines()
     assert " ".join(lines[1].split()) == "ppo-1 2.000 [1.00, 3.00] -0.50 [-0.75, -0.25] 120 1.25 20"
     assert " ".join(lines[2].split()) == "sjf:greedy 2.500 [1.50, 3.50] 150 1.25"
 
@@ -185,7 +185,7 @@ def of_limits(study: ModuleType, slowdown: float, wait: float, cost: float, limi
 
 
 @of("study_limits")
-def test_waits_are_multiples_of_greedy_sjfs_and_limits_are_judged_by_interval(study: ModuleType) -> None:
+def test_waits_are_multiples_of_greedy_sjfs_and_limits_are_checked_by_interval(study: ModuleType) -> None:
     policy, heuristics = of_limits(study, slowdown=12.0, wait=1.25, cost=65_000.0, limit=60_000.0)
     assert (policy.name, policy.wait, policy.slowdown) == ("1.3 x sjf", 1.25, 12.0)
     assert {item.name: item.wait for item in heuristics} == {

@@ -15,7 +15,7 @@ from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.scenario import Scenario, load
 
-GIVEN = ("--scenario", "lublin-256", "--algos", "priority_search")
+ARGUMENTS = ("--scenario", "lublin-256", "--algos", "priority_search")
 SETTINGS = (
     "steps=2000",
     "episode.jobs=32",
@@ -30,7 +30,7 @@ def test_runs_that_end_before_they_are_ahead(tmp_path: Path) -> None:
     words = [word for setting in SETTINGS for word in ("--set", setting)]
     target = tmp_path / "figures.json"
     time_to_beat.main(
-        [*GIVEN, "--seeds", "2", *words, "--out", str(tmp_path / "runs"), "--json", str(target)]
+        [*ARGUMENTS, "--seeds", "2", *words, "--out", str(tmp_path / "runs"), "--json", str(target)]
     )
     runs = json.loads(target.read_text())["runs"]
     assert [(run["algo"], run["seed"]) for run in runs] == [
@@ -52,7 +52,7 @@ def test_runs_that_end_before_they_are_ahead(tmp_path: Path) -> None:
         assert run["decisions"] == int(checked[-1]["steps"])
         assert 0 < run["learning_s"] < run["seconds"]
     with pytest.raises(BadInputError, match="holds a run"):
-        time_to_beat.main([*GIVEN, *words, "--out", str(tmp_path / "runs")])
+        time_to_beat.main([*ARGUMENTS, *words, "--out", str(tmp_path / "runs")])
 
 
 def test_runs_train_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
