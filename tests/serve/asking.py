@@ -133,14 +133,16 @@ class Service:
         await self.app(scope, receive, send)
         start = next(message for message in sent if message["type"] == "http.response.start")
         whole = b"".join(message.get("body", b"") for message in sent)
-        told = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
-        return Reply(start["status"], told, whole)
+        response_headers = {
+            name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]
+        }
+        return Reply(start["status"], response_headers, whole)
 
 
 def example(folder: Path) -> dict[str, Any]:
     """The request that comes with a policy."""
-    found: dict[str, Any] = json.loads((folder / "example.json").read_text("utf-8"))
-    return found
+    result: dict[str, Any] = json.loads((folder / "example.json").read_text("utf-8"))
+    return result
 
 
 def moved(decisions: list[dict[str, Any]]) -> set[tuple[Any, str]]:

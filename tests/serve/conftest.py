@@ -10,15 +10,25 @@ import torch
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
+from rlsched.errors import BadInputError
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.scenario import Scenario
+from rlsched.serve.api.batch_schema import BatchRequest
+from rlsched.serve.api.requests import to_columns
+from rlsched.serve.api.schema import Answer, ClusterState
 from rlsched.serve.artefact import export_policy
+from rlsched.serve.decide.engine import Engine
+from rlsched.serve.settings import ServeConfig
 from rlsched.sim.layout import Layout
 
+from .states import Ask
+
 HPC = ("lublin-256", "episode.jobs=96", "decision.window=32", "decision.action_rule=hold")
+
+
 GREEN = ("green-10",)
 
 
@@ -76,3 +86,31 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def engine(hpc: Path, green: Path, exported: Export) -> Engine:
+    fit = exported(*HPC, "decision.action_rule=fit")
+    memory = {"hpc": hpc, "green": green, "fit": fit}
+    return Engine(ServeConfig(policies=memory))
+
+
+@pytest.fixture
+def ask(engine: Engine) -> Ask:
+    def answer_both_ways(cluster: ClusterState, policy: str = "hpc") -> Answer:
+        """As a state and as columns, which come to the same, answer or refusal."""
+        served = engine.find(policy)
+        result: list[Answer | str] = []
+        refusals: list[BadInputError] = []
+        for request in (cluster, BatchRequest(columns=to_columns([cluster]))):
+            try:
+                result += engine.answer(served, [request], explain=True)
+            except BadInputError as error:
+                refusals.append(error)
+                result.append(str(error).removeprefix("columns[0]."))
+        assert result[0] == result[1]
+        if isinstance(result[0], Answer):
+            return result[0]
+        raise refusals[0]
+
+    return answer_both_ways

@@ -57,9 +57,9 @@ class Writer:
     def __init__(self, description: dict[str, Any], seed: int) -> None:
         self._schemas = description["components"]["schemas"]
         self._paths = {
-            path: told["post"]["requestBody"]["content"]["application/json"]["schema"]
-            for path, told in description["paths"].items()
-            if "post" in told
+            path: content["post"]["requestBody"]["content"]["application/json"]["schema"]
+            for path, content in description["paths"].items()
+            if "post" in content
         }
         self._rng = random.Random(seed)
 
@@ -88,12 +88,12 @@ class Writer:
             # Columns are of one cluster, and of its jobs: lists of other lengths say nothing.
             clusters = 1 if parts.get("now", {}).get("type") == "array" else None
             length = jobs if "jobs" in parts else clusters
-            found = {
+            result = {
                 name: self._of(part, depth, length)
                 for name, part in parts.items()
                 if name in wanted or rng.random() < 0.4
             }
-            return found | {"jobs": [jobs]} if "jobs" in parts else found
+            return result | {"jobs": [jobs]} if "jobs" in parts else result
         if kind == "array":
             if length is None:
                 length = schema.get("minItems", 0) + rng.randrange(3)

@@ -19,9 +19,9 @@ from .asking import Service, example
 
 @pytest.fixture(scope="module")
 def service(hpc: Path) -> Iterator[Service]:
-    found = Service(hpc, hosts=["cluster.example"])
-    yield found
-    found.close()
+    result = Service(hpc, hosts=["cluster.example"])
+    yield result
+    result.close()
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_name_of_megabytes_is_neither_compared_nor_echoed(
     compared: list[int] = []
     close = decoding.get_close_matches
 
-    def noted(word: str, *others: Any, **settings: Any) -> list[str]:
+    def spy(word: str, *others: Any, **settings: Any) -> list[str]:
         compared.append(len(word))
         return close(word, *others, **settings)
 
-    monkeypatch.setattr(decoding, "get_close_matches", noted)
+    monkeypatch.setattr(decoding, "get_close_matches", spy)
     state = example(hpc)
     for body in (state | {"x" * 8_000_000: 1}, state | {"policy": "y" * 8_000_000}):
         reply = service.ask("/v1/decisions", body)
@@ -156,7 +156,7 @@ def test_the_slowest_gives_way(quick: None) -> None:
         for client in slow[1:]:
             client.send(b"}")
             assert await client.task == b"{}"
-        assert not bodies._sending
+        assert not bodies._incomplete
 
     played(scene)
 
@@ -237,6 +237,6 @@ def test_who_has_gone_is_forgotten(quick: None) -> None:
         client.more.set()
         with pytest.raises(GoneError):
             await client.task
-        assert not bodies._sending
+        assert not bodies._incomplete
 
     played(scene)

@@ -95,27 +95,27 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             episodes[env] = feed.training(rng)
             sim.load(env, episodes[env].jobs, episodes[env].scale, episodes[env].power)
         live = np.flatnonzero(~(sim.terminated | sim.truncated))
-        told = [simulated_state(sim, env, episodes[env].jobs) for env in live]
-        for batch in inference.batches([BatchRequest(states=told)]):
+        content = [simulated_state(sim, env, episodes[env].jobs) for env in live]
+        for batch in inference.batches([BatchRequest(states=content)]):
             simulator = inference._policy_simulators.fitting(batch)
             simulator.load(batch.snapshot)
             for k, row in enumerate(batch.clusters.rows):
                 assert (simulator.obs[k] == sim.obs[live[row]]).all()
                 assert (simulator.mask[k] == sim.mask[live[row]]).all()
-        as_columns = inference.batches([BatchRequest(columns=to_columns(told))])
-        for batch, other in zip(inference.batches([BatchRequest(states=told)]), as_columns, strict=True):
+        as_columns = inference.batches([BatchRequest(columns=to_columns(content))])
+        for batch, other in zip(inference.batches([BatchRequest(states=content)]), as_columns, strict=True):
             assert (batch.clusters.rows == other.clusters.rows).all()
             assert batch.ids == other.ids
             for array, same in zip(batch.snapshot, other.snapshot, strict=True):
                 assert (array == same).all()
         greedy = np.full(8, sim.layout.num_actions - 1)
         greedy[live] = policy.act(sim.obs[live], sim.mask[live])
-        for env, plan in zip(live, decide(inference, told), strict=True):
+        for env, plan in zip(live, decide(inference, content), strict=True):
             first = plan.decisions[0] if plan.decisions else None
             ids = episodes[env].jobs.id
             named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
             assert named == done(sim, env, greedy[env], feed, ids)
-        for batch in inference.batches([BatchRequest(states=told)]):
+        for batch in inference.batches([BatchRequest(states=content)]):
             for one, other in zip(inference.by_policy(batch), inference.by_heuristic(batch), strict=True):
                 assert (one.moves == other.moves) == (moved(one.decisions) == moved(other.decisions))
         states += len(live)
@@ -135,16 +135,16 @@ def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers
     session = open_session(scenario.load(name, overrides), Choice(episodes=4))
     network = Network(hidden=(16,), lstm=8 if remembers else 0)
     policy = untrained(session.scenario, network)
-    told = LearnedPolicies("policy", policy, policy.scenario)
-    expected = play(told.scenario, session.units, session.episodes, policy)
+    content = LearnedPolicies("policy", policy, policy.scenario)
+    expected = play(content.scenario, session.units, session.episodes, policy)
     inference = inference_of(policy, session.units)
     longest = max(len(episode.jobs) for episode in session.episodes)
     sim = VectorSimulator(policy.scenario, session.units, 4, longest, every_term=True)
     loop = ClosedLoop(sim, inference)
-    found = play_all(
+    result = play_all(
         sim, session.episodes, loop.act, begin=lambda env, k: loop.begin(env, session.episodes[k].jobs)
     )
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         assert (one.start == other.start).all()
         assert one.totals == other.totals
         assert one.accounts == other.accounts
@@ -189,12 +189,12 @@ class ClosedLoop:
     def __init__(self, sim: VectorSimulator, inference: BatchInference) -> None:
         self.sim, self.inference, self.asked = sim, inference, 0
         self.jobs = {}
-        self.left: dict[int, tuple[int, list]] = {}
+        self.decisions: dict[int, tuple[int, list]] = {}
         self.memory: dict[int, str | None] = {}
 
     def begin(self, env: int, jobs: object) -> None:
         self.jobs[env] = jobs
-        self.left.pop(env, None)
+        self.decisions.pop(env, None)
         self.memory[env] = None
 
     def act(self) -> np.ndarray:
@@ -206,15 +206,15 @@ class ClosedLoop:
 
     def _one(self, env: int) -> int:
         sim, now = self.sim, int(self.sim.now[env])
-        if self.left.get(env, (None,))[0] != now:
+        if self.decisions.get(env, (None,))[0] != now:
             state = simulated_state(sim, env, self.jobs[env])
             if self.memory[env] is not None:
                 state = msgspec.structs.replace(state, memory=self.memory[env])
             (plan,) = decide(self.inference, [state])
             self.memory[env] = plan.memory
-            self.left[env] = (now, list(plan.decisions))
+            self.decisions[env] = (now, list(plan.decisions))
             self.asked += 1
-        decisions = self.left[env][1]
+        decisions = self.decisions[env][1]
         while decisions:
             decision = decisions.pop(0)
             if decision.score is None:  # it could not be otherwise: the simulator has done it already

@@ -35,15 +35,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_policy_that_is_behind_is_the_shadow_of_the_best_heuristic(folder: Path, site: Path) -> None:
     service = Service(folder, gate=str(site))
-    told = service.ask("/v1/policy").json
-    (policy,) = told["policies"]
-    assert (told["mode"], policy["mode"], policy["fallback"]) == ("policy", "shadow", "area:easy")
-    found = policy["gate"]
-    assert (found["passes"], found["against"], found["episodes"]) == (False, "worse", JOBS // EPISODE)
-    assert found["offsets"] == list(range(0, JOBS, EPISODE))
-    assert found["line"].startswith("default fails the gate on site.swf: worse than area + conservative in ")
-    assert "; no service runs conservative; of the others area + easy is best, 1.4" in found["line"]
-    assert found["line"].endswith("; area:easy decides, and the policy is its shadow")
+    content = service.ask("/v1/policy").json
+    (policy,) = content["policies"]
+    assert (content["mode"], policy["mode"], policy["fallback"]) == ("policy", "shadow", "area:easy")
+    result = policy["gate"]
+    assert (result["passes"], result["against"], result["episodes"]) == (False, "worse", JOBS // EPISODE)
+    assert result["offsets"] == list(range(0, JOBS, EPISODE))
+    assert result["line"].startswith("default fails the gate on site.swf: worse than area + conservative in ")
+    assert "; no service runs conservative; of the others area + easy is best, 1.4" in result["line"]
+    assert result["line"].endswith("; area:easy decides, and the policy is its shadow")
     answer = service.ask("/v1/decisions", example(folder)).json
     assert (answer["decided_by"], answer["because"]) == ("fallback", "shadow")
     assert answer["decisions"] == answer["fallback"]["decisions"]
@@ -60,9 +60,9 @@ def test_the_fallback_that_was_named_decides(folder: Path, site: Path) -> None:
 
 
 def test_versions_and_traces_that_come_later_are_judged(tmp_path: Path, folder: Path, site: Path) -> None:
-    own = tmp_path / "site.swf"
-    shutil.copy(site, own)
-    service = Service(folder, gate=own)
+    site_copy = tmp_path / "site.swf"
+    shutil.copy(site, site_copy)
+    service = Service(folder, gate=site_copy)
     assert service.ask("/v1/decisions", example(folder)).json["decided_by"] == "fallback"
     export_by_length(folder, longest=False)
     version, line = service.engine.reload()
@@ -74,15 +74,15 @@ def test_versions_and_traces_that_come_later_are_judged(tmp_path: Path, folder: 
     assert answer["decided_by"] == "policy"
     assert service.engine.reload() == []
 
-    os.utime(own, ns=(0, 0))  # as another one
+    os.utime(site_copy, ns=(0, 0))  # as another one
     (line,) = service.engine.reload()
     assert line.startswith("default passes the gate on site.swf: ")
-    own.write_text("; MaxProcs: 4\n")
+    site_copy.write_text("; MaxProcs: 4\n")
     (line,) = service.engine.reload()
     assert line.startswith("default stays ")
     assert "--gate: " in line
     assert service.engine.reload() == []
-    own.unlink()
+    site_copy.unlink()
     assert service.engine.reload() == []
     assert service.ask("/v1/decisions", example(folder)).json["decided_by"] == "policy"
     service.close()
@@ -98,26 +98,28 @@ def test_without_a_gate_nobody_stands_back(folder: Path) -> None:
 
 def test_what_was_found_is_found_again(folder: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, gate = load_policy(folder), Gate(trace=site)
-    found = evaluate_gate(policy, folder, gate)
+    result = evaluate_gate(policy, folder, gate)
     assert json.loads((folder / RECORD).read_text())["passes"] is False
     played: list[object] = []
     real = gate_module._session
     monkeypatch.setattr(gate_module, "_session", lambda *given: played.append(given) or real(*given))
-    assert evaluate_gate(policy, folder, gate) == found
+    assert evaluate_gate(policy, folder, gate) == result
     assert played == []
     other = evaluate_gate(policy, folder, Gate(trace=site, episodes=5))
     assert (len(played), other.figures["episodes"]) == (1, 5)
     (folder / RECORD).write_text("{")
-    assert evaluate_gate(policy, folder, gate) == found
+    assert evaluate_gate(policy, folder, gate) == result
     assert len(played) == 2
 
 
 def test_jobs_of_its_training_are_said(tmp_path: Path, site: Path) -> None:
-    own = f"workload={{kind: swf, file: {site}, load: 0.5, training_jobs: [0, 40]}}"
+    trace_of_training = f"workload={{kind: swf, file: {site}, load: 0.5, training_jobs: [0, 40]}}"
     cluster = "cluster.resources.0.units=null"
-    folder = export_by_length(tmp_path / "own", longest=True, settings=(*SETTINGS, own, cluster))
-    found = evaluate_gate(load_policy(folder), folder, Gate(trace=site))
-    assert found.line.endswith("the policy may have been trained on jobs of 2 of them")
+    folder = export_by_length(
+        tmp_path / "own", longest=True, settings=(*SETTINGS, trace_of_training, cluster)
+    )
+    result = evaluate_gate(load_policy(folder), folder, Gate(trace=site))
+    assert result.line.endswith("the policy may have been trained on jobs of 2 of them")
 
 
 def test_the_length_of_episodes(tmp_path: Path, site: Path) -> None:
@@ -139,8 +141,8 @@ def test_with_a_horizon_the_trace_is_played_under_the_power_of_the_policy(tmp_pa
     green = scenario.load("green-ctc", ["episode.max_ticks=4", "cluster.resources.0.units=4"])
     untrained(green).save(tmp_path / "green")
     policy = load_policy(tmp_path / "green")
-    found = evaluate_gate(policy, tmp_path / "green", Gate(trace=site, episodes=5))
-    assert (found.figures["metric"], found.figures["episodes"]) == ("job_value_ratio", 5)
-    assert found.heuristic.partition(":")[2] in {"now", "horizon"}
+    result = evaluate_gate(policy, tmp_path / "green", Gate(trace=site, episodes=5))
+    assert (result.figures["metric"], result.figures["episodes"]) == ("job_value_ratio", 5)
+    assert result.heuristic.partition(":")[2] in {"now", "horizon"}
     config = ServeConfig(policies={"p": tmp_path / "green"}, gate=Gate(trace=site, episodes=5))
-    assert load_for_service("p", tmp_path / "green", config).shadow is not found.passes
+    assert load_for_service("p", tmp_path / "green", config).shadow is not result.passes

@@ -34,14 +34,14 @@ SLOW = {
 
 @pytest.fixture(scope="module")
 def service(hpc: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    found = Running(tmp_path_factory.mktemp("service"), hpc, "--replicas", 2, "--set", "scaling.cpus=0.5")
+    result = Running(tmp_path_factory.mktemp("service"), hpc, "--replicas", 2, "--set", "scaling.cpus=0.5")
     try:
-        found.ready()
-        yield found
+        result.ready()
+        yield result
     finally:
-        if found.process.poll() is None:
-            found.end()
-    check_port("127.0.0.1", found.port)  # HAProxy has gone, too
+        if result.process.poll() is None:
+            result.end()
+    check_port("127.0.0.1", result.port)  # HAProxy has gone, too
 
 
 class Good:
@@ -93,14 +93,14 @@ def test_slow_clients_hold_nobody_up(service: Running, hpc: Path, kind: str) -> 
         await asyncio.gather(*asking)
         return [await one for one in slow]
 
-    told = asyncio.run(scene())
+    content = asyncio.run(scene())
     assert set(good.came) == {"200"}
     assert len(good.came) > 100
-    assert set(told) <= {"408", ""}, kind  # not one has stayed
+    assert set(content) <= {"408", ""}, kind  # not one has stayed
 
 
 @asynccontextmanager
-async def asked(service: Running, hpc: Path) -> AsyncIterator[Good]:
+async def steady_requests(service: Running, hpc: Path) -> AsyncIterator[Good]:
     """Somebody asks meanwhile, and a while after it is whole again."""
     good, over = Good(service.port, json.dumps(example(hpc)).encode()), asyncio.Event()
     asking = asyncio.create_task(good.ask_on(over.is_set))
@@ -113,7 +113,7 @@ async def asked(service: Running, hpc: Path) -> AsyncIterator[Good]:
 @pytest.mark.parametrize("name", ["HAProxyManager", "ServeController", "ServeReplica:rlsched:decisions"])
 def test_no_request_fails_where_a_process_is_killed(service: Running, hpc: Path, name: str) -> None:
     async def scene() -> Good:
-        async with asked(service, hpc) as good:
+        async with steady_requests(service, hpc) as good:
             before = service.processes(name)
             os.kill(before[0], signal.SIGKILL)
 
@@ -133,7 +133,7 @@ def test_no_request_fails_where_a_process_is_killed(service: Running, hpc: Path,
 
 def test_haproxy_is_started_again(service: Running, hpc: Path) -> None:
     async def scene() -> Good:
-        async with asked(service, hpc) as good:
+        async with steady_requests(service, hpc) as good:
             (process,) = service.processes("bin/haproxy")
             os.kill(process, signal.SIGKILL)
             await asyncio.to_thread(until, lambda: bool(service.processes("bin/haproxy")), "another HAProxy")
@@ -151,7 +151,7 @@ def test_haproxy_is_started_again(service: Running, hpc: Path) -> None:
 
 def test_a_frozen_replica_fails_no_request(service: Running, hpc: Path) -> None:
     async def scene() -> Good:
-        async with asked(service, hpc) as good:
+        async with steady_requests(service, hpc) as good:
             frozen = service.replicas()[0]
             os.kill(frozen, signal.SIGSTOP)
             try:
@@ -187,16 +187,16 @@ def test_no_request_waits_longer_than_it_may(hpc: Path, tmp_path: Path) -> None:
         running.end()
 
 
-def test_strangers_are_told_nothing(service: Running) -> None:
-    async def told(request: str) -> str:
+def test_strangers_learn_nothing(service: Running) -> None:
+    async def status_of(request: str) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
         writer.write(f"{request}\r\nConnection: close\r\n\r\n".encode())
         return (await reader.read(12))[9:].decode()
 
     for path in ("/-/routes", "/%2d/routes", "/-%2Froutes"):
-        assert asyncio.run(told(f"GET {path} HTTP/1.1\r\nHost: localhost")) == "404"
-    assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: evil.example")) == "403"
-    assert asyncio.run(told("GET /v1/policy HTTP/1.1\r\nHost: localhost")) == "200"
+        assert asyncio.run(status_of(f"GET {path} HTTP/1.1\r\nHost: localhost")) == "404"
+    assert asyncio.run(status_of("GET /v1/policy HTTP/1.1\r\nHost: evil.example")) == "403"
+    assert asyncio.run(status_of("GET /v1/policy HTTP/1.1\r\nHost: localhost")) == "200"
 
 
 def agents_of(service: Running) -> tuple[int, ...]:
@@ -220,7 +220,7 @@ PROCESSES: dict[str, Callable[[Running], int]] = {
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: Path, name: str) -> None:
-    document = service.told.read_bytes()
+    document = service.document.read_bytes()
     waits: list[float] = []
     until(lambda: is_whole(service), "the start before")
 
@@ -228,7 +228,7 @@ def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: P
         return lambda: not any(map(is_alive, processes))
 
     async def scene() -> Good:
-        async with asked(service, hpc) as good:
+        async with steady_requests(service, hpc) as good:
             agents = agents_of(service)
             assert len(agents) == 2
             before = {*service.processes(""), *agents} - {service.process.pid}
@@ -237,7 +237,7 @@ def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: P
             os.kill(PROCESSES[name](service), signal.SIGKILL)
             killed = time.monotonic()
             line = f"{name} has died; starting again"
-            await asyncio.to_thread(until, lambda: line in service.said(), "its end")
+            await asyncio.to_thread(until, lambda: line in service.output(), "its end")
             await asyncio.to_thread(until, lambda: by_interim(service) is True, "an answer")
             waits.append(time.monotonic() - killed)
             await asyncio.to_thread(until, lambda: by_interim(service) is False, "an answer of replicas")
@@ -252,13 +252,13 @@ def test_without_its_node_of_ray_a_service_starts_again(service: Running, hpc: P
     assert len(failed) <= (0 if "gcs" in name else 1)
     assert good.came[-1] == "200"
     assert waits[0] < waits[1] / 2  # long before Ray has started
-    assert service.told.read_bytes() == document  # that of the first start
+    assert service.document.read_bytes() == document  # that of the first start
 
 
 def is_whole(service: Running) -> bool:
     """Whether the newest start has come to its end."""
-    said = service.said()
-    return said.count("end it") > said.count("has died; starting again")
+    lines = service.output()
+    return lines.count("end it") > lines.count("has died; starting again")
 
 
 def by_interim(service: Running) -> bool | None:

@@ -43,7 +43,7 @@ def connected(listening: socket.socket) -> socket.socket:
     return socket.create_connection(listening.getsockname(), timeout=PATIENCE_S)
 
 
-def asked(client: socket.socket, request: bytes) -> bytes:
+def exchange(client: socket.socket, request: bytes) -> bytes:
     client.sendall(request)
     with client.makefile("rb") as answer:
         return answer.read()  # until it closes the connection
@@ -65,28 +65,28 @@ def test_it_answers_all_that_a_service_does_until_it_is_ended(hpc: Path, tmp_pat
         assert process.is_alive()
         assert instance_at("127.0.0.1", listening.getsockname()[1]) == INSTANCE
         with connected(listening) as client:
-            head, _, body = asked(client, decide(hpc)).partition(b"\r\n\r\n")
+            head, _, body = exchange(client, decide(hpc)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200")
         assert b"connection: close" in head
         assert json.loads(body)["decided_by"] == "policy"
         with connected(listening) as client:
-            metrics = asked(client, get("/metrics"))
+            metrics = exchange(client, get("/metrics"))
         assert b'rlsched_requests_total{status="200"} 1.0' in metrics
         assert b"rlsched_log_lost_total 0.0" in metrics
         with connected(listening) as client:
-            assert b"HTTP/1.1 200" in asked(client, get("/"))
+            assert b"HTTP/1.1 200" in exchange(client, get("/"))
 
         with connected(listening) as stranger:
             head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (1 << 18)
             with suppress(ConnectionError):
-                assert not asked(stranger, head).startswith(b"HTTP/1.1 200")
+                assert not exchange(stranger, head).startswith(b"HTTP/1.1 200")
         assert process.is_alive()
 
         with connected(listening) as late:  # it has been accepted when the process is ended
             ending = threading.Timer(0.1, process.end)
             ending.start()
             ending.join(0.3)
-            assert asked(late, decide(hpc)).startswith(b"HTTP/1.1 200")
+            assert exchange(late, decide(hpc)).startswith(b"HTTP/1.1 200")
         ending.join()
         with pytest.raises(ProcessLookupError):
             os.kill(process.process, 0)

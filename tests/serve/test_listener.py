@@ -43,8 +43,8 @@ def test_who_asks_and_goes_away_ends_nothing(tmp_path: Path) -> None:
         for _ in range(3):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(path)
-        with listener.received(path) as found:
-            assert found.getsockname() == opened.getsockname()
+        with listener.received(path) as result:
+            assert result.getsockname() == opened.getsockname()
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
@@ -81,7 +81,7 @@ os.execv(sys.executable, [sys.executable, "-c", code, str(port)])
 
 
 @pytest.mark.parametrize(
-    ("listens", "count", "asked", "problem"),
+    ("listens", "count", "address", "problem"),
     [
         ("1", "1", "0", None),
         ("1", "2", "0", "LISTEN_FDS: systemd passes 2 sockets"),
@@ -90,9 +90,9 @@ os.execv(sys.executable, [sys.executable, "-c", code, str(port)])
     ],
 )
 def test_a_socket_that_systemd_passes_is_taken(
-    listens: str, count: str, asked: str, problem: str | None
+    listens: str, count: str, address: str, problem: str | None
 ) -> None:
-    command = [sys.executable, "-c", PASSES, listens, count, asked]
+    command = [sys.executable, "-c", PASSES, listens, count, address]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (ran.returncode, ran.stderr) == (0, "")
     port, line = ran.stdout.splitlines()

@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-def book(folder: Path, policy: TrainedPolicy, units: list[int]) -> LogDataset:
+def dataset_of(folder: Path, policy: TrainedPolicy, units: list[int]) -> LogDataset:
     return LogDataset(folder, policy, units, FallbackHeuristic.named(None, policy.scenario))
 
 
@@ -64,7 +64,7 @@ def played(
     feed = feed_of(*CASES[case])
     engine = Engine(ServeConfig(policies={"p": exported(*CASES[case])}))
     served, scenario = engine.find(None), feed.scenario
-    log = book(folder, served.policy, feed.units)
+    log = dataset_of(folder, served.policy, feed.units)
     every_tick = scenario.decision.model_copy(update={"time_rule": "tick", "skip_forced": False})
     stepped = scenario.public.model_copy(update={"decision": every_tick})
     sim = VectorSimulator(stepped, feed.units, 1, feed.max_jobs)
@@ -90,8 +90,8 @@ def played(
         action = int(mask.argmax()) if mask.sum() == 1 else idle
         if mask.sum() > 1 and now == changed_at:
             action = int(served.policy.act(sim.obs, sim.mask)[0])
-            asked = {"obs": sim.obs[0].copy(), "action_mask": mask, "actions": action}
-            rows.append(asked | {"rewards": 0.0, "costs": np.zeros(len(costs)), "elapsed": 0})
+            question = {"obs": sim.obs[0].copy(), "action_mask": mask, "actions": action}
+            rows.append(question | {"rewards": 0.0, "costs": np.zeros(len(costs)), "elapsed": 0})
         sim.step(np.array([action]))
         if rows:
             discount = scenario.objective.gamma ** rows[-1]["elapsed"]
@@ -102,13 +102,13 @@ def played(
     return served.policy, rows, log
 
 
-def told(folder: Path) -> dict[str, Any]:
-    found = [pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))]
+def read_shards(folder: Path) -> dict[str, Any]:
+    result = [pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))]
     columns: dict[str, Any] = {}
     for name in ("obs", "new_obs", "action_mask", "new_action_mask"):
-        columns[name] = np.concatenate([matrix(table[name]) for table in found])
+        columns[name] = np.concatenate([matrix(table[name]) for table in result])
     for name in ("actions", "rewards", "elapsed", "t", "truncateds", "behavior", "eps_id", "costs"):
-        columns[name] = [value for table in found for value in table[name].to_pylist()]
+        columns[name] = [value for table in result for value in table[name].to_pylist()]
     return columns
 
 
@@ -116,21 +116,21 @@ def told(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_rows_are_what_a_simulation_records(case: str, tmp_path: Path, exported: Export) -> None:
     _, rows, log = played(case, tmp_path / "log", exported)
-    found = told(tmp_path / "log")
-    count = len(found["actions"])
+    result = read_shards(tmp_path / "log")
+    count = len(result["actions"])
     assert log.builder.unfollowed == 0
     assert count == len(rows) - 1  # the last decision led nowhere that was told of
     for name, first in (("obs", 0), ("new_obs", 1)):
         expected = np.array([row["obs"] for row in rows[first : first + count]])
-        assert (found[name] == expected).all()
+        assert (result[name] == expected).all()
     for name, first in (("action_mask", 0), ("new_action_mask", 1)):
-        assert (found[name] == np.array([row["action_mask"] for row in rows[first : first + count]])).all()
+        assert (result[name] == np.array([row["action_mask"] for row in rows[first : first + count]])).all()
     for name in ("actions", "elapsed"):
-        assert found[name] == [row[name] for row in rows[:count]]
-    assert found["rewards"] == pytest.approx([row["rewards"] for row in rows[:count]], rel=1e-6, abs=1e-6)
+        assert result[name] == [row[name] for row in rows[:count]]
+    assert result["rewards"] == pytest.approx([row["rewards"] for row in rows[:count]], rel=1e-6, abs=1e-6)
     costs = np.array([row["costs"] for row in rows[:count]])
-    assert np.array(found["costs"]).reshape(costs.shape) == pytest.approx(costs, rel=1e-5, abs=1e-5)
-    assert {*found["behavior"]} == {"p"}
+    assert np.array(result["costs"]).reshape(costs.shape) == pytest.approx(costs, rel=1e-5, abs=1e-5)
+    assert {*result["behavior"]} == {"p"}
 
 
 def test_it_is_a_dataset_like_any(tmp_path: Path, exported: Export, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,27 +139,27 @@ def test_it_is_a_dataset_like_any(tmp_path: Path, exported: Export, monkeypatch:
     _, rows, _ = played("green", tmp_path / "log", exported)
     manifest = read_manifest(tmp_path / "log")
     assert len(manifest.shards) > 1
-    assert manifest.rows == len(told(tmp_path / "log")["actions"]) == len(rows) - 1
+    assert manifest.rows == len(read_shards(tmp_path / "log")["actions"]) == len(rows) - 1
     assert manifest.behaviors[0].behavior == "p"
     assert check(tmp_path / "log", manifest) == []
-    found = told(tmp_path / "log")
-    ends = np.flatnonzero(found["truncateds"])
+    result = read_shards(tmp_path / "log")
+    ends = np.flatnonzero(result["truncateds"])
     assert len(ends) == manifest.episodes
-    assert all(19 <= found["t"][end] < 30 for end in ends[:-1])  # whole answers go into one
+    assert all(19 <= result["t"][end] < 30 for end in ends[:-1])  # whole answers go into one
 
 
-def test_an_episode_is_of_whoever_decided(tmp_path: Path, exported: Export) -> None:
+def test_an_episode_has_one_behavior(tmp_path: Path, exported: Export) -> None:
     """Where the fallback answers now and then, another episode begins, so that the dataset is whole."""
     _, rows, log = played("green", tmp_path / "log", exported, lambda number: number % 10 < 3)
-    manifest, found = read_manifest(tmp_path / "log"), told(tmp_path / "log")
+    manifest, result = read_manifest(tmp_path / "log"), read_shards(tmp_path / "log")
     assert check(tmp_path / "log", manifest) == []
     assert log.builder.unfollowed == 0
-    assert len(found["actions"]) == len(rows) - 1  # nothing is lost between them
+    assert len(result["actions"]) == len(rows) - 1  # nothing is lost between them
     names = {"p", str(FallbackHeuristic.named(None, feed_of(*CASES["green"]).scenario))}
-    assert {*found["behavior"]} == {one.behavior for one in manifest.behaviors} == names
-    who = dict(zip(found["eps_id"], found["behavior"], strict=True))
-    assert [who[name] for name in found["eps_id"]] == found["behavior"]
-    assert manifest.episodes == len(who) > 4
+    assert {*result["behavior"]} == {one.behavior for one in manifest.behaviors} == names
+    behavior_of = dict(zip(result["eps_id"], result["behavior"], strict=True))
+    assert [behavior_of[name] for name in result["eps_id"]] == result["behavior"]
+    assert manifest.episodes == len(behavior_of) > 4
 
 
 def test_it_goes_on_and_refuses_another_kind(tmp_path: Path, exported: Export) -> None:

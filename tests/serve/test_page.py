@@ -56,7 +56,7 @@ def test_the_page_says_who_decided_and_when() -> None:
     assert "2026-01-01T11:59:57Z" in read.values("time", "datetime")
 
 
-def test_shadow_is_told_of() -> None:
+def test_the_page_names_the_shadow() -> None:
     one = busy()
     answer = answered(one.answer.decisions, "fallback", "shadow", agrees=True)
     read = Read(page(POLICIES, page_data([replace(one, answer=answer)])))
@@ -64,7 +64,7 @@ def test_shadow_is_told_of() -> None:
     assert read.tile("fallbacks") == ["0", "the policy always answered"]
 
 
-def test_what_a_shadow_would_do_instead_is_told_of() -> None:
+def test_the_page_shows_decisions_of_a_shadow() -> None:
     one = busy()
     would = [Decision(f"s{k}", "start", one.state.now, None) for k in range(4)]
     for shadow, words in ((would, "differ; the policy: s0 starts, s1 starts, s2 starts, …"), ([], "nothing")):
@@ -100,8 +100,8 @@ def test_the_queue_says_what_is_done_and_why_jobs_wait() -> None:
 
 def test_qos_and_resources_are_shown_where_there_are_some() -> None:
     job = WaitingJob(id=1, submit=NOW, requested=60, demand=[4, 2], qos=0.25)
-    gone = WaitingJob(id=2, submit=NOW, requested=60, demand=[1, 0], ran=20)
-    state = ClusterState(now=NOW, waiting=[job], suspended=[gone], units=[8, 4])
+    suspended_job = WaitingJob(id=2, submit=NOW, requested=60, demand=[1, 0], ran=20)
+    state = ClusterState(now=NOW, waiting=[job], suspended=[suspended_job], units=[8, 4])
     policies = [POLICIES[0] | {"resources": ["cpu", "gpu"]}]
     read = Read(page(policies, page_data([record(state, answered([], agrees=True))])))
     assert read.rows[:3] == [
@@ -127,7 +127,7 @@ def test_the_last_decisions_are_listed_newest_first() -> None:
     states = []
     for k in range(20):
         state = ClusterState(now=NOW + k, waiting=[waiting(f"j{k}a", 1), waiting(f"j{k}b", 1)])
-        decisions = [Decision(f"j{k}{which}", "start", NOW + k, 0.5) for which in "ab"]
+        decisions = [Decision(f"j{k}{kind}", "start", NOW + k, 0.5) for kind in "ab"]
         states.append(record(state, answered(decisions, agrees=k % 2 == 0), ago=100 - k))
     failed = answered([Decision("last", "plan", NOW + 7200, None)], "fallback", "NotFiniteError: <nan>")
     states.append(record(ClusterState(now=NOW + 20, waiting=[waiting("last", 1)]), failed, ago=1))
@@ -160,7 +160,7 @@ def test_nothing_decided_says_how_to_ask() -> None:
     assert "svg" not in read.tags
 
 
-def test_states_that_were_only_counted_are_told_of() -> None:
+def test_the_page_reports_states_without_records() -> None:
     some = PageData(["a", "b"], "a", ClusterRecords(states=1234, compared=1234), 1)
     read = Read(page(POLICIES, some))
     assert "a: decisions of policy hpc" in read.text
@@ -188,14 +188,14 @@ def test_what_clients_send_is_text(words: str) -> None:
     harmless = Read(
         page(POLICIES * 2, page_data([hostile_state("harmless", k) for k in range(3)], ["a", "b"]))
     )
-    for told in (policies, policies[::-1]):
+    for content in (policies, policies[::-1]):
         some = page_data([hostile_state(words, k) for k in range(3)], [words, "b"])
-        text = page(told, some)
+        text = page(content, some)
         read = Read(text)
         assert read.tags == harmless.tags
         assert sorted(name for _, name, _ in read.attributes) == sorted(n for _, n, _ in harmless.attributes)
         assert inert(words) in text
-        assert Read(page(told, PageData([], None, ClusterRecords(), 1))).tags.count("script") == 1
+        assert Read(page(content, PageData([], None, ClusterRecords(), 1))).tags.count("script") == 1
 
 
 def test_ids_cannot_hide_what_they_are() -> None:

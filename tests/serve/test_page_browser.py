@@ -53,11 +53,11 @@ class Site:
 
     Attributes:
         answers: status and page by path and number of requests for it so far.
-        asked: paths, as they were asked for.
+        requests_made: paths of all requests.
     """
 
     answers: Callable[[str, int], Answered] = lambda path, count: (404, "")
-    asked: list[str] = field(default_factory=list)
+    requests_made: list[str] = field(default_factory=list)
     port: int = 0
 
 
@@ -67,8 +67,8 @@ def site() -> Iterator[Site]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, text = served.answers(self.path, served.asked.count(self.path))
-            served.asked.append(self.path)
+            status, text = served.answers(self.path, served.requests_made.count(self.path))
+            served.requests_made.append(self.path)
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.end_headers()
@@ -112,7 +112,7 @@ def browse(site: Site, tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
     return look
 
 
-def told(job: str) -> str:
+def content(job: str) -> str:
     """A page on which one job waits."""
     state = ClusterState(now=NOW, waiting=[waiting(job, 1)])
     return page(POLICIES, page_data([record(state, answered([], agrees=True))]))
@@ -131,21 +131,21 @@ def unguarded(text: str, script: str = "") -> str:
 
 def report_of(document: str) -> Any:
     """What a script of `unguarded` has left."""
-    found = re.search(r'data-report="([^"]*)"', document)
-    assert found is not None
-    return json.loads(found[1].replace("&quot;", '"'))
+    result = re.search(r'data-report="([^"]*)"', document)
+    assert result is not None
+    return json.loads(result[1].replace("&quot;", '"'))
 
 
 REPORT = "document.documentElement.dataset.report = JSON.stringify"
 
 
 def test_the_page_renews_itself(site: Site, browse: Callable[..., tuple[str, list[str]]]) -> None:
-    site.answers = lambda path, count: (200, told("before" if count == 0 else "after"))
+    site.answers = lambda path, count: (200, content("before" if count == 0 else "after"))
     document, console = browse("/?cluster=a%26b")
     assert "after" in main_of(document)
     assert "before" not in main_of(document)
-    assert 3 <= len(site.asked) <= 5
-    assert set(site.asked) == {"/?cluster=a%26b"}  # nothing else is fetched, an icon for instance
+    assert 3 <= len(site.requests_made) <= 5
+    assert set(site.requests_made) == {"/?cluster=a%26b"}  # nothing else is fetched, an icon for instance
     assert console == []
 
 
@@ -153,24 +153,24 @@ def test_a_recorded_run_stays_as_it_is(site: Site, browse: Callable[..., tuple[s
     text = page(POLICIES, page_data([busy()]), live=False)
     site.answers = lambda path, count: (200, text)
     document, console = browse()
-    assert site.asked == ["/"]
+    assert site.requests_made == ["/"]
     assert "w2" in main_of(document)
     assert console == []
 
 
 def test_without_scripts_the_browser_renews_it(site: Site, tmp_path: Path) -> None:
-    site.answers = lambda path, count: (200, told("before"))
+    site.answers = lambda path, count: (200, content("before"))
     # such a browser cannot be told to say what it shows, nor to hurry
     called = command(site, tmp_path, "/", "--blink-settings=scriptEnabled=false", "--remote-debugging-port=0")
     browser = subprocess.Popen(called, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 60
-        while len(site.asked) < 3 and time.monotonic() < until:
+        while len(site.requests_made) < 3 and time.monotonic() < until:
             time.sleep(0.1)
     finally:
         browser.terminate()
         browser.wait()
-    assert site.asked == ["/"] * 3
+    assert site.requests_made == ["/"] * 3
 
 
 def test_who_reads_is_left_where_they_are(site: Site, browse: Callable[..., tuple[str, list[str]]]) -> None:
@@ -190,18 +190,18 @@ def test_who_reads_is_left_where_they_are(site: Site, browse: Callable[..., tupl
 
 def test_marked_text_is_not_taken_away(site: Site, browse: Callable[..., tuple[str, list[str]]]) -> None:
     mark = "getSelection().selectAllChildren(document.querySelector('h1'));"
-    site.answers = lambda path, count: (200, unguarded(told("before" if count == 0 else "after"), mark))
+    site.answers = lambda path, count: (200, unguarded(content("before" if count == 0 else "after"), mark))
     assert "before" in main_of(browse()[0])
-    assert site.asked == ["/"]
+    assert site.requests_made == ["/"]
 
 
-def test_a_service_that_is_gone_is_told_of(site: Site, browse: Callable[..., tuple[str, list[str]]]) -> None:
-    site.answers = lambda path, count: (200, told("before")) if count == 0 else (503, "gone")
+def test_the_page_reports_an_ended_service(site: Site, browse: Callable[..., tuple[str, list[str]]]) -> None:
+    site.answers = lambda path, count: (200, content("before")) if count == 0 else (503, "gone")
     document, _ = browse()
     assert "The service does not answer (503); this is what it said last." in document
     assert "before" in main_of(document)
-    site.asked.clear()
-    site.answers = lambda path, count: (503, "gone") if count == 1 else (200, told(f"job{count}"))
+    site.requests_made.clear()
+    site.answers = lambda path, count: (503, "gone") if count == 1 else (200, content(f"job{count}"))
     document, _ = browse()
     assert re.search(r'<p id="away" role="status" hidden="">', document)
     assert "job0" not in main_of(document)
@@ -218,11 +218,11 @@ def test_nothing_of_clients_is_run(site: Site, browse: Callable[..., tuple[str, 
         for each in (words, *HOSTILE)
     ]
     for text in texts:
-        site.asked.clear()
+        site.requests_made.clear()
         site.answers = lambda path, count, text=text: (200, unguarded(text, notice))  # type: ignore[misc]
         document, console = browse()
         assert report_of(document) == ["undefined", 0]
-        assert set(site.asked) == {"/"}
+        assert set(site.requests_made) == {"/"}
         assert console == []
         assert Read(text).tags.count("img") == 0
 
@@ -231,11 +231,11 @@ def test_what_would_slip_in_is_not_run_either(
     site: Site, browse: Callable[..., tuple[str, list[str]]]
 ) -> None:
     slipped = '<script>document.title="run"</script><img src="/x" onerror="document.title=\'run\'">'
-    text = told("before").replace("<h1>", f"{slipped}<h1>")
+    text = content("before").replace("<h1>", f"{slipped}<h1>")
     site.answers = lambda path, count: (200, text)
     document, console = browse()
     assert "<title>default: decisions of policy hpc</title>" in document
-    assert set(site.asked) == {"/"}
+    assert set(site.requests_made) == {"/"}
     assert console != []  # the browser says what it refused
 
 
@@ -309,10 +309,10 @@ def test_nothing_is_cut_off_or_overlaps(
     script = f"<script>onload = () => {{ {FITS} }};</script>"
     site.answers = lambda path, count: (200, text if path == "/" else frame + script)
     document, console = browse("/framed", f"--window-size={max(500, width + 20)},3000")
-    found = report_of(document)
-    assert found["charts"] >= 4
-    assert found["ticks"] > 10
-    assert found["jobs"] > 0 or states in {"full", "far"}
-    assert found["wide"] <= 0
-    assert found["crowded"] == []
+    result = report_of(document)
+    assert result["charts"] >= 4
+    assert result["ticks"] > 10
+    assert result["jobs"] > 0 or states in {"full", "far"}
+    assert result["wide"] <= 0
+    assert result["crowded"] == []
     assert console == []

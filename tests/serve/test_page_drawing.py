@@ -34,28 +34,28 @@ def test_units_are_those_of_the_policy_where_the_state_does_not_say() -> None:
     one = busy()
     assert point(one, [100]).free == 50
     assert point(one, []).free is None
-    told = ClusterState(now=NOW, running=one.state.running, units=[60])
-    assert point(replace(one, state=told), [100]).free == 10
+    content = ClusterState(now=NOW, running=one.state.running, units=[60])
+    assert point(replace(one, state=content), [100]).free == 10
     out = ClusterState(now=NOW, running=one.state.running, free=[5])
     assert point(replace(one, state=out), [100]).free == 5
     assert arrange(out, answered([]), 100).out == 45
 
 
-def test_the_newest_state_is_the_one_that_was_told_last() -> None:
-    def told(*pairs: tuple[int, float]) -> list[int]:
+def test_the_last_sent_state_is_the_newest() -> None:
+    def content(*pairs: tuple[int, float]) -> list[int]:
         some = [record(ClusterState(now=now), answered([]), ago=-at) for now, at in pairs]
         random.Random(2).shuffle(some)
         return [one.state.now for one in by_time(some)]
 
-    assert told((10, 1), (20, 2), (30, 3)) == [10, 20, 30]
-    assert told((10, 1), (10, 2)) == [10]
-    assert told((100, 1), (200, 2), (0, 3), (10, 4)) == [0, 10]  # a trace is played once more
-    assert told((100, 1), (200, 2), (150, 3)) == [100, 150]
-    assert told((30, 1), (10, 1), (20, 1)) == [10, 20, 30]  # of one request
+    assert content((10, 1), (20, 2), (30, 3)) == [10, 20, 30]
+    assert content((10, 1), (10, 2)) == [10]
+    assert content((100, 1), (200, 2), (0, 3), (10, 4)) == [0, 10]  # a trace is played once more
+    assert content((100, 1), (200, 2), (150, 3)) == [100, 150]
+    assert content((30, 1), (10, 1), (20, 1)) == [10, 20, 30]  # of one request
 
 
-def overlapping(found: Schedule) -> list[tuple[object, object]]:
-    bars = [*found.bars, *found.stairs]
+def overlapping(result: Schedule) -> list[tuple[object, object]]:
+    bars = [*result.bars, *result.stairs]
     return [
         (a, b)
         for k, a in enumerate(bars)
@@ -80,9 +80,9 @@ def test_no_unit_is_held_twice(seed: int) -> None:
     state = ClusterState(now=NOW, running=held, waiting=queue, planned=planned)
     free, decisions = rng.randint(20, 60), []
     units = used + free
-    gone = held[0]
-    decisions.append(Decision(gone.id, "suspend", NOW, 0.5))
-    room = free + gone.demand[0]
+    suspended = held[0]
+    decisions.append(Decision(suspended.id, "suspend", NOW, 0.5))
+    room = free + suspended.demand[0]
     for job in queue:
         if job.demand[0] <= room:
             room -= job.demand[0]
@@ -92,21 +92,21 @@ def test_no_unit_is_held_twice(seed: int) -> None:
                 Decision(job.id, rng.choice(("plan", "reserve")), NOW + rng.randint(1, 900), 0.5)
             )
     answer = answered(decisions)
-    found = arrange(state, answer, units)
-    assert overlapping(found) == []
-    assert found.units == units  # what is free holds what starts, also what a suspended job leaves
-    assert all(0 <= bar.low < bar.high <= units for bar in found.bars)
+    result = arrange(state, answer, units)
+    assert overlapping(result) == []
+    assert result.units == units  # what is free holds what starts, also what a suspended job leaves
+    assert all(0 <= bar.low < bar.high <= units for bar in result.bars)
     drawn: dict[object, int] = {}
-    for bar in found.bars:
+    for bar in result.bars:
         drawn[bar.use.job] = drawn.get(bar.use.job, 0) + bar.high - bar.low
     expected = {use.job: use.units for part in uses(state, answer) for use in part}
     assert all(drawn[job] == expected[job] for job in drawn)
-    assert len(drawn) + found.small + found.left_out + found.without_room == len(expected)
+    assert len(drawn) + result.small + result.left_out + result.without_room == len(expected)
     if many > MAX_JOBS:
         assert len(drawn) <= MAX_JOBS
         small = used - sum(drawn[job.id] for job in held if job.id in drawn)
-        assert sum(bar.high - bar.low for bar in found.stairs) == small
-        assert max(found.stairs, key=lambda bar: bar.use.end).low == 0
+        assert sum(bar.high - bar.low for bar in result.stairs) == small
+        assert max(result.stairs, key=lambda bar: bar.use.end).low == 0
 
 
 def test_jobs_look_as_they_are() -> None:
@@ -130,10 +130,10 @@ def test_jobs_look_as_they_are() -> None:
             Decision("out", "suspend", NOW, 0.5),
         ]
     )
-    found = {
+    result = {
         use.job: (use.look, use.begin - NOW, use.end - NOW) for part in uses(state, answer) for use in part
     }
-    assert found == {
+    assert result == {
         "runs": ("runs", -9, 9),
         "late": ("overdue", -9, 1),
         "due": ("runs", -9, 1),
@@ -156,8 +156,8 @@ def test_jobs_look_as_they_are() -> None:
 
 def test_bars_stand_where_their_times_are() -> None:
     one = busy()
-    found = arrange(one.state, one.answer, 100)
-    axis = time_axis(found)
+    result = arrange(one.state, one.answer, 100)
+    axis = time_axis(result)
     text = page(POLICIES, page_data([one]))
     bar = re.search(
         r'<rect class="bar runs" x="([\d.]+)%" y="([\d.]+)" width="([\d.]+)%" height="([\d.]+)"><title>r1',
@@ -174,8 +174,8 @@ def test_bars_stand_where_their_times_are() -> None:
 
 def test_a_few_long_jobs_do_not_squeeze_the_others() -> None:
     held = [running(k, 1, -600, 600) for k in range(9)] + [running("long", 1, -NOW, FAR // 2)]
-    found = arrange(ClusterState(now=NOW, running=held), answered([]), 10)
-    assert time_axis(found) == TimeAxis(NOW - 8 * 600, NOW + 8 * 600, NOW)
+    result = arrange(ClusterState(now=NOW, running=held), answered([]), 10)
+    assert time_axis(result) == TimeAxis(NOW - 8 * 600, NOW + 8 * 600, NOW)
     assert "parts of 1 job." in page(
         POLICIES, page_data([record(ClusterState(now=NOW, running=held), answered([]))])
     )
@@ -194,11 +194,11 @@ def test_units_ahead_are_counted_tick_by_tick(seed: int) -> None:
             Decision(job.id, action, NOW + (0 if action == "start" else rng.randint(1, 9000)), 0.5)
         )
     state, answer = ClusterState(now=NOW, running=held, waiting=queue), answered(decisions)
-    found = used_ahead(state, answer, 900, 12)
+    result = used_ahead(state, answer, 900, 12)
     parts = [use for part in uses(state, answer) for use in part if use.look != "reserved"]
-    for k, level in enumerate(found):
-        moment = NOW + 900 * k
-        assert level == sum(use.units for use in parts if use.begin <= moment < use.end)
+    for k, level in enumerate(result):
+        time_s = NOW + 900 * k
+        assert level == sum(use.units for use in parts if use.begin <= time_s < use.end)
 
 
 def test_power_is_shown_only_where_states_carry_it() -> None:
@@ -213,7 +213,7 @@ def test_power_is_shown_only_where_states_carry_it() -> None:
 
 def levels_of(path: str) -> list[tuple[float, float, float]]:
     """(from, to, height) of the level parts of a path."""
-    found, x, y = [], 0.0, 0.0
+    result, x, y = [], 0.0, 0.0
     for letter, numbers in re.findall(r"([MHV])([-\d. ]+)", path):
         values = [float(number) for number in numbers.split()]
         if letter == "M":
@@ -221,9 +221,9 @@ def levels_of(path: str) -> list[tuple[float, float, float]]:
         elif letter == "V":
             y = values[0]
         else:
-            found.append((x, values[0], y))
+            result.append((x, values[0], y))
             x = values[0]
-    return found
+    return result
 
 
 def test_lines_stay_until_the_next_point() -> None:
@@ -251,8 +251,8 @@ def test_agreement_is_of_the_last_states() -> None:
     axis = span(points, NOW + 59)
     assert axis is not None
     drawn = agreement_chart(points, axis)
-    told = [value for value in agrees if value is not None][-ROLLING:]
-    share = 100 * sum(told) / len(told)
+    content = [value for value in agrees if value is not None][-ROLLING:]
+    share = 100 * sum(content) / len(content)
     assert f"agreement <b>{share:.3g} %</b>" in drawn.replace(".0 %", " %")
     assert drawn.count('<line class="failed"') == agrees.count(None) + 1  # and one in the legend
     assert f"The policy failed in {agrees.count(None)} of 60 states." in drawn

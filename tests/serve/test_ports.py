@@ -42,7 +42,7 @@ def port() -> Iterator[int]:
     server.server_close()
 
 
-def test_a_service_is_told_from_another_at_its_port(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_at_one_port_are_distinguished(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert instance_at("127.0.0.1", port) == "first"
     assert instance_at("0.0.0.0", port) == "first"
     wait_for("127.0.0.1", port, Future(), "first")

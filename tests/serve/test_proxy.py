@@ -92,8 +92,8 @@ async def _checked(file: str, descriptor: int) -> tuple[int | None, str]:
         stderr=asyncio.subprocess.PIPE,
         pass_fds=[descriptor],
     )
-    _, said = await process.communicate()
-    return process.returncode, said.decode()
+    _, output = await process.communicate()
+    return process.returncode, output.decode()
 
 
 def test_paths_of_sockets_are_short_enough_for_haproxy(
@@ -126,10 +126,10 @@ class Api:
     watched: ClassVar[list[tuple[int, int]]] = []
     module: ClassVar[SimpleNamespace]
 
-    def __init__(self, left: int | None = None) -> None:
+    def __init__(self, remaining: int | None = None) -> None:
         self._proc = SimpleNamespace(returncode=None)
         self.backend_configs: dict[str, Any] = {}
-        self.left, self.launched = left, list[tuple[str, ...]]()
+        self.previous, self.launched = remaining, list[tuple[str, ...]]()
         self.watched.clear()
         self.cfg = SimpleNamespace(socket_path="socket")
         self.generated = 0
@@ -138,7 +138,7 @@ class Api:
         self.generated += 1
 
     async def _get_running_pid(self) -> int | None:
-        return self.left
+        return self.previous
 
     async def _start_and_wait_for_haproxy(self, *arguments: str) -> Any:
         self.launched.append(arguments)
@@ -149,18 +149,18 @@ class Api:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
+def patched_api(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     class Kept(Api):
         """Changed, as Serve's is."""
 
-    async def noted(node: int, process: int) -> None:
+    async def spy(node: int, process: int) -> None:
         Kept.watched.append((node, process))
 
     async def launched(*command: str, **settings: Any) -> Any:
         return SimpleNamespace(returncode=None, pid=1000)
 
     monkeypatch.setattr(proxy, "_by_itself", launched)
-    monkeypatch.setattr(proxy, "end_with_node", noted)
+    monkeypatch.setattr(proxy, "end_with_node", spy)
     monkeypatch.setattr(listener, "received", lambda path: socket.socket())
     monkeypatch.setenv(proxy.LISTENER_PATH, "path")
     monkeypatch.setenv(proxy.LISTENER, "")
@@ -169,9 +169,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     return Kept
 
 
-def test_one_that_has_died_is_started_again(kept: type[Api]) -> None:
+def test_one_that_has_died_is_started_again(patched_api: type[Api]) -> None:
     async def scene() -> None:
-        api = kept()
+        api = patched_api()
         assert await api.is_running()
         assert api.launched == []
         api._proc.returncode = -9
@@ -181,9 +181,9 @@ def test_one_that_has_died_is_started_again(kept: type[Api]) -> None:
     asyncio.run(scene())
 
 
-def test_a_new_manager_takes_over_once_it_knows_the_replicas(kept: type[Api]) -> None:
+def test_a_new_manager_takes_over_once_it_knows_the_replicas(patched_api: type[Api]) -> None:
     async def scene() -> None:
-        api = kept(left=17)
+        api = patched_api(remaining=17)
         starting = asyncio.create_task(api._start_and_wait_for_haproxy())
         await asyncio.sleep(3 * proxy.LOOK_S)
         assert api.launched == []
@@ -196,9 +196,9 @@ def test_a_new_manager_takes_over_once_it_knows_the_replicas(kept: type[Api]) ->
     asyncio.run(scene())
 
 
-def test_who_finds_nobody_starts_at_once(kept: type[Api]) -> None:
+def test_who_finds_nobody_starts_at_once(patched_api: type[Api]) -> None:
     async def scene() -> None:
-        api = kept()
+        api = patched_api()
         await api._start_and_wait_for_haproxy()
         assert (api.launched, api.generated, api.watched) == ([()], 0, [(os.getppid(), 1000)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +29,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def service(folder: Path) -> Iterator[Service]:
-    found = Service(folder)
-    yield found
-    found.close()
+    service = Service(folder)
+    yield service
+    service.close()
 
 
 def version(path: Path) -> str:
@@ -59,3 +60,35 @@ def test_a_version_whose_weights_are_written_last_is_loaded(service: Service, fo
     assert line.startswith(f"default stays {served}: ")
     shutil.copy(run / "weights.safetensors", folder)
     assert service.engine.reload() == [f"default is {version(run)} now, was {served}"]
+
+
+def test_versions_come_and_damage_does_not(tmp_path: Path) -> None:
+    settled = feed_of(*HPC).scenario
+    for seed in (1, 2):
+        untrained(settled, seed=seed).save(tmp_path / f"run-{seed}")
+    folder = tmp_path / "policy"
+    first = export_policy(tmp_path / "run-1", folder).fingerprint[:16]
+    service = Service(folder)
+
+    def version() -> str:
+        return service.ask("/v1/decisions", example(folder)).json["policy"]["version"]
+
+    assert version() == first
+    assert service.engine.reload() == []
+    second = export_policy(tmp_path / "run-2", folder).fingerprint[:16]
+    assert second != first
+    assert service.engine.reload() == [f"default is {second} now, was {first}"]
+    assert version() == second
+    weights = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(weights[:-1])
+    os.utime(folder / "policy.json", ns=(1, 1))
+    (line,) = service.engine.reload()
+    assert line.startswith(f"default stays {second}: ")
+    assert service.engine.reload() == []
+    assert version() == second
+    shutil.rmtree(folder)
+    assert service.engine.reload() == []
+    export_policy(tmp_path / "run-1", folder)
+    assert len(service.engine.reload()) == 1
+    assert version() == first
+    service.close()

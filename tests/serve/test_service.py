@@ -35,10 +35,10 @@ PATIENCE_S = 120.0
 ROOT = Path(rlsched.__file__).parents[1]
 
 
-def until(done: Callable[[], bool], what: str) -> None:
-    begun = time.monotonic()
+def until(done: Callable[[], bool], field: str) -> None:
+    began_at = time.monotonic()
     while not done():
-        assert time.monotonic() - begun < PATIENCE_S, what
+        assert time.monotonic() - began_at < PATIENCE_S, field
         time.sleep(0.2)
 
 
@@ -69,7 +69,7 @@ class Running:
         passed: socket.socket | None = None,
     ) -> None:
         self.port = free_ports(1)[0] if passed is None else passed.getsockname()[1]
-        self.told = tmp / "service.json"
+        self.document = tmp / "service.json"
         self.mark = uuid.uuid4().hex
         self.log = (tmp / "log.txt").open("w+b")
         command = [
@@ -80,7 +80,7 @@ class Running:
             "--port",
             str(self.port),
             "--json",
-            str(self.told),
+            str(self.document),
         ]
         if passed is not None:
             command = ["-c", AS_SYSTEMD, str(passed.fileno()), sys.executable, *command]
@@ -95,10 +95,10 @@ class Running:
         )
 
     def ready(self) -> None:
-        until(lambda: self.told.exists() or self.process.poll() is not None, "starting")
-        assert self.process.poll() is None, self.said()
+        until(lambda: self.document.exists() or self.process.poll() is not None, "starting")
+        assert self.process.poll() is None, self.output()
 
-    def said(self) -> str:
+    def output(self) -> str:
         self.log.seek(0)
         return self.log.read().decode("utf-8", "replace")
 
@@ -117,7 +117,7 @@ class Running:
 
     def processes(self, part: str) -> list[int]:
         """Those of this service with that in their command."""
-        found = []
+        result = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 name = (path / "cmdline").read_bytes()
@@ -125,8 +125,8 @@ class Running:
             except OSError:  # it has ended
                 continue
             if part.encode() in name and self.mark.encode() in environment:
-                found.append(int(path.name))
-        return found
+                result.append(int(path.name))
+        return result
 
     def end(self) -> int:
         os.killpg(self.process.pid, signal.SIGHUP)  # as a terminal that is closed does, to Ray's, too
@@ -147,8 +147,8 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
         service.ready()
 
         def version() -> str:
-            found: str = json.loads(service.get("/v1/decisions", example(folder))[1])["policy"]["version"]
-            return found
+            result: str = json.loads(service.get("/v1/decisions", example(folder))[1])["policy"]["version"]
+            return result
 
         assert version() == first
         with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -175,8 +175,8 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
         assert len(before) == 2
         os.kill(before[0], signal.SIGKILL)
         until(lambda: len(service.replicas()) == 2 and before[0] not in service.replicas(), "another replica")
-        said, _ = load.communicate(timeout=PATIENCE_S)
-        came = load_of(json.loads(said))
+        lines, _ = load.communicate(timeout=PATIENCE_S)
+        came = load_of(json.loads(lines))
         assert came.failed == 0, came
         assert came.answered > 300
         assert {version() for _ in range(6)} == {second}
@@ -184,12 +184,12 @@ def test_nothing_is_lost_while_versions_are_swapped_and_replicas_die(tmp_path: P
         page = service.get("/")[1].decode()
         assert second[:8] in page
         assert 'rlsched_requests_total{status="401"} 1.0' in service.get("/metrics")[1].decode()
-        assert service.end() == 0, service.said()
+        assert service.end() == 0, service.output()
         check_port("127.0.0.1", service.port)  # HAProxy has gone, too
     finally:
         if service.process.poll() is None:
             service.process.kill()
-    assert "Traceback" not in service.said()
+    assert "Traceback" not in service.output()
     datasets = [path for path in (tmp_path / "served").iterdir() if path.is_dir()]
     assert {path.name for path in datasets} == {f"default-{first[:8]}", f"default-{second[:8]}"}
     for path in datasets:
@@ -205,7 +205,7 @@ def test_what_cannot_be_served_is_said_in_one_line(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-1])
     service = Running(tmp_path, tmp_path / "policy")
     assert service.process.wait(timeout=PATIENCE_S) == 2
-    (line,) = [line for line in service.said().splitlines() if line.startswith("error")]
+    (line,) = [line for line in service.output().splitlines() if line.startswith("error")]
     assert line.startswith(f"error: {tmp_path / 'policy'}: is damaged or of another version")
 
 
@@ -215,6 +215,6 @@ def test_a_start_is_broken_off_as_ctrl_c_would(hpc: Path, tmp_path: Path) -> Non
     until(lambda: bool(service.replicas()), "a replica")
     service.process.send_signal(signal.SIGTERM)
     assert service.process.wait(timeout=PATIENCE_S) == 130
-    assert service.said().splitlines() == ["interrupted"]
+    assert service.output().splitlines() == ["interrupted"]
     until(lambda: not service.replicas(), "the end of its replicas")
     check_port("127.0.0.1", service.port)  # HAProxy has gone, too

@@ -57,26 +57,28 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a script as the second process: the code, what was said, starts, and interim processes."""
 
     def run(script: str, *, waiting: bool = False) -> tuple[int, list[str], list[str], list[str]]:
-        said: list[str] = []
+        output: list[str] = []
         events: list[str] = []
         monkeypatch.setattr(supervisor, "Interim", SimpleNamespace(start=lambda *_: Meanwhile(events)))
         command = [sys.executable, "-c", SECOND + script, str(tmp_path / "starts")]
         config = ServeConfig(policies={"default": tmp_path})
         with listener.opened("127.0.0.1", 0) as listening:
-            first = Supervisor(config, "127.0.0.1", listening, said.append, waiting=waiting, command=command)
+            first = Supervisor(
+                config, "127.0.0.1", listening, output.append, waiting=waiting, command=command
+            )
             code = first.run()
             port = str(listening.getsockname()[1])
         starts = [line.split() for line in (tmp_path / "starts").read_text().splitlines()]
         assert {line[1] for line in starts} == {port}
-        return code, said, [line[0] for line in starts], events
+        return code, output, [line[0] for line in starts], events
 
     return run
 
 
 def test_a_process_that_dies_is_started_again(run: Run) -> None:
-    code, said, starts, events = run(f"{ANSWERS}\nif start < 2: {DIES}")
+    code, output, starts, events = run(f"{ANSWERS}\nif start < 2: {DIES}")
     assert (code, starts) == (0, ["0", "1", "2"])
-    assert said == ["the process that runs Ray has died; starting again"] * 2
+    assert output == ["the process that runs Ray has died; starting again"] * 2
     assert events == ["start", "wait", "end"] * 2
 
 
@@ -85,9 +87,9 @@ def test_where_ray_dies_something_answers_before_the_rest_is_ended(
     run: Run, name: str, waits: list[str]
 ) -> None:
     script = f"{ANSWERS}\nif not start: me.report('died', {name!r}, '/logs'); sys.exit(1)"
-    code, said, starts, events = run(script)
+    code, output, starts, events = run(script)
     assert (code, starts) == (0, ["0", "1"])
-    assert said == [f"Ray's {name} has died; starting again"]
+    assert output == [f"Ray's {name} has died; starting again"]
     assert events == ["start", *waits, "wait", "end"]
 
 
@@ -115,16 +117,20 @@ def test_a_start_that_fails_ends_the_command(run: Run, script: str, code: int, l
 
 
 def test_clients_that_wait_are_answered_at_once(run: Run) -> None:
-    code, said, starts, events = run(f"if not start: {DIES}\n{ANSWERS}", waiting=True)
-    assert (code, said, starts) == (0, ["the process that runs Ray has died; starting again"], ["0", "1"])
+    code, output, starts, events = run(f"if not start: {DIES}\n{ANSWERS}", waiting=True)
+    assert (code, output, starts) == (
+        0,
+        ["the process that runs Ray has died; starting again"],
+        ["0", "1"],
+    )
     assert events == ["start", "wait", "wait", "end"]
 
 
 def test_a_service_that_dies_again_and_again_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "MAX_RESTARTS", 2)
-    code, said, starts, events = run(f"{ANSWERS}\n{DIES}")
+    code, output, starts, events = run(f"{ANSWERS}\n{DIES}")
     assert (code, starts) == (FAILED, ["0", "1", "2"])
-    assert said[-1] == (
+    assert output[-1] == (
         "failed: the service has died 3 times in a row, this time the process that runs Ray; "
         "its exit code is -9; start again"
     )
@@ -142,9 +148,9 @@ def test_a_start_that_fails_slowly_counts(run: Run, monkeypatch: pytest.MonkeyPa
     """Only a time in which replicas answer is steady."""
     monkeypatch.setattr(supervisor, "MAX_RESTARTS", 2)
     monkeypatch.setattr(supervisor, "STEADY_S", 0.0)
-    code, said, starts, _ = run(f"if start: {DIES}\n{ANSWERS}\n{DIES}")
+    code, output, starts, _ = run(f"if start: {DIES}\n{ANSWERS}\n{DIES}")
     assert (code, starts) == (FAILED, ["0", "1", "2"])
-    assert said[-1].startswith("failed: the service has died 3 times in a row")
+    assert output[-1].startswith("failed: the service has died 3 times in a row")
 
 
 @pytest.mark.parametrize(("first", "starts"), [(True, ["0"]), (False, ["0", "1", "2"])])
@@ -152,8 +158,8 @@ def test_an_error_that_is_no_death_ends_the_first_start(run: Run, first: bool, s
     """As of a pipe that nobody reads; later it may be what a death left behind."""
     fails = "me.report('fails'); sys.exit(2)"
     script = f"{ANSWERS}\n{fails}" if first else f"{ANSWERS}\nif not start: {DIES}\nif start == 1: {fails}"
-    code, _, found, _ = run(script)
-    assert (code, found) == (2 if first else 0, starts)
+    code, _, result, _ = run(script)
+    assert (code, result) == (2 if first else 0, starts)
 
 
 def test_a_document_is_announced_once(run: Run) -> None:
@@ -202,9 +208,11 @@ def test_a_signal_ends_both(run: Run, tmp_path: Path, script: str, code: int) ->
 
 
 def test_without_the_first_process_the_second_is_an_orphan() -> None:
-    parent, own = socket.socketpair()
-    with own:
-        second = Supervised(own, None, ServeConfig(policies={"default": Path("any")}), {}, announced=False)
+    parent, near_end = socket.socketpair()
+    with near_end:
+        second = Supervised(
+            near_end, None, ServeConfig(policies={"default": Path("any")}), {}, announced=False
+        )
         parent.sendall(b".")  # an answer that has not been read
         assert not second._is_orphan()
         parent.close()
