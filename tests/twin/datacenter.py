@@ -45,7 +45,7 @@ class Datacenter:
         self, scenario: Scenario, units: Sequence[int], table: JobTable, power: PowerSeries | None
     ) -> None:
         self.decision, self.objective, self.episode = scenario.decision, scenario.objective, scenario.episode
-        assert self.decision.horizon is not None
+        assert self.decision.tick_driven
         assert (power is None) == (scenario.power is None)
         self.horizon, self.window, self.units = self.decision.horizon, self.decision.window, tuple(units)
         self.threshold = 10 / scenario.cluster.tick_s  # 10 s in ticks
@@ -119,7 +119,7 @@ class Datacenter:
         self.now += 1
         self.enter_tick()
         finished = added(task.value for task in self.places.finished[done:])
-        self._book("started_value", self.expected_value + finished - nearer)
+        self._add("started_value", self.expected_value + finished - nearer)
 
     def _complete(self) -> None:
         """1. Running jobs end by what they really take."""
@@ -127,9 +127,9 @@ class Datacenter:
             self.places.running.remove(task)
             self.places.finished.append(task)
             self.ends[task.job.row] = self.now
-            self._book("throughput", 1)
-            self._book("finished_value", task.value)
-            self._book("on_time_value", task.value if self.now <= task.due else 0.0)
+            self._add("throughput", 1)
+            self._add("finished_value", task.value)
+            self._add("on_time_value", task.value if self.now <= task.due else 0.0)
 
     def _look_ahead(self) -> None:
         """2. Units on in every row, forecast anew."""
@@ -185,7 +185,7 @@ class Datacenter:
             self.terminated = True
             if places.finished:
                 ended = [(task, self.ends[task.job.row]) for task in places.finished]
-                self._book("terminal_bsld", -mean_bounded_slowdown(ended, self.threshold))
+                self._add("terminal_bsld", -mean_bounded_slowdown(ended, self.threshold))
         elif self.episode.end == "no_new_job" and not places.coming:
             self.terminated = True
         elif limit is not None and self.now - self.first >= limit:
@@ -203,16 +203,16 @@ class Datacenter:
     def suspend(self, task: Task) -> None:
         suspend(task, self.places, self.now)
         self.suspensions[task.job.row] += 1
-        self._book("suspension", -1)
+        self._add("suspension", -1)
 
     # what it is rewarded for
 
-    def _book(self, term: str, amount: float) -> None:
+    def _add(self, term: str, amount: float) -> None:
         self.ledger.book_event(term, amount, self.now)
 
     def _book_rejection(self, task: Task) -> None:
-        self._book("rejected", -1)
-        self._book("lost_value", -task.value)
+        self._add("rejected", -1)
+        self._add("lost_value", -task.value)
 
     def _book_tick(self) -> None:
         """The tick that ends now; the battery's level changes."""
@@ -221,7 +221,7 @@ class Datacenter:
             energy = self.plant.pass_tick(self.now, self.on[0], units_of(places.running, self.units))
         window = self.objective.scope == "window"
         in_scope = (places.ready, []) if window else (places.waiting, places.running)
-        self._book("long_waits", -sum(self._passes(task) for task in places.waiting))
+        self._add("long_waits", -sum(self._passes(task) for task in places.waiting))
         self.ledger.book_tick(
             Tick(self.now, places, self.units, energy, *in_scope, self.threshold, self.starvation)
         )

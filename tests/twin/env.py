@@ -162,10 +162,10 @@ class TwinEnv:
         self.arriving = [job for job in self.arriving if job.submit > self.now]
         if ended or arrived:
             self.reservation = None
-        self._book("throughput", len(ended))
+        self._add("throughput", len(ended))
         if len(self.finished) == len(self.jobs):
             self.terminated = True
-            self._book("terminal_bsld", -self._mean_bounded_slowdown())
+            self._add("terminal_bsld", -self._mean_bounded_slowdown())
         elif self.episode.end == "no_new_job" and not self.arriving and not self.followers:
             self.terminated = True
         elif self.episode.max_ticks is not None and self.now - self.first >= self.episode.max_ticks:
@@ -181,16 +181,16 @@ class TwinEnv:
     def elapsed(self) -> int:
         return self.now - self.began
 
-    def _book(self, term: str, amount: float) -> None:
+    def _add(self, term: str, amount: float) -> None:
         self.terms[term] += self.objective.gamma**self.elapsed * amount
 
     def _book_tick(self) -> None:
         """The tick that begins now; `sparse` drops the rates of all but the first of a transition."""
-        self._book("long_waits", -sum(self._passes(job) for job in self.waiting))
+        self._add("long_waits", -sum(self._passes(job) for job in self.waiting))
         if self.decision.time_rule == "sparse" and self.elapsed > 0:
             return
         for name in RATES:
-            self._book(name, getattr(self, f"_{name}")())
+            self._add(name, getattr(self, f"_{name}")())
 
     @property
     def _in_scope(self) -> list[Job]:
@@ -198,7 +198,7 @@ class TwinEnv:
 
     def _slowdown(self) -> float:
         running = [] if self.objective.scope == "window" else self.machine.running
-        return -sum(1 / job.runtime for job in [*self._in_scope, *(one.job for one in running)])
+        return -sum(1 / job.runtime for job in [*self._in_scope, *(task.job for task in running)])
 
     def _bounded_slowdown(self) -> float:
         return -sum(1 / max(job.runtime, self.threshold) for job in self._in_scope)

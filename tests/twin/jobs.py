@@ -79,8 +79,8 @@ def by_dependency(table: JobTable) -> tuple[list[Job], list[Follower]]:
 def released_by(ended: list[Running], followers: list[Follower]) -> tuple[list[Job], list[Follower]]:
     """The jobs that these ends give a submit time, and those that still wait for another."""
     ends = {running.job.row: running.end for running in ended}
-    released = [one.released(ends[one.after]) for one in followers if one.after in ends]
-    return released, [one for one in followers if one.after not in ends]
+    released = [job.released(ends[job.after]) for job in followers if job.after in ends]
+    return released, [job for job in followers if job.after not in ends]
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def f1(job: Job, now: int, free: Units, units: Units) -> float:
 def packing(job: Job, now: int, free: Units, units: Units) -> float:
     # As the simulator multiplies: other roundings would break other ties.
     return -sum(
-        (need / total) * (left / total) for need, left, total in zip(job.demand, free, units, strict=True)
+        (need / total) * (unused / total) for need, unused, total in zip(job.demand, free, units, strict=True)
     )
 
 

@@ -151,11 +151,13 @@ EVENTS = (
 
 
 def units_of(tasks: Sequence[Task], units: Units) -> list[int]:
-    """Units of each resource that these jobs hold together."""
+    """Units of slowdowns resource that these jobs hold together."""
     return [sum(task.job.demand[r] for task in tasks) for r in range(len(units))]
 
 
 def mean_bounded_slowdown(finished: Sequence[tuple[Task, int]], threshold: float) -> float:
     """Of (job, tick at which it ended): how much longer it was there than it ran, all its breaks included."""
-    each = [max(1.0, (end - task.job.submit) / max(task.job.runtime, threshold)) for task, end in finished]
-    return added(each) / len(each)
+    slowdowns = [
+        max(1.0, (end - task.job.submit) / max(task.job.runtime, threshold)) for task, end in finished
+    ]
+    return added(slowdowns) / len(slowdowns)
