@@ -36,7 +36,7 @@ class SlowTwin:
         elapsed, start = 0, time.perf_counter()
         while True:
             env: TwinEnv | TwinGreen
-            if scenario.decision.horizon is None:
+            if not scenario.decision.tick_driven:
                 env = TwinEnv(scenario, units, episode.jobs)
             else:
                 env = TwinGreen(scenario, units, episode.jobs, episode.power)
@@ -66,7 +66,7 @@ def main() -> None:
     replay_scenario = env_scenario
     if arguments.trace is not None:
         replay_scenario = options.trace_scenario(arguments.trace, [])
-    elif env_scenario.decision.horizon is not None:
+    elif env_scenario.decision.tick_driven:
         replay_scenario = options.named_scenario("--scenario", "lublin-256")
     figures = bench_core.measure(env_scenario, replay_scenario, arguments.seconds, arguments.seed, SlowTwin())
     show_core(figures, arguments.json)

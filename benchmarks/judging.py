@@ -53,7 +53,7 @@ def policy(scenario: Scenario, units: list[int], weights: dict[str, float], fold
     net = build_policy(layout, network).eval()
     assert isinstance(net, PriorityNet)
     scores = weights | {"fits": 3.0}
-    net.weights.data = torch.tensor([scores.get(name, 0.0) for name in layout.job_features])
+    net.weights.data = torch.tensor([scores.get(name, 0.0) for name in layout.features("jobs")])
     TrainedPolicy(scenario, network, net, len(units), {}).save(folder)
     return folder
 

@@ -31,6 +31,6 @@ def priority_policy(
     net = build_policy(layout, network).eval()
     assert isinstance(net, PriorityNet)
     with torch.no_grad():
-        net.weights.copy_(torch.tensor([weights.get(name, 0.0) for name in layout.job_features]))
+        net.weights.copy_(torch.tensor([weights.get(name, 0.0) for name in layout.features("jobs")]))
         net.constants[-1] = noop
     return TrainedPolicy(scenario, network, net, resources, {"algo": "priority_search"})

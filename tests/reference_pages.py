@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from types import NoneType, UnionType
@@ -19,6 +20,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from rlsched.cli.main import main as rlsched
+from rlsched.sim.columns import TABLES, Feature
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 COMMAND = "python -m tests.reference_pages"
@@ -167,6 +169,33 @@ def terms() -> str:
     return table(["term", "each tick", "unit", "cost", "only with a horizon", "source"], rows)
 
 
+MODES = {
+    "both": "all",
+    "events": "event-driven",
+    "ticks": "tick-driven",
+    "supply": "tick-driven, with `supply`",
+}
+"""Scenarios in which a feature is observed."""
+
+
+def observation(block: str) -> str:
+    """Features of a block of observations."""
+    always, with_supply = TABLES[block].features(), TABLES[block].features(ticks=True, supply=True)
+    rows = (
+        [code(feature_name(feature)), feature.meaning, MODES[feature.mode]]
+        for feature in dict.fromkeys([*always, *with_supply])
+    )
+    return table(["feature", "meaning", "scenarios"], rows)
+
+
+def feature_name(feature: Feature) -> str:
+    """Name of a feature with the numbers of its repetitions."""
+    if feature.repeats is None:
+        return f"{feature.name}_R"
+    numbers = ", ".join(map(str, feature.repeats))
+    return f"{feature.name}_N (N: {numbers})" if numbers else feature.name
+
+
 def names_and_docs(key: str) -> str:
     """One of the lists of `rlsched policies`."""
     return table(["name", "rule"], ([code(row["name"]), row["doc"]] for row in json_list("policies")[key]))
@@ -259,6 +288,7 @@ REGIONS: Mapping[str, Callable[[], str]] = {
     "algorithms": algorithms,
     "scenarios": scenarios,
     "metrics": metrics,
+    **{f"observation-{block}": partial(observation, block) for block in TABLES},
     "commands": commands,
 }
 

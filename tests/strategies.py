@@ -15,14 +15,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from rlsched.jobs import JobTable
-from rlsched.scenario import EVENT_TERMS, Scenario, Term
+from rlsched.scenario import Scenario, Term
+from rlsched.scenario.terms import terms_that_need
 
 ACTION_RULES = ("commit", "fit", "hold")
 TIME_RULES = ("smdp", "sparse", "tick")
 SCOPES = ("all", "window")
 GAMMAS = (1.0, 0.99)
 WEIGHTS = {
-    term: weight for term, weight in zip(get_args(Term), count(1), strict=False) if term in EVENT_TERMS
+    term: weight
+    for term, weight in zip(get_args(Term), count(1), strict=False)
+    if term not in terms_that_need("horizon")
 }
 QOS = (1.0, 0.75, 0.5, 0.25)  # binary fractions: no rounding may decide between equal keys
 

@@ -47,7 +47,7 @@ def core(
     _check_seconds(seconds)
     env_scenario = options.named_scenario("--scenario", scenario or "lublin-256", set_ or [])
     replay_scenario = options.trace_scenario(trace, []) if trace is not None else env_scenario
-    if replay_scenario.decision.horizon is not None:
+    if replay_scenario.decision.tick_driven:
         replay_scenario = options.named_scenario("--scenario", "lublin-256")  # replays have no ticks
     options.check_trace(env_scenario)
     output.Targets(json=json).check()

@@ -125,7 +125,7 @@ def _case(scenario: Scenario) -> str:
 
 def _with_episodes(scenario: Scenario) -> Scenario:
     """Set the episode length to `JOBS`, unless ticks end the episodes."""
-    if scenario.decision.horizon is not None:
+    if scenario.decision.tick_driven:
         return scenario
     return scenario.model_copy(update={"episode": Episode(jobs=JOBS)})
 

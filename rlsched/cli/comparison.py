@@ -134,7 +134,7 @@ def warn_of_missing_seeds(console: Console, policies: Sequence[Policy]) -> None:
 def warn_of_other_pools(console: Console, session: Session, policies: Sequence[Policy]) -> None:
     """Warn where a trained policy has other pools than the heuristics, because it keeps those of training."""
     decision = session.scenario.decision
-    if decision.horizon is None:
+    if not decision.tick_driven:
         return
     for policy in policies:
         if not isinstance(policy, LearnedPolicies):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlsched.cli import options, output
+
+if TYPE_CHECKING:
+    from rlsched.scenario.terms import TermSpec
 
 
 def objectives(json: options.JsonOption = None) -> None:
@@ -14,12 +16,12 @@ def objectives(json: options.JsonOption = None) -> None:
 
     Example: rlsched scenarios show lublin-256 --set objective=utilization
     """
-    from rlsched.envs.objectives import COST_NAMES, TERM_NOTES
     from rlsched.scenario import OBJECTIVE_PRESETS
+    from rlsched.scenario.terms import TERM_SPECS
 
-    terms = [{"name": name, "cost": name in COST_NAMES, **asdict(note)} for name, note in TERM_NOTES.items()]
-    presets = [{"name": name, **objective} for name, objective in OBJECTIVE_PRESETS.items()]
     if json is not None:
+        terms = [_term(spec) for spec in TERM_SPECS.values()]
+        presets = [{"name": name, **objective} for name, objective in OBJECTIVE_PRESETS.items()]
         output.list_json(json, "objectives", presets, terms=terms)
         return
     from rlsched.cli.tables import FAINT, plain_table
@@ -32,15 +34,31 @@ def objectives(json: options.JsonOption = None) -> None:
     table = plain_table(
         None, ["term (--set objective.reward.NAME=WEIGHT)", "each tick", "unit", "cost", "source"]
     )
-    for term in terms:
-        name = f"{term['name']} *" if term["horizon"] else term["name"]
-        table.add_row(name, term["formula"], term["unit"], "yes" if term["cost"] else "", term["source"])
+    for spec in TERM_SPECS.values():
+        name = f"{spec.name} *" if "horizon" in spec.needs else spec.name
+        table.add_row(name, spec.formula, spec.unit, "yes" if spec.cost else "", spec.source)
     console.print(table)
     console.print(
         "cost: may be limited with --set objective.costs.NAME=LIMIT; its sign is turned.   "
         "*: only with decision.horizon",
         style=FAINT,
     )
+
+
+def _term(spec: TermSpec) -> dict[str, Any]:
+    """A term as JSON."""
+    return {
+        "name": spec.name,
+        "cost": spec.cost,
+        "formula": spec.formula,
+        "unit": spec.unit,
+        "source": spec.source,
+        "horizon": "horizon" in spec.needs,
+        "needs": sorted(spec.needs),
+        "scope": spec.scope,
+        "per_job": spec.per_job,
+        "kernels": list(spec.kernels),
+    }
 
 
 def _sum(weights: Mapping[str, Any]) -> str:

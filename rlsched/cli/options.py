@@ -273,13 +273,13 @@ def check_overrides(overrides: Sequence[str], scenario: Scenario, protocol: Prot
         BadInputError: the protocol or the command fixes a key, or the protocol does not support the scenario.
     """
     fixed = {}
-    if protocol and scenario.decision.horizon is not None:
+    if protocol and scenario.decision.tick_driven:
         raise BadInputError(
             "--protocol",
             f"{protocol.value} does not support power, plans and pools, which scenario {scenario.name!r} has",
             "remove it, or give --trace without --scenario",
         )
-    if scenario.decision.horizon is None:
+    if not scenario.decision.tick_driven:
         fixed = dict.fromkeys(("episode.end", "episode.max_ticks"), "here all jobs are completed")
     if protocol:
         protocols = ("episode", "workload.rules", "cluster.tick_s")
@@ -308,7 +308,7 @@ def check_window(window: int | None, scenario: Scenario) -> None:
     Raises:
         BadInputError: it is given for a scenario with a planning horizon.
     """
-    if window is not None and scenario.decision.horizon is not None:
+    if window is not None and scenario.decision.tick_driven:
         raise BadInputError(
             "--window",
             f"value {window} is not supported in scenarios with a ready pool (decision.horizon)",

@@ -21,7 +21,7 @@ def policies(json: options.JsonOption = None) -> None:
     Example: rlsched simulate --scenario lublin-256 --policy sjf,area --backfill greedy,easy
     """
     from rlsched.evaluate.policy_names import BACKFILL_RULES
-    from rlsched.sim.orders import PLACEMENTS
+    from rlsched.sim.heuristics import PLACEMENTS
     from rlsched.sim.priorities import PRIORITIES
 
     rules = [{"name": name, "doc": BACKFILL_DOCS.get(name, "")} for name in BACKFILL_RULES]

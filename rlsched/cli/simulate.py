@@ -87,7 +87,7 @@ def simulate(
     )
     options.check_window(window, chosen)
     targets = output.Targets(json=json, report=report, render=render)
-    targets.check(ticks=chosen.decision.horizon is not None)
+    targets.check(ticks=chosen.decision.tick_driven)
 
     from rlsched.cli.checkpoints import loader, seeds_loader
     from rlsched.cli.comparison import compare_and_show
@@ -96,7 +96,7 @@ def simulate(
     from rlsched.evaluate.session import open_session
 
     names = options.items(policy) or ["fcfs"]
-    default = "none" if chosen.decision.horizon is None else chosen.decision.placement
+    default = "none" if not chosen.decision.tick_driven else chosen.decision.placement
     specs = policy_specs("--policy", names, options.items(backfill) or [default], backfill_rules(chosen))
     if trace is None:
         options.check_trace(chosen)

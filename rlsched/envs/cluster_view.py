@@ -51,7 +51,7 @@ class ClusterView:
         """The view of one environment now."""
         state, e = sim.state, sim.state.episodes[env]
         now, n = int(e["now"]), int(e["num_jobs"])
-        records, lots = state.jobs[env, :n], state.lots[env, :n]
+        records, lots = state.jobs[env, :n], state.job_values[env, :n]
         running = np.flatnonzero(records["end"] > now)
         remaining = np.maximum(1, records["expected_end"][running] - now)
         by_end = np.lexsort((running, -remaining))

@@ -11,7 +11,7 @@ from rlsched.jobs import IntArray, JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import JobOutcome, Played
-from rlsched.sim.replay import Replayer, make_order
+from rlsched.sim.replay import Replayer, make_heuristic
 from rlsched.workloads.source import EpisodeJobs, Source, open_source
 
 LEAST_CHANCE = 1e-3
@@ -62,7 +62,9 @@ class EpisodeFeed:
         self.units = [int(resource.units or 0) for resource in self.source.cluster.resources]
         self._replayer: Replayer | None = None
         for name in scenario.objective.baseline:
-            make_order(np.zeros((1, 1)), name, "greedy", None)  # refuses unknown names before anything starts
+            make_heuristic(
+                np.zeros((1, 1)), name, "greedy", None
+            )  # refuses unknown names before anything starts
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the replayer, which a copy creates when it needs one."""

@@ -35,7 +35,7 @@ from rlsched.envs.picture_text import HEIGHT as LETTER
 from rlsched.envs.picture_text import width as text_width
 from rlsched.envs.picture_text import write
 from rlsched.jobs import IntArray, JobTable
-from rlsched.sim.rules import FINISHED_VALUE
+from rlsched.scenario.terms import FINISHED_VALUE
 from rlsched.sim.simulator import VectorSimulator
 
 FREE, OFF = -1, -2

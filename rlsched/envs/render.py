@@ -56,7 +56,7 @@ def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
         env: index of the environment.
         jobs: the jobs of its episode.
     """
-    if sim.scenario.decision.horizon is not None:
+    if sim.scenario.decision.tick_driven:
         return grid_text(sim, env, jobs)
     state = _state(sim, env, jobs)
     submit = sim.state.jobs["submit"][env]
@@ -96,7 +96,7 @@ def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
     Returns:
         (HEIGHT, WIDTH, 3) uint8; with a horizon, the picture of `draw_indexed` in its own size.
     """
-    if sim.scenario.decision.horizon is not None:
+    if sim.scenario.decision.tick_driven:
         return PALETTE[draw_indexed(sim, env, jobs)]
     state = _state(sim, env, jobs)
     image = np.empty((HEIGHT, WIDTH, 3), np.uint8)

@@ -16,8 +16,8 @@ from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.render import draw, to_text
 from rlsched.jobs import IntArray
 from rlsched.scenario import PRIVILEGED, Scenario, given
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.layout import Layout, public_columns
-from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import NEVER
 

@@ -11,8 +11,8 @@ from rlsched.evaluate import references
 from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit, Scenario
+from rlsched.sim.heuristics import run_heuristic
 from rlsched.sim.metrics import Played
-from rlsched.sim.orders import play_order
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import Playable
@@ -23,9 +23,9 @@ def play_heuristic(
 ) -> list[Played]:
     """Episodes under a heuristic, one of `references.heuristics`."""
     order, rule = heuristic
-    if scenario.decision.horizon is None:
+    if not scenario.decision.tick_driven:
         return [Played.of_starts(e.jobs, replay(e.jobs, units, order, rule)) for e in episodes]
-    return play_order(scenario, units, episodes, order, rule, range(len(episodes)))
+    return run_heuristic(scenario, units, episodes, order, rule, range(len(episodes)))
 
 
 def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Played) -> float:

@@ -1,7 +1,7 @@
 """One episode of one policy, tick by tick: where the jobs were, what was on, where the power came from.
 
-The episode is played as `play` and `play_order` play it, but every tick is shown: the clock moves by single
-ticks, and where one action is legal it is taken, so the policy is asked in the same states as elsewhere.
+The episode is played as `play` and `run_heuristic` play it, but every tick is shown: the clock moves by
+single ticks, and where one action is legal it is taken, so the policy acts in the same states as elsewhere.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
 from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import Scenario
+from rlsched.scenario.terms import FINISHED_VALUE
 from rlsched.sim.energy import ACCOUNTS
+from rlsched.sim.heuristics import SimulatorHeuristic, placed_by
 from rlsched.sim.metrics import Played
-from rlsched.sim.orders import OrderPolicy, placed_by
-from rlsched.sim.rules import FINISHED_VALUE
 from rlsched.sim.simulator import VectorSimulator
 
 Look = Callable[[VectorSimulator], None]
@@ -138,7 +138,7 @@ def knows_ticks(policy: Policy) -> bool:
 
 def _rules_of(policy: Policy) -> Scenario | None:
     """The scenario under which a policy plays, where that has a horizon."""
-    if isinstance(policy, LearnedPolicies) and policy.scenario.decision.horizon is not None:
+    if isinstance(policy, LearnedPolicies) and policy.scenario.decision.tick_driven:
         return policy.scenario
     if isinstance(policy, HeuristicPolicy) and policy.planned is not None:
         return placed_by(policy.planned, policy.backfill)
@@ -156,7 +156,7 @@ def _chooser(policy: Policy, episode: EvaluationEpisode, sim: VectorSimulator) -
     if isinstance(policy, LearnedPolicies):
         actor, only = policy.first.actor(1), np.zeros(1, np.int64)
         return lambda: int(actor.act(only, sim.obs.copy(), sim.mask.copy())[0])
-    order = OrderPolicy(sim, policy.name, policy.backfill)
+    order = SimulatorHeuristic(sim, policy.name, policy.backfill)
     order.begin(0, episode.jobs, episode.seed)
     return lambda: int(order.act()[0])
 

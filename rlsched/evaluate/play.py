@@ -10,7 +10,7 @@ from rlsched.evaluate.policy import LearnedPolicy
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played
-from rlsched.sim.playing import play_all
+from rlsched.sim.play import play_all
 from rlsched.sim.simulator import Playable, VectorSimulator
 
 

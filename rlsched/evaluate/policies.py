@@ -15,8 +15,8 @@ from rlsched.evaluate.seeds import seed_folder
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.compat import committed_keys, replay_rlscheduler
+from rlsched.sim.heuristics import placed_by, run_heuristic
 from rlsched.sim.metrics import Played
-from rlsched.sim.orders import placed_by, play_order
 from rlsched.sim.priorities import priority
 from rlsched.sim.replay import replay
 
@@ -51,7 +51,7 @@ class HeuristicPolicy:
     @property
     def planned(self) -> Scenario | None:
         """The scenario, where it has a horizon."""
-        has_horizon = self.scenario is not None and self.scenario.decision.horizon is not None
+        has_horizon = self.scenario is not None and self.scenario.decision.tick_driven
         return self.scenario if has_horizon else None
 
     def check(self, units: Sequence[int]) -> None:
@@ -82,7 +82,7 @@ class HeuristicPolicy:
         """Replay each episode."""
         if self.planned is not None:
             seeds = [episode.seed for episode in episodes]
-            return play_order(self.planned, units, episodes, self.name, self.backfill, seeds, progress)
+            return run_heuristic(self.planned, units, episodes, self.name, self.backfill, seeds, progress)
         runs = []
         for episode in episodes:
             if self.committed:

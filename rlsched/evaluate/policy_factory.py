@@ -110,13 +110,13 @@ def _check_fits(name: str, policy: LearnedPolicy, session: Session) -> None:
             "evaluate it on a cluster with as many",
         )
     site = session.scenario
-    if site.power is not None and policy.scenario.decision.horizon is None:
+    if site.power is not None and not policy.scenario.decision.tick_driven:
         raise BadInputError(
             name,
             f"was trained without a horizon, scenario {site.name!r} has power, which needs one",
             "evaluate it where power is always there (power=null), or train one with decision.horizon=N",
         )
-    if policy.scenario.decision.horizon is not None and any(
+    if policy.scenario.decision.tick_driven and any(
         episode.jobs.units is not None for episode in session.episodes
     ):
         raise BadInputError(

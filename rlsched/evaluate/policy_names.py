@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rlsched.errors import BadInputError
 from rlsched.scenario import Scenario
 from rlsched.sim.backfill import BACKFILLS
-from rlsched.sim.orders import PLACEMENTS
+from rlsched.sim.heuristics import PLACEMENTS
 from rlsched.sim.priorities import PRIORITIES
 
 COMMITTED = "rlscheduler"
@@ -36,7 +36,7 @@ class PolicySpec(NamedTuple):
 
 def backfill_rules(scenario: Scenario) -> tuple[str, ...]:
     """The backfilling or placement rules that priority rules can follow in a scenario."""
-    return BACKFILL_RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
+    return BACKFILL_RULES if not scenario.decision.tick_driven else tuple(PLACEMENTS)
 
 
 def parse_spec(option: str, text: str, *, shares: bool = False) -> PolicySpec:

@@ -30,9 +30,9 @@ GREEDY_SJF, GREEDY_SJF_WITH_HORIZON = PolicyLabel("sjf", "greedy"), PolicyLabel(
 
 def heuristics(scenario: Scenario) -> tuple[PolicyLabel, ...]:
     """The heuristics that policies of a scenario are compared with."""
-    return HEURISTICS if scenario.decision.horizon is None else HEURISTICS_WITH_HORIZON
+    return HEURISTICS if not scenario.decision.tick_driven else HEURISTICS_WITH_HORIZON
 
 
 def greedy_sjf(scenario: Scenario) -> PolicyLabel:
     """The heuristic that hoarding is measured against."""
-    return GREEDY_SJF if scenario.decision.horizon is None else GREEDY_SJF_WITH_HORIZON
+    return GREEDY_SJF if not scenario.decision.tick_driven else GREEDY_SJF_WITH_HORIZON

@@ -141,7 +141,7 @@ def _settled(scenario: Scenario, choice: Choice) -> Scenario:
     jobs, offsets = scenario.episode.jobs, choice.offsets or scenario.episode.offsets
     workload = scenario.workload
     end, max_ticks = "all_finished", None
-    if scenario.decision.horizon is not None:
+    if scenario.decision.tick_driven:
         end, max_ticks = scenario.episode.end, scenario.episode.max_ticks
     if choice.protocol:
         if not isinstance(workload, SwfWorkload):

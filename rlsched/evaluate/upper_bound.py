@@ -55,7 +55,8 @@ from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.rules import Plant
 from rlsched.sim.simulator import effective_prices
-from rlsched.sim.upper_bound import FOUND, IMPOSSIBLE, MEMORY, Case, forecasts, limits_of, search, units_on
+from rlsched.sim.upper_bound import IMPOSSIBLE, MEMORY, POSSIBLE, forecasts, search, units_on
+from rlsched.sim.upper_bound_limits import Case, limits_of
 
 MOST_JOBS = 8
 """Jobs up to which the bound is exact."""
@@ -139,7 +140,7 @@ def upper_bound(
 
 
 def _check(scenario: Scenario, units: Sequence[int], jobs: JobTable, power: PowerSeries | None) -> None:
-    if scenario.decision.horizon is None:
+    if not scenario.decision.tick_driven:
         raise BadInputError(
             "decision.horizon", "is not set, and values are finished by the tick", "set decision.horizon: N"
         )
@@ -215,13 +216,13 @@ def _best_set(
             break
         sets = by_size[by_size & ~members == 0]
         possible, limits = limits_of(cases[0], members, sets, weights)
-        answer, chosen = FOUND if possible else IMPOSSIBLE, np.zeros(0, np.int64)
+        answer, chosen = POSSIBLE if possible else IMPOSSIBLE, np.zeros(0, np.int64)
         for case, memory in zip(cases, memories, strict=True):
             if answer != IMPOSSIBLE:
                 answer, chosen, looked_at = search(case, members, sets, limits, memory, budget)
                 budget -= looked_at
         if answer != IMPOSSIBLE:
-            exact = answer == FOUND and capacity.certain
+            exact = answer == POSSIBLE and capacity.certain
             return Bound(float(sums[members]), exact, _runs(chosen, n, first) if exact else None)
     return Bound(0.0, True, ((),) * n)
 
@@ -244,7 +245,7 @@ def _cases(
         runtime=jobs.runtime.copy(),
         requested=jobs.requested.copy(),
         demand=jobs.demand.astype(np.int64),
-        alike=(jobs.demand[:, None] == jobs.demand).all(axis=2) @ powers,
+        same_demand=(jobs.demand[:, None] == jobs.demand).all(axis=2) @ powers,
         submitted=(submit <= np.arange(ticks)[:, None]) @ powers,
         may_stop=may_stop,
         level=level.reshape(ticks).astype(np.int64),

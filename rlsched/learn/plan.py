@@ -140,7 +140,7 @@ def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) ->
     episodes, parts = feed.stratified(rng, config.validation.episodes or 1, least=1)
     if np.bincount(parts).min() < LEAST_EPISODES:  # so few say nothing about hoarding in a part
         parts = np.zeros_like(parts)
-    if scenario.decision.horizon is None:  # who may leave jobs unfinished is judged as if it might not
+    if not scenario.decision.tick_driven:  # who may leave jobs unfinished is judged as if it might not
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     return Validation.of(scenario, feed.units, episodes, config.validation.metric or "", parts)
 

@@ -103,7 +103,7 @@ class TrainedPolicy:
     def spaces(self) -> dict[str, Any]:
         """What it sees and does, for readers: all of it follows from the scenario."""
         layout, observation = self.layout, self.scenario.observation
-        features = {"jobs": layout.job_features} if layout.block("jobs") is not None else {}
+        features = {"jobs": layout.features("jobs")} if layout.block("jobs") is not None else {}
         return {
             "observation": {
                 "dtype": "float32",
@@ -137,7 +137,7 @@ class TrainedPolicy:
         decision = self.scenario.decision
         if window == decision.window:
             return self
-        if decision.horizon is not None:
+        if decision.tick_driven:
             raise BadInputError(
                 "--window",
                 f"value {window}: the policy has a ready pool of {decision.window} jobs (decision.horizon), "

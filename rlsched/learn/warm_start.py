@@ -21,7 +21,7 @@ from rlsched.jobs import IntArray, JobTable
 from rlsched.learn.config.sections import WarmStart
 from rlsched.learn.policy import load_policy
 from rlsched.scenario import Scenario
-from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.heuristics import SimulatorHeuristic
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.simulator import VectorSimulator
 
@@ -102,7 +102,7 @@ def _teacher(
     name = warm.teacher
     assert name is not None
     if name in PRIORITIES:
-        order = OrderPolicy(sim, name, scenario.decision.placement)
+        order = SimulatorHeuristic(sim, name, scenario.decision.placement)
         return (lambda sim, envs: order.act()), order.begin
     policy = load_policy(Path(name))
     if policy.layout != sim.layout:

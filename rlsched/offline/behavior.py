@@ -23,7 +23,7 @@ from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.offline.recorded import RECORDED, RecordedActor
 from rlsched.scenario import Scenario
 from rlsched.settings import Frozen
-from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.heuristics import SimulatorHeuristic
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.workloads.source import TraceSource
@@ -95,7 +95,7 @@ class HeuristicActor:
 
     def __init__(self, sim: VectorSimulator, policy: str, rule: str | None) -> None:
         self._sim = sim
-        self._order = OrderPolicy(sim, policy, rule or sim.scenario.decision.placement)
+        self._order = SimulatorHeuristic(sim, policy, rule or sim.scenario.decision.placement)
 
     def begin(self, env: int, jobs: JobTable, seed: int) -> None:
         """Compute the priorities of the jobs."""
@@ -209,7 +209,7 @@ def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
         raise BadInputError(
             where, f"{policy!r} has no rule {rule!r}: it is not a priority rule", "leave that out"
         )
-    if decision.horizon is None:
+    if not decision.tick_driven:
         raise BadInputError(
             where,
             f"{policy!r} has the rule {rule!r}, but scenario {scenario.name!r} has no horizon",

@@ -71,7 +71,7 @@ Written with {packages}.
 
 def metric_names(dataset: Manifest) -> tuple[str, ...]:
     """The metrics that matter most in its scenario."""
-    return WITHOUT if dataset.scenario.decision.horizon is None else WITH_HORIZON
+    return WITHOUT if not dataset.scenario.decision.tick_driven else WITH_HORIZON
 
 
 def _means(behavior: Played, names: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.policy_names import is_checkpoint, parse_spec
 from rlsched.offline.behavior import Behavior
 from rlsched.settings import Frozen
-from rlsched.sim.orders import PLACEMENTS
+from rlsched.sim.heuristics import PLACEMENTS
 
 
 class Recipe(Frozen):

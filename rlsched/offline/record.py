@@ -16,9 +16,9 @@ from rlsched.offline.columns import Names, Shape, table
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.recorded import RecordedActor
 from rlsched.scenario import Scenario
+from rlsched.scenario.terms import TERMS
 from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
-from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 ROW_GROUP_BYTES = 16 << 20

@@ -24,17 +24,9 @@ from rlsched.scenario.bounds import (
     MOST_TICKS,
     MOST_UNITS,
 )
-from rlsched.scenario.objective import (
-    ENERGY_TERMS,
-    EVENT_TERMS,
-    OBJECTIVE_PRESETS,
-    CostTerm,
-    Limit,
-    Objective,
-    RelativeLimit,
-    Term,
-)
+from rlsched.scenario.objective import OBJECTIVE_PRESETS, Limit, Objective, RelativeLimit
 from rlsched.scenario.power import Battery, Power, PowerColumns
+from rlsched.scenario.terms import CostTerm, Term, terms_that_need
 from rlsched.scenario.workload import (
     Enrichment,
     Estimates,
@@ -54,8 +46,6 @@ from rlsched.settings import Frozen, SettingError, as_written, validate
 from rlsched.settings_files import read_text, read_yaml
 
 __all__ = [
-    "ENERGY_TERMS",
-    "EVENT_TERMS",
     "OBJECTIVE_PRESETS",
     "PRIVILEGED",
     "Admission",
@@ -190,9 +180,14 @@ class Decision(Frozen):
     )
 
     @property
+    def tick_driven(self) -> bool:
+        """Whether time goes tick by tick, and jobs are placed on a grid up to the horizon."""
+        return self.horizon is not None
+
+    @property
     def num_actions(self) -> int:
-        """One per slot, with a horizon one that suspends, and the no-op, which is last."""
-        return self.window + (1 if self.horizon is None else 2)
+        """One per slot, one that suspends in tick-driven scenarios, and the no-op, which is last."""
+        return self.window + (2 if self.tick_driven else 1)
 
     @model_validator(mode="after")
     def _together(self) -> Decision:
@@ -316,7 +311,7 @@ class Scenario(Frozen):
     def _horizon_for_all(self) -> None:
         """What shows or feeds the ticks ahead needs some."""
         remedy = "set decision.horizon=N, in ticks, or leave it out"
-        if self.decision.horizon is None:
+        if not self.decision.tick_driven:
             if self.power is not None:
                 raise SettingError("power", "means nothing without a horizon", remedy)
             for block in self.observation.blocks:
@@ -383,7 +378,7 @@ class Scenario(Frozen):
         """What is planned ahead, fed and drawn is of one size in all episodes."""
         parts = self.workload.parts if isinstance(self.workload, MixtureWorkload) else ()
         for k, part in enumerate(parts):
-            if part.units is not None and self.decision.horizon is not None:
+            if part.units is not None and self.decision.tick_driven:
                 raise SettingError(
                     f"workload.parts.{k}.units",
                     "does not go with decision.horizon, under which all episodes are of one cluster",
@@ -396,10 +391,10 @@ class Scenario(Frozen):
             ("costs", term) for term in objective.costs
         ]
         for kind, term in terms:
-            if self.decision.horizon is None and term not in EVENT_TERMS:
+            if not self.decision.tick_driven and term in terms_that_need("horizon"):
                 remedy = "set decision.horizon=N, in ticks, or take another term"
                 raise SettingError(f"objective.{kind}.{term}", "is counted only with a horizon", remedy)
-            if self.power is None and term in ENERGY_TERMS:
+            if self.power is None and term in terms_that_need("power"):
                 remedy = "add power ('power: {}' has it always there), or take another term"
                 raise SettingError(f"objective.{kind}.{term}", "is counted only with power", remedy)
 

@@ -5,58 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, nan
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from rlsched.scenario.bounds import MOST, MOST_SECONDS
+from rlsched.scenario.terms import CostTerm, Term
 from rlsched.settings import Frozen, SettingError
-
-Term = Literal[
-    "slowdown",
-    "bounded_slowdown",
-    "wait_time",
-    "utilization",
-    "makespan",
-    "throughput",
-    "terminal_bsld",
-    "finished_value",
-    "started_value",
-    "on_time_value",
-    "running_value",
-    "qos_violation",
-    "ready_waiting",
-    "wait_waiting",
-    "long_running",
-    "suspension",
-    "energy",
-    "brown_energy",
-    "carbon",
-    "curtailment",
-    "rejected",
-    "delayed_jobs",
-    "waiting_value",
-    "lost_value",
-    "job_starvation",
-    "long_waits",
-    "unused_capacity",
-]
-CostTerm = Literal[
-    "wait_time",
-    "makespan",
-    "delayed_jobs",
-    "qos_violation",
-    "waiting_value",
-    "suspension",
-    "rejected",
-    "lost_value",
-    "energy",
-    "brown_energy",
-    "carbon",
-    "job_starvation",
-    "long_waits",
-    "unused_capacity",
-]
 
 
 @dataclass(frozen=True)
@@ -105,10 +60,6 @@ def _plain(limit: float | RelativeLimit) -> float | str:
 Limit = Annotated[
     float | RelativeLimit, PlainValidator(read_limit), PlainSerializer(_plain, return_type=float | str)
 ]
-EVENT_TERMS = frozenset({*get_args(Term)[:7], "job_starvation", "long_waits", "unused_capacity"})
-"""Terms that are counted without a horizon, too."""
-ENERGY_TERMS = frozenset({"energy", "brown_energy", "carbon", "curtailment"})
-"""Terms that need `power`."""
 
 OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
     "slowdown": {"reward": {"slowdown": 1.0}},

@@ -169,7 +169,7 @@ def _properties(policy: TrainedPolicy) -> dict[str, str]:
     if about.get("steps"):
         learned += f", {about['steps']:,} decisions"
     decides = "event by event; a job that does not fit may get a reservation"
-    if decision.horizon is not None:
+    if decision.tick_driven:
         ticks = f"{decision.horizon} ticks of {scenario.cluster.tick_s} s"
         decides = f"tick by tick, {ticks} ahead, placed {decision.placement}"
     memory = f", with a memory of {policy.network.lstm}" if policy.recurrent else ""

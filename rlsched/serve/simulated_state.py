@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlsched.jobs import IntArray, JobTable
 from rlsched.serve.api.schema import ClusterState, History, PlannedJob, RunningJob, WaitingJob
-from rlsched.sim.energy import foreseen
+from rlsched.sim.energy import forecast_share
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import JOB_MASK
 
@@ -75,7 +75,9 @@ class _Environment:
 
     def _running(self, row: int) -> RunningJob:
         job = self.records[row]
-        start = int(self.sim.state.lots[self.env, row]["resumed"]) if self.horizon else int(job["start"])
+        start = (
+            int(self.sim.state.job_values[self.env, row]["resumed"]) if self.horizon else int(job["start"])
+        )
         return RunningJob(
             id=int(self.jobs.id[row]),
             demand=self.jobs.demand[row].tolist(),
@@ -96,7 +98,7 @@ class _Environment:
             submit=job.submit,
             requested=job.requested,
             demand=job.demand,
-            at=int(self.sim.state.lots[self.env, row]["planned"]) * self.tick_s,
+            at=int(self.sim.state.job_values[self.env, row]["planned"]) * self.tick_s,
             qos=job.qos,
             ran=job.ran,
         )
@@ -105,10 +107,10 @@ class _Environment:
         """The episode so far."""
         e = self.episode
         return History(
-            seconds=int(e["now"] - e["began"]) * self.tick_s,
-            arrived=int(e["next_arrival"] + e["arrived_before"]),
+            seconds=int(e["now"] - e["history_start"]) * self.tick_s,
+            arrived=int(e["next_arrival"] + e["earlier_arrivals"]),
             work=int(e["arrived_work"]) * self.tick_s,
-            finished=int(e["num_finished"] + e["finished_before"]),
+            finished=int(e["num_finished"] + e["earlier_finished"]),
             used_requests=float(e["used_requests"]),
         )
 
@@ -129,5 +131,5 @@ class _Environment:
         if plant.forecast_error == 0 or lead == 0 or plant.full_w == 0:
             return exact
         share = min(1.0, exact / plant.full_w)
-        forecast = foreseen(share, plant.forecast_error, int(e["noise_seed"]), int(e["now"]), lead)
+        forecast = forecast_share(share, plant.forecast_error, int(e["noise_seed"]), int(e["now"]), lead)
         return forecast * plant.full_w

@@ -1,6 +1,6 @@
-"""Backfilling: which waiting jobs start at an event, given an order of the queue.
+"""Backfilling: which waiting jobs start at an event, given a priority rule.
 
-none: the best job or nobody. greedy: the best of those that fit. easy: the best job that does not fit gets
+none: the best job or none. greedy: the best of those that fit. easy: the best job that does not fit gets
 a reservation, and others may start if they do not delay it. conservative: every job passed over gets one.
 """
 
@@ -22,8 +22,8 @@ BACKFILLS = {"none": NONE, "greedy": GREEDY, "easy": EASY, "conservative": CONSE
 ANY, FITS, ADMISSIBLE = range(3)
 
 
-class Order(NamedTuple):
-    """How a queue is served."""
+class QueueHeuristic(NamedTuple):
+    """How a queue is served: a priority rule and backfilling."""
 
     keys: FloatArray  # (env, job) smallest first; read where moving is STATIC
     moving: int  # priorities.moving_key
@@ -34,42 +34,42 @@ class Order(NamedTuple):
 
 
 @step
-def key_of(s: State, i: int, order: Order, row: int) -> float:
+def key_of(s: State, i: int, heuristic: QueueHeuristic, row: int) -> float:
     """The key of a waiting job, now."""
-    if order.moving != STATIC:
-        return moving_key(s, i, row, order.moving)
-    key = order.keys[i, row]
-    if s.links.shape[1] > 0 and order.by_submit != NOT_BY_SUBMIT:
-        return key_by_submit(s, i, row, key, order.by_submit)
+    if heuristic.moving != STATIC:
+        return moving_key(s, i, row, heuristic.moving)
+    key = heuristic.keys[i, row]
+    if s.links.shape[1] > 0 and heuristic.by_submit != NOT_BY_SUBMIT:
+        return key_by_submit(s, i, row, key, heuristic.by_submit)
     return key
 
 
 @step
-def best(s: State, i: int, order: Order, need: int, first: int) -> int:
+def best(s: State, i: int, heuristic: QueueHeuristic, need: int, first: int) -> int:
     """Position in the queue of the best waiting job that satisfies `need`, or -1.
 
     Args:
         s: state.
         i: environment.
-        order: the order and its window.
+        heuristic: priority rule and window.
         need: ANY, FITS or ADMISSIBLE.
         first: positions before it are known not to qualify.
     """
     e = s.episodes[i]
-    found, found_key = -1, np.inf
-    for k in range(first, min(e.queue_hi - e.queue_lo, order.window)):
+    best_position, best_key = -1, np.inf
+    for k in range(first, min(e.queue_hi - e.queue_lo, heuristic.window)):
         row = s.queue[i, e.queue_lo + k]
         if need == FITS:
             if not fits(s, i, row):
                 continue
         elif need == ADMISSIBLE and not admissible(s, i, row):
             continue
-        if order.in_queue_order:
+        if heuristic.in_queue_order:
             return k
-        key = key_of(s, i, order, row)
-        if key < found_key or found < 0:
-            found, found_key = k, key
-    return found
+        key = key_of(s, i, heuristic, row)
+        if key < best_key or best_position < 0:
+            best_position, best_key = k, key
+    return best_position
 
 
 @step
@@ -82,16 +82,16 @@ def any_free(s: State, i: int) -> bool:
 
 
 @shared
-def serve(s: State, i: int, order: Order) -> None:
-    """Start, now, every waiting job that this order and its backfilling start."""
-    if order.backfill == CONSERVATIVE:
-        serve_conservative(s, i, order)
+def serve(s: State, i: int, heuristic: QueueHeuristic) -> None:
+    """Start, now, every waiting job that the heuristic starts."""
+    if heuristic.backfill == CONSERVATIVE:
+        serve_conservative(s, i, heuristic)
         return
-    look_ahead = order.backfill == EASY
-    need = FITS if order.backfill == GREEDY else ANY
+    look_ahead = heuristic.backfill == EASY
+    need = FITS if heuristic.backfill == GREEDY else ANY
     first = 0
     while any_free(s, i):
-        k = best(s, i, order, need, first)
+        k = best(s, i, heuristic, need, first)
         if k < 0:
             return
         e = s.episodes[i]
@@ -106,12 +106,12 @@ def serve(s: State, i: int, order: Order) -> None:
         else:
             return
         # In queue order, those before k did not qualify, and less is free now than then.
-        first = k if order.in_queue_order else 0
+        first = k if heuristic.in_queue_order else 0
 
 
 @allocating
-def serve_conservative(s: State, i: int, order: Order) -> None:
-    """One pass of conservative backfilling: plan every job in order on the availability profile.
+def serve_conservative(s: State, i: int, heuristic: QueueHeuristic) -> None:
+    """One pass of conservative backfilling: plan every job by priority on the availability profile.
 
     The profile is made anew at every event, so that plans move up when jobs end early. A plan matters only
     for what can start now, so the pass ends when no unit is left now.
@@ -123,10 +123,10 @@ def serve_conservative(s: State, i: int, order: Order) -> None:
     rows = s.queue[i, e.queue_lo : e.queue_hi].copy()
     keys = np.empty(count, np.float64)
     for k in range(count):
-        keys[k] = key_of(s, i, order, rows[k])
-    ranked = np.arange(count) if order.in_queue_order else np.argsort(keys, kind="mergesort")
+        keys[k] = key_of(s, i, heuristic, rows[k])
+    ranked = np.arange(count) if heuristic.in_queue_order else np.argsort(keys, kind="mergesort")
     planned = np.zeros(count, np.bool_)
-    visible = min(order.window, count)
+    visible = min(heuristic.window, count)
     # Each plan adds at most two breakpoints.
     ticks = np.empty(e.num_running + 2 * count + 2, np.int64)
     free = np.empty((len(ticks), len(s.resources)), np.int64)

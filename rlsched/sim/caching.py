@@ -1,4 +1,4 @@
-"""Where compiled code is kept: beside its source, else in a folder of the user's."""
+"""Where compiled code is cached: beside its source, else in a folder of the user's."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Result = TypeVar("Result")
 
 
 def cached(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
-    """What `numba.njit` makes of a function, kept where this user may write.
+    """Compile a function by `numba.njit`, with its cache in a folder where this user may write.
 
-    numba takes its folder at this moment, so that other code of the process keeps its own.
+    numba reads its cache folder now, so that other code of the process keeps another one.
     """
     before = numba.config.CACHE_DIR
     if not before:
@@ -33,21 +33,29 @@ def cached(function: Callable[Parameters, Result], **options: Any) -> Callable[P
     return made
 
 
+def readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """The index of a cache by numba's `load`; empty where it holds types of another version of the core."""
+    try:
+        return load()
+    except (AttributeError, ImportError):  # a class that has moved, or has another name now
+        return {}
+
+
 @cache
 def cache_folder(source: Path) -> str:
-    """Where compiled code of a folder is kept; empty: in `__pycache__` beside it, as is usual.
+    """Cache folder for the code of a source folder; empty: in `__pycache__` beside it, as is usual.
 
     Where that may not be written to, it is the cache folder of the user; without a HOME that is there, that
     of `files.ensure_home`. Nobody else may write to either, since what numba keeps is run.
     """
-    beside = source / "__pycache__"
-    if os.access(beside if beside.exists() else source, os.W_OK):
+    pycache = source / "__pycache__"
+    if os.access(pycache if pycache.exists() else source, os.W_OK):
         return ""
     with suppress(OSError, RuntimeError):  # of no home
-        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlsched"
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if is_private(own) and os.access(own, os.W_OK):
-            return str(own)
+        user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlsched"
+        user_cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_private(user_cache) and os.access(user_cache, os.W_OK):
+            return str(user_cache)
     home = temporary_home()
     with suppress(OSError):
         home.mkdir(mode=0o700, exist_ok=True)

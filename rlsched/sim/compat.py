@@ -1,7 +1,7 @@
 """The replay semantics of the RLScheduler simulator, for figures that compare with published ones.
 
 Source: Zhang et al. 2020, verified against recorded results of that simulator. It differs from `replay` in
-what it commits to and when jobs enter: the head of the queue is chosen and kept until it fits, events come
+what it commits to and when jobs enter: the head of the queue is chosen and stays until it fits, events come
 one at a time in trace order, arrivals enter only while the head waits, and there are no extra processors.
 
 Of jobs that end at the same tick, the order of that simulator's list of running jobs decides. A job that
@@ -15,12 +15,13 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.sim.backfill import ANY, GREEDY, Order, best
+from rlsched.sim.backfill import ANY, GREEDY, QueueHeuristic, best
 from rlsched.sim.compiled import kernel, step
 from rlsched.sim.events import admit_one, fits, reserve, start, stop_job
-from rlsched.sim.pools import remove_from_heap
+from rlsched.sim.heap import remove_from_heap
+from rlsched.sim.load import load
 from rlsched.sim.priorities import NOT_BY_SUBMIT, STATIC, priority, static_keys
-from rlsched.sim.state import JOB_MASK, NEVER, State, allocate, keys_for, load, starts
+from rlsched.sim.state import JOB_MASK, NEVER, State, allocate, keys_for, starts
 
 
 def replay_rlscheduler(rows: JobTable, units: int, policy: str, backfill: bool) -> IntArray:
@@ -29,7 +30,7 @@ def replay_rlscheduler(rows: JobTable, units: int, policy: str, backfill: bool) 
     Args:
         rows: in trace order, as loaded by that simulator's rules; submit times absolute, not always sorted.
         units: processors of the cluster.
-        policy: a name in `PRIORITIES` whose order does not follow the free units.
+        policy: a name in `PRIORITIES` whose keys do not change while a job waits.
         backfill: start jobs behind the waiting head that will be done before it is expected to start.
 
     Returns:
@@ -43,32 +44,34 @@ def replay_rlscheduler(rows: JobTable, units: int, policy: str, backfill: bool) 
     keys = np.zeros((1, len(rows)))
     keys_for(state, 0, keys, committed_keys(policy, rows, units))
     running = np.zeros(len(rows), np.int64)
-    run_committed(state, 0, Order(keys, STATIC, NOT_BY_SUBMIT, False, GREEDY, int(NEVER)), backfill, running)
+    run_committed(
+        state, 0, QueueHeuristic(keys, STATIC, NOT_BY_SUBMIT, False, GREEDY, int(NEVER)), backfill, running
+    )
     return starts(state, 0)
 
 
 def committed_keys(policy: str, rows: JobTable, units: int) -> FloatArray:
-    """(jobs,) keys of an order in this setting, where wait is the constant -1 - submit."""
+    """(jobs,) keys of a priority rule in this setting, where wait is the constant -1 - submit."""
     submit, requested, procs = (a.astype(float) for a in (rows.submit, rows.requested, rows.demand[:, 0]))
     wait = -1.0 - submit
     if policy == "wfp3":
         return -((wait / requested) ** 3) * procs
     if policy == "unicep":
         return -(wait + 1e-15) / (np.log2(procs + 1e-15) * requested)
-    order = priority(policy)
-    if order.moving != STATIC:
+    rule = priority(policy)
+    if rule.moving != STATIC:
         raise BadInputError("--policy", f"{policy!r} under rlscheduler", "use an order that does not move")
-    return static_keys(order, rows, [units], seed=0)
+    return static_keys(rule, rows, [units], seed=0)
 
 
 @kernel
-def run_committed(s: State, i: int, order: Order, backfill: bool, running: IntArray) -> None:
+def run_committed(s: State, i: int, heuristic: QueueHeuristic, backfill: bool, running: IntArray) -> None:
     """Choose the head, wait for it while others may be backfilled, start it; until all jobs have started.
 
     Args:
         s: state.
         i: environment.
-        order: of the queue.
+        heuristic: its priority rule chooses the head.
         backfill: start others while the head waits.
         running: (jobs,) scratch: rows of running jobs in the order of the list.
     """
@@ -78,7 +81,7 @@ def run_committed(s: State, i: int, order: Order, backfill: bool, running: IntAr
             if e.next_arrival == e.num_jobs:
                 return
             one_event(s, i, running)
-        head = s.queue[i, e.queue_lo + best(s, i, order, ANY, 0)]
+        head = s.queue[i, e.queue_lo + best(s, i, heuristic, ANY, 0)]
         if backfill and not fits(s, i, head):
             sort_running(s, i, running, True)
             reserve(s, i, head)
@@ -124,16 +127,15 @@ def sort_running(s: State, i: int, running: IntArray, by_request: bool) -> None:
 def first_behind(s: State, i: int, head: int) -> int:
     """Position of the first waiting job, by submit time, that fits and is done before the shadow time."""
     e = s.episodes[i]
-    found = -1
-    found_submit = NEVER
+    first, first_submit = -1, NEVER
     for k in range(e.queue_hi - e.queue_lo):
         row = s.queue[i, e.queue_lo + k]
         job = s.jobs[i, row]
-        if row == head or job.submit >= found_submit or e.now + job.requested >= e.shadow:
+        if row == head or job.submit >= first_submit or e.now + job.requested >= e.shadow:
             continue
         if fits(s, i, row):
-            found, found_submit = k, job.submit
-    return found
+            first, first_submit = k, job.submit
+    return first
 
 
 @step

@@ -7,12 +7,13 @@ the state's arrays by value is dearer than most of what is done with them. What 
 large, is compiled once (`shared`), since every copy takes seconds.
 
 numba keeps compiled code until the file of a function changes, and does not look at the files of what was
-compiled into it. So all of them carry one stamp, made of every file of the core.
+compiled into it. So all of them carry one stamp, made of every file of the core and the table of terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from inspect import signature
 from pathlib import Path
@@ -25,7 +26,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import lower_builtin, overload, type_callable
 
-from rlsched.sim.caching import cached
+from rlsched.scenario.terms import TERMS
+from rlsched.sim.caching import cached, readable_index
 
 Parameters = ParamSpec("Parameters")
 Arguments = TypeVarTuple("Arguments")
@@ -36,6 +38,7 @@ def _sources() -> str:
     digest = sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
+    digest.update(repr(TERMS).encode())  # their indices are compiled in
     return digest.hexdigest()
 
 
@@ -48,7 +51,9 @@ NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 def _compile(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
     dispatcher = cached(function, error_model="numpy", **options)
     if hasattr(dispatcher, "_cache"):  # NUMBA_DISABLE_JIT leaves the plain function
-        dispatcher._cache._cache_file._source_stamp = SOURCES
+        cache = dispatcher._cache._cache_file
+        cache._source_stamp = SOURCES
+        cache._load_index = partial(readable_index, cache._load_index)
     return dispatcher
 
 
@@ -67,21 +72,21 @@ def shared(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
     return _compile(function, _nrt=False, **NO_WRAPPERS)
 
 
-def by_horizon(
-    with_horizon: Callable[[*Arguments], Result], without: Callable[[*Arguments], Result]
+def by_mode(
+    tick_driven: Callable[[*Arguments], Result], event_driven: Callable[[*Arguments], Result]
 ) -> Callable[[*Arguments], Result]:
-    """One of two steps of the same arguments: the first where the State, their first, has a horizon.
+    """One of two steps of the same arguments: the first where the State, their first, has a grid.
 
     The choice is made when compiling; the other step is not even looked at, which saves up to a third of it.
     """
 
     def either(*arguments: *Arguments) -> Result:
         everything: tuple[Any, ...] = arguments
-        return (with_horizon if everything[0].horizon else without)(*arguments)
+        return (tick_driven if everything[0].grid else event_driven)(*arguments)
 
     # An `overload` would be compiled as one more level between them.
     def chosen(state: Any) -> Any:
-        return typeof(with_horizon if state.types[state.fields.index("horizon")].count else without)
+        return typeof(tick_driven if state.types[state.fields.index("grid")].count else event_driven)
 
     @type_callable(either)
     def _type(context: Any) -> Any:
@@ -89,7 +94,7 @@ def by_horizon(
             return chosen(arguments[0]).get_call_type(context, arguments, {})
 
         # Without a signature, numba would fold all arguments into one tuple.
-        typer.__signature__ = signature(with_horizon)  # type: ignore[attr-defined]
+        typer.__signature__ = signature(tick_driven)  # type: ignore[attr-defined]
         return typer
 
     @lower_builtin(either, types.VarArg(types.Any))

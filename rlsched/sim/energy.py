@@ -1,6 +1,7 @@
 """Power between supply and cluster: battery, grid, forecast, and the account of every tick.
 
-Source: [G] eq. 4.1, 4.2 and algorithm 5. Rules: docs/green.md. All amounts in watts, watt-hours and ticks.
+Source: Venkataswamy 2023, eq. 4.1, 4.2 and algorithm 5. Rules: docs/reference/green-rules.md. All amounts are
+in watts, watt-hours and ticks.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Flow(NamedTuple):
 
 @step
 def flow(plant: Plant, supply: float, used: float, level: float) -> Flow:
-    """Watts in and out of battery and grid when so much is supplied and used [G algorithm 5]."""
+    """Watts in and out of battery and grid for a supply and a use [Venkataswamy 2023, algorithm 5]."""
     if used > supply:
         discharge = min(plant.discharge_w, level / plant.tick_h, used - supply)
         brown = used - supply - discharge
@@ -99,7 +100,7 @@ def with_error(share: float, error: float, seed: int, now: int, lead: int) -> fl
 
 
 @kernel
-def foreseen(share: float, error: float, seed: int, now: int, lead: int) -> float:
+def forecast_share(share: float, error: float, seed: int, now: int, lead: int) -> float:
     """`with_error`, for Python."""
     return with_error(share, error, seed, now, lead)
 

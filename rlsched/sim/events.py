@@ -1,6 +1,6 @@
 """What moves a cluster from one tick to the next: starts, completions, arrivals.
 
-Every formulation and every heuristic goes through these functions and no others. Order within a
+Every formulation and every heuristic goes through these functions and no others. QueueHeuristic within a
 tick: completions, arrivals, decisions, time.
 """
 
@@ -8,43 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlsched.jobs import IntArray
 from rlsched.sim.compiled import shared, step
+from rlsched.sim.heap import heap_pop, heap_push
 from rlsched.sim.releases import add_release, drop_release
 from rlsched.sim.state import JOB_BITS, JOB_MASK, NEVER, State
-
-
-@step
-def heap_push(heap: IntArray, size: int, code: int) -> None:
-    """Add a code to a binary min-heap of `size` codes."""
-    k = size
-    while k > 0:
-        parent = (k - 1) >> 1
-        if heap[parent] <= code:
-            break
-        heap[k] = heap[parent]
-        k = parent
-    heap[k] = code
-
-
-@step
-def heap_pop(heap: IntArray, size: int) -> int:
-    """Take the smallest code out of a binary min-heap of `size` codes."""
-    top = heap[0]
-    last = heap[size - 1]
-    k = 0
-    while True:
-        child = 2 * k + 1
-        if child >= size - 1:
-            break
-        if child + 1 < size - 1 and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= last:
-            break
-        heap[k] = heap[child]
-        k = child
-    heap[k] = last
-    return top
 
 
 @step
@@ -143,8 +110,8 @@ def run_job(s: State, i: int, row: int, number: int, keep_releases: bool) -> Non
     e.num_running += 1
     for r in range(len(s.resources)):
         s.free[i, r] -= s.demand[i, row, r]
-    e.promised += units * job.expected_end
-    e.ending += units * job.end
+    e.expected_end_area += units * job.expected_end
+    e.end_area += units * job.end
     e.running_rate += job.slowdown_rate
 
 
@@ -179,8 +146,8 @@ def stop_job(s: State, i: int, row: int, keep_releases: bool) -> None:
     e.num_running -= 1
     for r in range(len(s.resources)):
         s.free[i, r] += s.demand[i, row, r]
-    e.promised -= units * job.expected_end
-    e.ending -= units * job.end
+    e.expected_end_area -= units * job.expected_end
+    e.end_area -= units * job.end
     e.running_rate = e.running_rate - job.slowdown_rate if e.num_running > 0 else 0.0
 
 
@@ -219,11 +186,11 @@ def submit_followers(s: State, i: int, row: int) -> None:
         s.jobs[i, follower].submit = submit
         place = e.num_dated
         while place > e.next_arrival:
-            other = s.links[i, place - 1].row
-            earlier = s.jobs[i, other].submit
-            if earlier < submit or (earlier == submit and other < follower):
+            earlier_row = s.links[i, place - 1].row
+            earlier = s.jobs[i, earlier_row].submit
+            if earlier < submit or (earlier == submit and earlier_row < follower):
                 break
-            s.links[i, place].row = other
+            s.links[i, place].row = earlier_row
             place -= 1
         s.links[i, place].row = follower
         e.num_dated += 1

@@ -1,6 +1,6 @@
 """The grid of ticks x resources: what is held from now on, and what is forecast to be on.
 
-Row k is tick now + k; running and planned jobs hold units. Rules: docs/green.md.
+Row k is tick now + k; running and planned jobs hold units. Rules: docs/reference/green-rules.md.
 """
 
 from __future__ import annotations

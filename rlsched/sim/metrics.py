@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.scenario import CostTerm
+from rlsched.scenario.terms import COSTS
 
 BOUND_S = 10.0
-"""Shorter runtimes count as this long in bounded slowdown (simulator.md section 6, rule 4)."""
+"""Shorter runtimes count as this long in bounded slowdown."""
 
 PRICE = 0.5
-"""Value of one unit for one tick, where a resource does not say ([G] eq. 3.2, its default)."""
+"""Value of one unit for one tick, where a resource does not say [Venkataswamy 2023, eq. 3.2]."""
 
 PER_JOB = ("wait", "response", "slowdown", "bounded_slowdown")
 """Metrics that every job has; a run reports their mean, median, 95th percentile and maximum."""
-
-COSTS: tuple[str, ...] = get_args(CostTerm)
-"""Terms that are reported as `cost.NAME`, with their sign turned, where they were counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +33,7 @@ class Played:
         suspensions: (jobs,) how often it was suspended.
         rejected: (jobs,) whether it was turned away or given up.
         ticks: length of the episode where the clock may end it; None: all jobs were run to their end.
-        totals: term -> its sum over the episode, not discounted; empty where nobody counted.
+        totals: term -> its sum over the episode, not discounted; empty where they were not counted.
         accounts: energies and shares over the episode, see `energy.ACCOUNTS`; likewise.
     """
 
@@ -78,7 +74,7 @@ class Played:
 
 @dataclass(frozen=True, eq=False)
 class JobOutcome:
-    """What became of each job; row k is row k of the job table.
+    """Waits and slowdowns of jobs; row k is row k of the job table.
 
     The rlscheduler protocol admits jobs by row, so on a trace out of submit order a job may start before its
     submit; its wait is then negative and its slowdown below 1, as recorded.
@@ -149,7 +145,7 @@ def job_metrics(
 
 
 def rlscheduler_metrics(played: Played, processors: int) -> dict[str, float]:
-    """Bounded slowdown and utilization as RLScheduler's code defines them (simulator.md section 6, rule 4).
+    """Bounded slowdown and utilization as RLScheduler's code defines them.
 
     Its utilization ends with the last start, not with the last end, so it can exceed 1.
 
@@ -187,7 +183,7 @@ def _cluster(played: Played, units: FloatArray, tick_s: int) -> dict[str, float]
     """How the cluster was used: from the first submit to the last end, and how far beyond the arrivals.
 
     `schedule_span` is (last start - first submit) / (last submit - first submit), 1 where all jobs came at
-    once. It tells a policy that pushes long jobs past the end of the sequence (results.md, hoarding).
+    once. It tells a policy that pushes long jobs past the end of the sequence.
     """
     jobs, start, finished = played.jobs, played.start, played.finished
     if not played.started.any():
@@ -219,20 +215,20 @@ def _cluster(played: Played, units: FloatArray, tick_s: int) -> dict[str, float]
 
 
 def _value(played: Played, prices: FloatArray) -> dict[str, float]:
-    """What finished jobs were worth ([G] eq. 3.2), and what those did that kept their qos ([G] eq. 3.1)."""
+    """Value of finished jobs, and of those that finished in time [Venkataswamy 2023, eq. 3.1 and 3.2]."""
     jobs, finished = played.jobs, played.finished
     value = (jobs.demand * prices).sum(axis=1) * jobs.runtime * jobs.qos
     # 9 / 0.9 must be 10 ticks, not the 9.99... that floats may give
     allowed = np.floor(jobs.requested / jobs.qos + 1e-9)
     on_time = finished & (played.end - jobs.submit <= allowed)
     submitted = float(value.sum())
-    earned, kept = float(value[finished].sum()), float(value[on_time].sum())
+    earned, earned_on_time = float(value[finished].sum()), float(value[on_time].sum())
     rejected = float(value[played.rejected].sum())
     return {
         "job_value": earned,
         "job_value_ratio": earned / submitted if submitted else nan,
-        "on_time_value": kept,
-        "on_time_value_ratio": kept / submitted if submitted else nan,
+        "on_time_value": earned_on_time,
+        "on_time_value_ratio": earned_on_time / submitted if submitted else nan,
         "rejected_value": rejected,
         "unfinished_value": submitted - earned - rejected,
         "qos_violations": float((finished & ~on_time).sum()),

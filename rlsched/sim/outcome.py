@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.compiled import step
 from rlsched.sim.energy import ACCOUNTS
-from rlsched.sim.rules import TERMS, Rules
+from rlsched.sim.rules import Rules
 from rlsched.sim.state import State
 
 TERMINATED, TRUNCATED = 1, 2
@@ -21,9 +22,9 @@ class Outcome(NamedTuple):
 
     mask: NDArray[np.int8]  # (env, action) 1 where legal
     fits: NDArray[np.int8]  # (env, slot) 1 where the slot's job fits now
-    first: NDArray[np.int32]  # (env, slot) with a horizon: the row the job would be put at, or NOWHERE
+    first: NDArray[np.int32]  # (env, slot) tick-driven: row of the grid for the job, or NOWHERE
     terms: FloatArray  # (env, term) of the last transition, discounted
-    totals: FloatArray  # (env, term) of the episode, not discounted; with a horizon only
+    totals: FloatArray  # (env, term) of the episode, not discounted; tick-driven scenarios only
     accounts: FloatArray  # (env, account) energies of the episode, see `energy.ACCOUNTS`
     reward: FloatArray  # (env,) scale x weighted terms
     elapsed: IntArray  # (env,) ticks of the last transition
@@ -51,7 +52,7 @@ class Outcome(NamedTuple):
 def begin(s: State, o: Outcome, i: int) -> None:
     """Open a transition."""
     e = s.episodes[i]
-    e.asked_at = e.now
+    e.transition_start = e.now
     e.discount = 1.0
     o.terms[i, :] = 0.0
 
@@ -65,13 +66,13 @@ def close(s: State, o: Outcome, rules: Rules, i: int) -> None:
         if rules.weights[k] != 0.0:
             total += rules.weights[k] * o.terms[i, k]
     o.reward[i] = e.scale * total
-    o.elapsed[i] = e.now - e.asked_at
+    o.elapsed[i] = e.now - e.transition_start
     o.terminated[i] = e.over == TERMINATED
     o.truncated[i] = e.over == TRUNCATED
 
 
 @step
-def book(s: State, o: Outcome, i: int, term: int, amount: float) -> None:
-    """Book what happens now, with a horizon."""
+def add_term(s: State, o: Outcome, i: int, term: int, amount: float) -> None:
+    """Book what happens now, in tick-driven scenarios."""
     o.terms[i, term] += s.episodes[i].discount * amount
     o.totals[i, term] += amount

@@ -25,7 +25,7 @@ BYTES = 8  # of a word
 class Picture(NamedTuple):
     """Images of N environments, and what they show."""
 
-    cells: NDArray[np.int8]  # (env, row, column); no environments where nobody looks
+    cells: NDArray[np.int8]  # (env, row, column); no environments where no image is drawn
     used: DemandArray  # (env, resource, row) units drawn as used
     on: DemandArray  # (env, resource, row) units drawn as on
     slots: NDArray[np.int32]  # (env, slot) row of the job drawn there, EMPTY or UNDRAWN; none unless classic
@@ -83,22 +83,22 @@ def fill(p: Picture, i: int, row: int, first: int, last: int, value: int) -> Non
 
 
 @step
-def redraw(p: Picture, i: int, k: int, left: int, was: Levels, now: Levels) -> None:
-    """Draw what has changed in one row of one resource, whose columns begin at `left`."""
+def redraw(p: Picture, i: int, k: int, column: int, was: Levels, now: Levels) -> None:
+    """Draw what has changed in one row of one resource, whose columns begin at `column`."""
     # Used first, as a row is read; where more is held than is on, the rest is off all the same.
-    shown, was_shown = min(now.used, now.on), min(was.used, was.on)
+    held, held_before = min(now.used, now.on), min(was.used, was.on)
     if now.on < was.on:
-        fill(p, i, k, left + now.on, left + was.on, -1)
+        fill(p, i, k, column + now.on, column + was.on, -1)
     elif now.on > was.on:
-        fill(p, i, k, left + max(was.on, shown), left + now.on, 0)
-    first, last = min(shown, was_shown), max(shown, was_shown)
-    fill(p, i, k, left + first, left + min(last, now.on), 1 if shown > was_shown else 0)
+        fill(p, i, k, column + max(was.on, held), column + now.on, 0)
+    first, last = min(held, held_before), max(held, held_before)
+    fill(p, i, k, column + first, column + min(last, now.on), 1 if held > held_before else 0)
 
 
 @step
 def draw_grid(s: State, p: Picture, i: int) -> None:
     """Draw what has changed in the grid: few rows, which vector code finds."""
-    left = 0
+    column = 0
     for r in range(len(s.resources)):
         used, on = s.used[i, r], s.on[i, r]
         was_used, was_on = p.used[i, r], p.on[i, r]
@@ -109,10 +109,10 @@ def draw_grid(s: State, p: Picture, i: int) -> None:
             while flags != 0:
                 k = BYTES * word + (lowest_bit(flags) >> 3)
                 flags &= flags - np.uint64(1)
-                redraw(p, i, k, left, Levels(was_used[k], was_on[k]), Levels(used[k], on[k]))
+                redraw(p, i, k, column, Levels(was_used[k], was_on[k]), Levels(used[k], on[k]))
                 was_used[k] = used[k]
                 was_on[k] = on[k]
-        left += s.units[i, r]
+        column += s.units[i, r]
 
 
 @shared
@@ -132,19 +132,19 @@ def draw_slots(s: State, p: Picture, i: int) -> None:
             continue
         p.slots[i, k] = row
         p.lengths[i, k] = length
-        left = width * (1 + k)
+        column = width * (1 + k)
         for tick in range(rows):
-            at = left
+            at = column
             for r in range(len(s.resources)):
                 demand = s.demand[i, row, r] if tick < length else 0
                 fill(p, i, tick, at, at + demand, 1)
                 fill(p, i, tick, at + demand, at + s.units[i, r], 0)
                 at += s.units[i, r]
-    left = width * (1 + p.slots.shape[1])
-    cells = rows * (p.cells.shape[2] - left)
+    column = width * (1 + p.slots.shape[1])
+    cells = rows * (p.cells.shape[2] - column)
     waiting = min(cells, e.queue_hi - e.queue_lo - e.num_ready)
     for cell in range(min(waiting, p.backlog[i]), max(waiting, p.backlog[i])):
-        p.cells[i, cell % rows, left + cell // rows] = 1 if cell < waiting else 0
+        p.cells[i, cell % rows, column + cell // rows] = 1 if cell < waiting else 0
     p.backlog[i] = waiting
 
 

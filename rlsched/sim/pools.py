@@ -1,13 +1,14 @@
 """Ready pool, wait pool, plans and suspended jobs: where a job is while it does not run.
 
 The ready pool is the front of the queue (`num_ready` jobs), the wait pool what is behind it. Rules:
-docs/green.md.
+docs/reference/green-rules.md.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from rlsched.scenario.terms import STARTED_VALUE, SUSPENSION
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.events import (
     count_waiting,
@@ -19,8 +20,9 @@ from rlsched.sim.events import (
     uncount_waiting,
 )
 from rlsched.sim.grid import hold, strains
-from rlsched.sim.outcome import Outcome, book
-from rlsched.sim.rules import FCFS, HVF, QOS, SJF, STARTED_VALUE, SUSPENSION, Rules
+from rlsched.sim.heap import remove_from_heap
+from rlsched.sim.outcome import Outcome, add_term
+from rlsched.sim.rules import FCFS, HVF, QOS, SJF, Rules
 from rlsched.sim.state import JOB_MASK, State
 
 
@@ -35,13 +37,13 @@ def leave_pools(s: State, i: int, position: int) -> None:
 
 @step
 def admission_key(s: State, i: int, row: int, admission: int) -> float:
-    """What decides who enters the ready pool; the smallest first."""
+    """Key by which jobs enter the ready pool, smallest first."""
     if admission == SJF:
         return float(s.jobs[i, row].requested)
     if admission == QOS:
-        return -s.lots[i, row].qos
+        return -s.job_values[i, row].qos
     if admission == HVF:
-        return -s.lots[i, row].price * s.jobs[i, row].requested
+        return -s.job_values[i, row].value_rate * s.jobs[i, row].requested
     return 0.0
 
 
@@ -98,7 +100,7 @@ def arrive(s: State, rules: Rules, i: int) -> bool:
     e.next_arrival = row + 1
     e.arrived_work += np.int64(s.demand[i, row, 0]) * job.requested
     if e.num_ready == rules.window and waiting - e.num_ready >= rules.wait_pool:
-        s.lots[i, row].rejected = 1
+        s.job_values[i, row].rejected = 1
         e.num_rejected += 1
         return False
     s.queue[i, e.queue_hi] = row
@@ -113,7 +115,7 @@ def arrive(s: State, rules: Rules, i: int) -> bool:
 def wait_for(s: State, i: int, row: int) -> None:
     """Count the job among those that wait."""
     count_waiting(s, i, row)
-    s.episodes[i].waiting_value += s.lots[i, row].value
+    s.episodes[i].waiting_value += s.job_values[i, row].value
 
 
 @step
@@ -121,32 +123,33 @@ def wait_no_more(s: State, i: int, row: int) -> None:
     """Take the job out of the count of those that wait."""
     e = s.episodes[i]
     uncount_waiting(s, i, row)
-    e.waiting_value = e.waiting_value - s.lots[i, row].value if e.num_waiting > 0 else 0.0
+    e.waiting_value = e.waiting_value - s.job_values[i, row].value if e.num_waiting > 0 else 0.0
 
 
 @step
 def run_now(s: State, i: int, row: int) -> None:
     """Start or resume a job whose rows are held already."""
     e = s.episodes[i]
-    lot = s.lots[i, row]
+    job_value = s.job_values[i, row]
     wait_no_more(s, i, row)
     if s.jobs[i, row].start < 0:
-        lot.number = first_start(s, i, row)
-    lot.resumed = e.now
-    run_job(s, i, row, lot.number, True)
-    e.running_price += lot.price
+        job_value.number = first_start(s, i, row)
+    job_value.resumed = e.now
+    run_job(s, i, row, job_value.number, True)
+    e.running_value_rate += job_value.value_rate
 
 
 @step
 def book_start(s: State, o: Outcome, rules: Rules, i: int, row: int, ticks: int, sign: float) -> None:
     """Book that a job is expected to end in so many ticks; sign -1: that it is not."""
-    book(s, o, i, STARTED_VALUE, sign * s.lots[i, row].value * rules.left[ticks])
+    add_term(s, o, i, STARTED_VALUE, sign * s.job_values[i, row].value * rules.discounts[ticks])
 
 
 @step
 def book_change(s: State, o: Outcome, rules: Rules, i: int, row: int, before: int, now: int) -> None:
     """Book that a running job ends in `now` ticks where `before` were expected."""
-    book(s, o, i, STARTED_VALUE, s.lots[i, row].value * (rules.left[now] - rules.left[before]))
+    change = rules.discounts[now] - rules.discounts[before]
+    add_term(s, o, i, STARTED_VALUE, s.job_values[i, row].value * change)
 
 
 @step
@@ -160,7 +163,7 @@ def schedule(s: State, o: Outcome, rules: Rules, i: int, position: int, first: i
     if first == 0:
         run_now(s, i, row)
         return
-    s.lots[i, row].planned = e.now + first
+    s.job_values[i, row].planned = e.now + first
     s.planned[i, e.num_planned] = row
     e.num_planned += 1
 
@@ -170,52 +173,52 @@ def start_planned(s: State, i: int) -> None:
     """Let planned jobs whose tick has come run, by row."""
     e = s.episodes[i]
     while True:
-        found = -1
+        lowest = -1
         for k in range(e.num_planned):
             row = s.planned[i, k]
-            if s.lots[i, row].planned == e.now and (found < 0 or row < s.planned[i, found]):
-                found = k
-        if found < 0:
+            if s.job_values[i, row].planned == e.now and (lowest < 0 or row < s.planned[i, lowest]):
+                lowest = k
+        if lowest < 0:
             return
-        row = s.planned[i, found]
+        row = s.planned[i, lowest]
         e.num_planned -= 1
-        s.planned[i, found] = s.planned[i, e.num_planned]
+        s.planned[i, lowest] = s.planned[i, e.num_planned]
         run_now(s, i, row)
 
 
 @step
-def worth_less(s: State, i: int, row: int, begin: int, other: int, other_begin: int) -> bool:
+def worth_less(s: State, i: int, row: int, begin: int, rival: int, rival_begin: int) -> bool:
     """Whether a job has less value per unit-tick than another; ties: the later begin, then the higher row."""
-    density, other_density = s.lots[i, row].density, s.lots[i, other].density
-    if density != other_density:
-        return density < other_density
-    if begin != other_begin:
-        return begin > other_begin
-    return row > other
+    density, rival_density = s.job_values[i, row].density, s.job_values[i, rival].density
+    if density != rival_density:
+        return density < rival_density
+    if begin != rival_begin:
+        return begin > rival_begin
+    return row > rival
 
 
 @shared
 def undo_one_plan(s: State, o: Outcome, rules: Rules, i: int) -> bool:
     """Take back the least valuable planned job that strains a row; whether there was one."""
     e = s.episodes[i]
-    found, planned = -1, 0
+    least, planned = -1, 0
     for k in range(e.num_planned):
         row = s.planned[i, k]
-        lot = s.lots[i, row]
-        first = lot.planned - e.now
+        job_value = s.job_values[i, row]
+        first = job_value.planned - e.now
         if not strains(s, i, row, first, first + s.jobs[i, row].requested):
             continue
-        if found < 0 or worth_less(s, i, row, lot.planned, s.planned[i, found], planned):
-            found, planned = k, lot.planned
-    if found < 0:
+        if least < 0 or worth_less(s, i, row, job_value.planned, s.planned[i, least], planned):
+            least, planned = k, job_value.planned
+    if least < 0:
         return False
-    row = s.planned[i, found]
+    row = s.planned[i, least]
     e.num_planned -= 1
-    s.planned[i, found] = s.planned[i, e.num_planned]
-    first = s.lots[i, row].planned - e.now
+    s.planned[i, least] = s.planned[i, e.num_planned]
+    first = s.job_values[i, row].planned - e.now
     hold(s, i, row, first, first + s.jobs[i, row].requested, -1)
     book_start(s, o, rules, i, row, first + s.jobs[i, row].requested, -1.0)
-    e.freed += 1
+    e.grid_version += 1
     insert_in_queue(s, i, row, e.num_ready)
     if e.num_ready < rules.window:
         e.num_ready += 1
@@ -234,67 +237,44 @@ def weakest(s: State, i: int, only_short: bool) -> int:
         only_short: look at jobs that hold a resource that is short; else at those that run since before now.
     """
     e = s.episodes[i]
-    found, found_row, resumed = -1, 0, 0
+    least, least_row, resumed = -1, 0, 0
     for k in range(e.num_running):
         row = s.started[i, s.ends[i, k] & JOB_MASK]
-        lot = s.lots[i, row]
+        job_value = s.job_values[i, row]
         if only_short:
             holds = False
             for r in range(len(s.resources)):
                 holds |= s.free[i, r] < 0 and s.demand[i, row, r] > 0
             if not holds:
                 continue
-        elif lot.resumed == e.now:
+        elif job_value.resumed == e.now:
             continue
-        if found < 0 or worth_less(s, i, row, lot.resumed, found_row, resumed):
-            found, found_row, resumed = k, row, lot.resumed
-    return found
+        if least < 0 or worth_less(s, i, row, job_value.resumed, least_row, resumed):
+            least, least_row, resumed = k, row, job_value.resumed
+    return least
 
 
 @shared
 def suspend(s: State, o: Outcome, rules: Rules, i: int, place: int) -> None:
-    """Suspend the running job at this place of the heap; what it has done is kept."""
+    """Suspend the running job at this place of the heap; it will go on from where it stopped."""
     e = s.episodes[i]
     row = s.started[i, s.ends[i, place] & JOB_MASK]
     job = s.jobs[i, row]
-    lot = s.lots[i, row]
+    job_value = s.job_values[i, row]
     remove_from_heap(s, i, place)
     ticks = max(1, job.expected_end - e.now)
     hold(s, i, row, 0, ticks, -1)
-    book(s, o, i, SUSPENSION, -1.0)
+    add_term(s, o, i, SUSPENSION, -1.0)
     book_start(s, o, rules, i, row, ticks, -1.0)
-    e.freed += 1
+    e.grid_version += 1
     stop_job(s, i, row, True)
-    e.running_price = e.running_price - lot.price if e.num_running > 0 else 0.0
-    ran = e.now - lot.resumed
+    e.running_value_rate = e.running_value_rate - job_value.value_rate if e.num_running > 0 else 0.0
+    ran = e.now - job_value.resumed
     job.end = -1
     job.runtime -= ran
     job.requested = max(1, job.requested - ran)
-    lot.suspensions += 1
-    e.reshow = 1
+    job_value.suspensions += 1
+    e.rewrite_slots = 1
     s.suspended[i, e.num_suspended] = row
     e.num_suspended += 1
     wait_for(s, i, row)
-
-
-@step
-def remove_from_heap(s: State, i: int, place: int) -> None:
-    """Take a code out of the middle of the heap of ends; `num_running` is the caller's."""
-    heap = s.ends[i]
-    last = s.episodes[i].num_running - 1
-    code = heap[last]
-    k = place
-    while k > 0 and heap[(k - 1) >> 1] > code:
-        heap[k] = heap[(k - 1) >> 1]
-        k = (k - 1) >> 1
-    while True:
-        child = 2 * k + 1
-        if child >= last:
-            break
-        if child + 1 < last and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= code:
-            break
-        heap[k] = heap[child]
-        k = child
-    heap[k] = code

@@ -1,4 +1,4 @@
-"""Priority functions: the orders in which queues are served today. The smallest key goes first.
+"""Priority functions: rules by which queues are served today. The smallest key goes first.
 
 Ties go by submit time, then by id: a queue holds its jobs in that order, and of equal keys the first wins.
 Most keys never change while a job waits and are computed once, for all jobs; those that change with the
@@ -24,7 +24,7 @@ NOT_BY_SUBMIT, LINEAR, F1 = range(3)
 
 
 class Site(NamedTuple):
-    """What an order may know of the cluster."""
+    """What a priority function may know of the cluster."""
 
     units: FloatArray  # (resource,)
     prices: FloatArray  # (resource,) value of a unit for a tick
@@ -35,7 +35,7 @@ Key = Callable[[JobTable, Site], FloatArray]
 
 @dataclass(frozen=True)
 class Priority:
-    """One order of the queue.
+    """A priority function of waiting jobs.
 
     Attributes:
         name: what it is called on the command line.
@@ -100,8 +100,8 @@ def _slack(jobs: JobTable, site: Site) -> FloatArray:
 
 
 PRIORITIES: dict[str, Priority] = {
-    order.name: order
-    for order in (
+    rule.name: rule
+    for rule in (
         Priority("fcfs", "submit time", _submit, in_queue_order=True, by_submit=LINEAR),
         Priority("sjf", "requested time, shortest first", _requested),
         Priority("ljf", "requested time, longest first", _most(_requested)),
@@ -143,17 +143,17 @@ def priority(name: str) -> Priority:
 
 
 def static_keys(
-    order: Priority,
+    rule: Priority,
     jobs: JobTable,
     units: Sequence[int] | IntArray,
     seed: int,
     prices: FloatArray | None = None,
 ) -> FloatArray:
-    """(jobs,) keys of an order, where they can be known beforehand; zeros where they move with the clock."""
-    if order.key is not None:
+    """(jobs,) keys of a priority function that never change; zeros where they move with the clock."""
+    if rule.key is not None:
         total = jobs.cluster(units).astype(np.float64)
-        return order.key(jobs, Site(total, np.ones_like(total) if prices is None else prices))
-    if order.moving == STATIC:
+        return rule.key(jobs, Site(total, np.ones_like(total) if prices is None else prices))
+    if rule.moving == STATIC:
         return np.random.default_rng(seed).random(len(jobs))
     return np.zeros(len(jobs))
 

@@ -1,4 +1,4 @@
-"""Replaying jobs under a heuristic: an order of the queue and a backfilling rule, at every event."""
+"""Replaying jobs under a heuristic: a priority rule and backfilling, at every event."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.sim.backfill import BACKFILLS, EASY, Order, serve
+from rlsched.sim.backfill import BACKFILLS, EASY, QueueHeuristic, serve
 from rlsched.sim.compiled import kernel
 from rlsched.sim.events import happen, next_event
+from rlsched.sim.load import load
 from rlsched.sim.priorities import priority, static_keys
-from rlsched.sim.state import NEVER, State, allocate, keys_for, load, starts
+from rlsched.sim.state import NEVER, State, allocate, keys_for, starts
 
 
 def replay(
@@ -65,48 +66,48 @@ class Replayer:
         seeds: Sequence[int] | None = None,
     ) -> list[IntArray]:
         """Start ticks of each episode's jobs; at most `num_envs` episodes, arguments as in `replay`."""
-        order = make_order(self._keys, policy, backfill, window)
-        chosen = priority(policy)
+        heuristic = make_heuristic(self._keys, policy, backfill, window)
+        rule = priority(policy)
         for i, jobs in enumerate(episodes):
             load(self._state, i, jobs)
             seed = seeds[i] if seeds is not None else i
-            keys_for(self._state, i, self._keys, static_keys(chosen, jobs, self._units, seed))
-        run_all(self._state, order, self._envs[: len(episodes)])
+            keys_for(self._state, i, self._keys, static_keys(rule, jobs, self._units, seed))
+        run_all(self._state, heuristic, self._envs[: len(episodes)])
         return [starts(self._state, i) for i in range(len(episodes))]
 
 
-def make_order(keys: FloatArray, policy: str, backfill: str, window: int | None) -> Order:
+def make_heuristic(keys: FloatArray, policy: str, backfill: str, window: int | None) -> QueueHeuristic:
     """How the compiled core serves a queue under these names.
 
     Raises:
         BadInputError: an unknown name.
     """
-    chosen = priority(policy)
+    rule = priority(policy)
     if backfill not in BACKFILLS:
         raise BadInputError("--backfill", f"unknown rule {backfill!r}", f"use one of {', '.join(BACKFILLS)}")
-    return Order(
+    return QueueHeuristic(
         keys,
-        chosen.moving,
-        chosen.by_submit,
-        chosen.in_queue_order,
+        rule.moving,
+        rule.by_submit,
+        rule.in_queue_order,
         BACKFILLS[backfill],
         window or int(NEVER),
     )
 
 
 @kernel
-def run_all(s: State, order: Order, envs: NDArray[np.uint64]) -> None:
+def run_all(s: State, heuristic: QueueHeuristic, envs: NDArray[np.uint64]) -> None:
     """Serve the queue of these environments at every event, until every job has started.
 
     They are listed for the same reasons as those of `step_all`.
     """
-    keep_releases = order.backfill >= EASY
+    keep_releases = heuristic.backfill >= EASY
     for i in envs:
         e = s.episodes[i]
         tick, waiting = e.now, True
         while waiting:  # one call of `happen`, as each would be compiled in full
             happen(s, i, tick, keep_releases)
-            serve(s, i, order)
+            serve(s, i, heuristic)
             waiting = e.queue_lo != e.queue_hi or e.next_arrival != e.num_jobs
             if waiting:
                 tick = next_event(s, i)

@@ -3,47 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
 from rlsched.jobs import FloatArray
-from rlsched.scenario import Power, Scenario, Term
+from rlsched.scenario import Power, Scenario
+from rlsched.scenario.terms import TERMS, terms_that_need
 
-TERMS: tuple[str, ...] = get_args(Term)
-"""Reward and cost terms in the order of `Outcome.terms`; envs.objectives says formula, unit and source."""
-
-(
-    SLOWDOWN,
-    BOUNDED_SLOWDOWN,
-    WAIT_TIME,
-    UTILIZATION,
-    MAKESPAN,
-    THROUGHPUT,
-    TERMINAL_BSLD,
-    FINISHED_VALUE,
-    STARTED_VALUE,
-    ON_TIME_VALUE,
-    RUNNING_VALUE,
-    QOS_VIOLATION,
-    READY_WAITING,
-    WAIT_WAITING,
-    LONG_RUNNING,
-    SUSPENSION,
-    ENERGY,
-    BROWN_ENERGY,
-    CARBON,
-    CURTAILMENT,
-    REJECTED,
-    DELAYED_JOBS,
-    WAITING_VALUE,
-    LOST_VALUE,
-    JOB_STARVATION,
-    LONG_WAITS,
-    UNUSED_CAPACITY,
-) = range(len(TERMS))
-
-LATE_TERMS = frozenset({"qos_violation", "job_starvation", "long_waits"})
+LATE_TERMS = terms_that_need("every_job")
 """Terms that take a look at every job, and are counted only where they are needed."""
 
 ALL_FINISHED, NO_NEW_JOB, MAX_TICKS = range(3)
@@ -57,7 +25,7 @@ NO_LIMIT = 1 << 40
 
 
 class Plant(NamedTuple):
-    """Power between supply and cluster, in watts and watt-hours; see docs/green.md."""
+    """Power between supply and cluster, in watts and watt-hours; see docs/reference/green-rules.md."""
 
     powered: bool  # energy is counted
     unit_w: FloatArray  # (resource,) of a unit that runs a job
@@ -101,12 +69,12 @@ class Rules(NamedTuple):
 
     window: int  # slots
     commit: bool  # a job that does not fit may be chosen and gets a reservation
-    may_wait: bool  # waiting is legal where nothing is reserved, too
+    may_noop: bool  # the no-op is legal where nothing is reserved, too
     tick_rule: bool  # the no-op advances one tick, not to the next event
     sparse: bool  # rates are earned for the first tick of a transition only
-    skip_forced: bool  # no question where one action is legal
+    skip_forced: bool  # no decision where one action is legal
     gamma: float  # discount per tick within a transition
-    left: FloatArray  # (ticks,) of a value that comes so many ticks later, at most a horizon
+    discounts: FloatArray  # (ticks,) of a value that comes so many ticks later, at most the horizon
     window_scope: bool  # only visible jobs count as waiting
     end: int
     max_ticks: int
@@ -129,20 +97,20 @@ class Rules(NamedTuple):
         Args:
             scenario: what is simulated.
             units: (resource,) units of the cluster.
-            every_term: with a horizon, count `LATE_TERMS` even where no reward or cost needs them.
+            every_term: in tick-driven scenarios, count `LATE_TERMS` even where no reward or cost needs them.
         """
         decision, objective, episode = scenario.decision, scenario.objective, scenario.episode
         weights = {str(term): weight for term, weight in objective.reward.items()}
-        every_term = every_term and decision.horizon is not None  # without, totals follow from starts
+        every_term = every_term and decision.tick_driven  # without, totals follow from starts
         return cls(
             window=decision.window,
             commit=decision.action_rule != "fit",
-            may_wait=decision.action_rule != "commit",
+            may_noop=decision.action_rule != "commit",
             tick_rule=decision.time_rule == "tick",
             sparse=decision.time_rule == "sparse",
             skip_forced=decision.skip_forced,
             gamma=objective.gamma,
-            left=objective.gamma ** np.arange((decision.horizon or 0) + 1.0),
+            discounts=objective.gamma ** np.arange((decision.horizon or 0) + 1.0),
             window_scope=objective.scope == "window",
             end=ENDS[episode.end],
             max_ticks=episode.max_ticks or 0,

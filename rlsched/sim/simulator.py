@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
+from rlsched.scenario.terms import TERMS
+from rlsched.sim.columns import COMING_JOBS
 from rlsched.sim.compiled import direct
 from rlsched.sim.energy import ACCOUNTS
-from rlsched.sim.kept import Kept
-from rlsched.sim.layout import COMING, Layout
+from rlsched.sim.kernel_arguments import KernelArguments
+from rlsched.sim.layout import Layout
+from rlsched.sim.load import load, load_job_values, load_power
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.outcome import Outcome
 from rlsched.sim.picture import Picture
-from rlsched.sim.rules import LATE_TERMS, TERMS, Plant, Rules
-from rlsched.sim.state import PER_ENV, allocate, load, load_lots, load_power, starts
+from rlsched.sim.rules import LATE_TERMS, Plant, Rules
+from rlsched.sim.state import PER_ENV, allocate, starts
 from rlsched.sim.transition import step_all
 from rlsched.sim.view import ABSENT, LANES, View
 
@@ -63,7 +66,7 @@ class VectorSimulator:
         truncated: (env,) whether it was cut.
         state, outcome, rules: what the compiled core works on, to look at.
         units: (env, resource) of each cluster.
-        kept: these and where observations go, as a kernel takes them.
+        arguments: these and where observations go, as a kernel takes them.
         prices: (resource,) value of one unit for one tick.
     """
 
@@ -90,7 +93,7 @@ class VectorSimulator:
         self._view = _view(num_envs, self.layout, scenario, units, self.rules.plant, draw_images)
         self._envs = np.arange(num_envs, dtype=np.uint64)
         self._no_actions = np.zeros(0, np.int64)
-        self.kept = self._keep()
+        self.arguments = self._kernel_arguments()
         self.obs = self._view.vector
         self.images = self._view.picture.cells
         self.mask = self.outcome.mask
@@ -102,12 +105,12 @@ class VectorSimulator:
         self.free = self.state.free
         self.units = self.state.units
 
-    def _keep(self) -> Kept:
-        return Kept(self.state, self.outcome, self.rules, self._view)
+    def _kernel_arguments(self) -> KernelArguments:
+        return KernelArguments(self.state, self.outcome, self.rules, self._view)
 
     @cached_property
-    def _step_all(self) -> Callable[[Kept, NDArray[np.uint64], IntArray, bool], int]:
-        return direct(step_all, self.kept, self._envs, self._no_actions, True)
+    def _step_all(self) -> Callable[[KernelArguments, NDArray[np.uint64], IntArray, bool], int]:
+        return direct(step_all, self.arguments, self._envs, self._no_actions, True)
 
     @property
     def now(self) -> IntArray:
@@ -115,7 +118,7 @@ class VectorSimulator:
         return self.state.episodes["now"]
 
     def load(self, env: int, jobs: JobTable, scale: float = 1.0, power: PowerSeries | None = None) -> None:
-        """Begin an episode in one environment and go on to its first question.
+        """Begin an episode in one environment and go on to its first decision.
 
         An episode in which nothing is ever to be decided is over at once.
 
@@ -133,26 +136,26 @@ class VectorSimulator:
         if not 0 <= env < self.num_envs:  # which compiled code would not notice
             raise IndexError(f"environment {env} of {self.num_envs}")
         load(self.state, env, jobs, tick_s=self.scenario.cluster.tick_s, scale=scale)
-        if self.scenario.decision.horizon is not None:
-            load_lots(self.state, env, jobs, self.prices)
+        if self.scenario.decision.tick_driven:
+            load_job_values(self.state, env, jobs, self.prices)
         if self.scenario.power is not None:
             if power is None:
                 raise ValueError("a scenario with power needs the power series of the episode")
             self.make_room(len(power.supply_w))
             load_power(self.state, env, power)
-        self._step_all(self.kept, self._envs[env : env + 1], self._no_actions, True)
+        self._step_all(self.arguments, self._envs[env : env + 1], self._no_actions, True)
 
     def make_room(self, ticks: int) -> None:
         """Have room for power series of so many ticks."""
         missing = ticks - self.state.supply_w.shape[1]
         if missing > 0:
-            told = self.kept.type
+            before = self.arguments.type
             pad = ((0, 0), (0, missing))
             self.state = self.state._replace(
                 supply_w=np.pad(self.state.supply_w, pad), carbon=np.pad(self.state.carbon, pad)
             )
-            self.kept = self._keep()
-            assert self.kept.type == told  # or `_step_all` would take it for something else
+            self.arguments = self._kernel_arguments()
+            assert self.arguments.type == before  # or `_step_all` would take it for something else
 
     def step(self, actions: IntArray) -> None:
         """One transition of every environment; where an episode is over, nothing happens.
@@ -163,14 +166,14 @@ class VectorSimulator:
         Raises:
             ValueError: an action is illegal, or there is not one whole number for every environment.
         """
-        # Compiled code believes what it is told of types and shapes.
+        # Compiled code checks neither types nor shapes.
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise ValueError(
                 f"{actions.dtype} actions of shape {actions.shape}: give a whole number for each of "
                 f"{self.num_envs} environments"
             )
         actions = np.ascontiguousarray(actions, np.int64)
-        problem = self._step_all(self.kept, self._envs, actions, False)
+        problem = self._step_all(self.arguments, self._envs, actions, False)
         if problem >= 0:
             raise ValueError(
                 f"action {actions[problem]} of environment {problem} is illegal: choose one its mask allows"
@@ -190,7 +193,7 @@ class VectorSimulator:
         """All that says where the environments are, environment index first."""
         picture = self._view.picture
         arrays = [array for name, array in self.state._asdict().items() if name in PER_ENV]
-        arrays += [*self.outcome, self._view.vector, self._view.shown, self._view.num_shown]
+        arrays += [*self.outcome, self._view.vector, self._view.slot_rows, self._view.num_shown]
         if len(picture.cells):
             arrays += [
                 picture.cells,
@@ -216,15 +219,15 @@ class VectorSimulator:
     def played(self, env: int, jobs: JobTable) -> Played:
         """How the episode went that was loaded with these jobs, up to now.
 
-        Energies and the totals of terms are there with a horizon only; terms that take a look at every job,
-        where they were counted (`Rules.count_late`).
+        Energies and the totals of terms are there in tick-driven scenarios only; terms that take a look at
+        every job, where they were counted (`Rules.count_late`).
         """
         state, n = self.state, len(jobs)
         records, e = state.jobs[env, :n], state.episodes[env]
-        if self.scenario.decision.horizon is None:
+        if not self.scenario.decision.tick_driven:
             return Played.of_starts(jobs, records["start"].copy())
         done = (records["end"] >= 0) & (records["end"] <= e["now"])
-        lots = state.lots[env, :n]
+        job_values = state.job_values[env, :n]
         late = () if self.rules.count_late else LATE_TERMS
         accounts = dict(zip(ACCOUNTS, self.outcome.accounts[env].tolist(), strict=True))
         if not self.rules.plant.powered:
@@ -233,8 +236,8 @@ class VectorSimulator:
             jobs=jobs,
             start=records["start"].copy(),
             end=np.where(done, records["end"], -1),
-            suspensions=lots["suspensions"].copy(),
-            rejected=lots["rejected"] > 0,
+            suspensions=job_values["suspensions"].copy(),
+            rejected=job_values["rejected"] > 0,
             ticks=int(e["now"] - e["first_submit"]),
             totals={
                 name: value
@@ -265,8 +268,8 @@ def _restored(
     every_term, draw_images = flags
     made = VectorSimulator(*arguments, every_term=every_term, draw_images=draw_images)
     made.make_room(power_ticks)
-    for own, given in zip(made._contents(), contents, strict=True):
-        own[...] = given
+    for target, source in zip(made._contents(), contents, strict=True):
+        target[...] = source
     return made
 
 
@@ -283,7 +286,7 @@ def _view(
     numbers, mantissas = np.ones(scratch, np.float32), np.ones(scratch, np.float32)
     return View(
         vector=np.zeros((num_envs, layout.size), np.float32),
-        shown=np.zeros((num_envs, scenario.decision.window), np.int32),
+        slot_rows=np.zeros((num_envs, scenario.decision.window), np.int32),
         num_shown=np.zeros(num_envs, np.int64),
         jobs_at=offset("jobs"),
         events_at=offset("event_horizon"),
@@ -291,7 +294,7 @@ def _view(
         history_at=offset("history"),
         outlook_at=offset("outlook"),
         coming_at=offset("coming"),
-        coming=np.array(COMING),
+        coming=np.array(COMING_JOBS),
         profile_at=ABSENT if drawn and "profile" not in scenario.observation.blocks else offset("profile"),
         supply_at=offset("supply"),
         full_w=plant.full_w,
@@ -300,7 +303,7 @@ def _view(
         forecast_error=plant.forecast_error,
         left_over=np.zeros(layout.horizon),
         fed=np.zeros(layout.horizon + 1),
-        job_columns=len(layout.job_features),
+        job_columns=len(layout.features("jobs")),
         price_top=float((effective_prices(scenario) * np.asarray(units)).sum()) or 1.0,
         density_top=float(effective_prices(scenario).max()) or 1.0,
         capacity_wh=plant.capacity_wh,
@@ -308,6 +311,7 @@ def _view(
             num_envs if drawn else 0, units, scenario.decision, classic=scenario.observation.classic
         ),
         num_events=scenario.observation.event_horizon,
+        event_columns=len(layout.features("event_horizon")),
         shares=1.0 / np.asarray(units, np.float64),
         log_time=float(1.0 / np.log2(1.0 + scenario.observation.time_scale_s / scenario.cluster.tick_s)),
         tick_s=float(scenario.cluster.tick_s),

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
-from rlsched.jobs import DemandArray, FloatArray, IntArray, JobTable
-from rlsched.power.series import PowerSeries
-from rlsched.sim.compiled import kernel, step
-from rlsched.sim.metrics import BOUND_S
+from rlsched.jobs import DemandArray, FloatArray, IntArray
+from rlsched.sim.compiled import step
 
 JOB_BITS = 20
 JOB_MASK = (1 << JOB_BITS) - 1
@@ -45,35 +43,35 @@ EPISODE = _record(
         ("reserved", "i8"),  # row of the job that holds the reservation, -1 none
         ("shadow", "i8"),  # tick at which it is expected to start
         ("actions_now", "i8"),  # starts and reservations since the clock last moved
-        ("asked_at", "i8"),  # tick at which the current transition began
+        ("transition_start", "i8"),  # tick at which the current transition began
         ("over", "i8"),  # 0 goes on, 1 terminated, 2 truncated
         ("queued_work", "i8"),  # waiting: sum of demand x requested, first resource, unit-ticks
         ("queued_area", "i8"),  # waiting: sum of demand x runtime
         ("arriving_area", "i8"),  # not yet arrived: sum of demand x runtime
-        ("promised", "i8"),  # running: sum of demand x (start + requested)
-        ("ending", "i8"),  # running: sum of demand x (start + runtime)
+        ("expected_end_area", "i8"),  # running: sum of demand x (start + requested)
+        ("end_area", "i8"),  # running: sum of demand x (start + runtime)
         ("arrived_work", "i8"),  # arrived so far: sum of demand x requested, first resource
-        ("began", "i8"),  # tick from which on it is known what happened
-        ("arrived_before", "i8"),  # jobs since then that the episode does not have
-        ("finished_before", "i8"),
+        ("history_start", "i8"),  # first tick of which the history is known
+        ("earlier_arrivals", "i8"),  # arrivals since then that the episode does not have
+        ("earlier_finished", "i8"),
         ("used_requests", "f8"),  # finished: sum of runtime / requested, at most 1 each
         ("num_waiting", "i8"),  # in the queue, planned or suspended
         ("num_started", "i8"),  # jobs that have ever started
-        ("num_ready", "i8"),  # with a horizon: the first so many of the queue are the ready pool
+        ("num_ready", "i8"),  # tick-driven: so many at the front of the queue are the ready pool
         ("num_planned", "i8"),
         ("num_suspended", "i8"),
         ("num_rejected", "i8"),
-        ("freed", "i8"),  # counts when rows of the grid gained free units
-        ("reshow", "i8"),  # 1 where what is observed of waiting jobs is no longer true
+        ("grid_version", "i8"),  # counts when rows of the grid gained free units
+        ("rewrite_slots", "i8"),  # 1 where what is observed of waiting jobs is no longer true
         ("noise_seed", "i8"),  # of the forecast's errors
         ("power_ticks", "i8"),  # length of the power series
-        ("discount", "f8"),  # gamma ** (now - asked_at)
+        ("discount", "f8"),  # gamma ** (now - transition_start)
         ("running_rate", "f8"),  # running: sum of 1 / runtime, per tick
         ("slowdown_rate", "f8"),  # waiting: sum of 1 / runtime, per tick
         ("bounded_rate", "f8"),  # waiting: sum of 1 / max(runtime, bound), per tick
         ("scale", "f8"),  # factor on the reward
         ("battery_wh", "f8"),  # level
-        ("running_price", "f8"),  # running: sum of price rates, value per tick
+        ("running_value_rate", "f8"),  # running: sum of price rates, value per tick
         ("waiting_value", "f8"),  # waiting, planned, suspended: sum of values
     ]
 )
@@ -94,18 +92,18 @@ JOB = _record(
     ]
 )
 
-LOT = _record(
+JOB_VALUE = _record(
     [
         ("number", "i8"),  # of its first start
         ("resumed", "i8"),  # tick of the last start or resumption
         ("planned", "i8"),  # tick at which it is planned to start
-        ("tried", "i8"),  # it fits at no tick before this one,
-        ("tried_at", "i8"),  # unless rows were freed since `freed` said this
+        ("search_from", "i8"),  # it fits at no tick before this one,
+        ("search_version", "i8"),  # unless rows were freed since `freed` said this
         ("due", "i8"),  # qos violation tick
         ("suspensions", "i8"),
         ("rejected", "i8"),  # 1 turned away or given up
         ("qos", "f8"),
-        ("price", "f8"),  # value per tick of running
+        ("value_rate", "f8"),  # value per tick of running
         ("value", "f8"),
         ("density", "f8"),  # value per unit-tick
     ]
@@ -141,11 +139,11 @@ class State(NamedTuple):
     links: NDArray[np.void]  # (env, job) LINK; (env, 0) where no job waits for the end of another
     most: IntArray  # (resource,) units of a cluster of which jobs say nothing; no cluster has more
     # Two tuples, since compiled code is made for their lengths: without loops over resources, and without
-    # what only a horizon needs, or only who has none.
+    # what the other mode needs.
     resources: tuple[int, ...]  # 0, 1, ...
-    horizon: tuple[int, ...]  # (rows of the grid,), or () where there is none
-    # What follows is empty where there is no horizon.
-    lots: NDArray[np.void]  # (env, job) LOT
+    grid: tuple[int, ...]  # (rows of the grid,) where time goes tick by tick; () where it goes by events
+    # What follows is empty where there is no grid.
+    job_values: NDArray[np.void]  # (env, job) JOB_VALUE
     ahead: FloatArray  # (env, job + 1, 2) value, and unit-ticks, of all jobs of the episode before it
     planned: NDArray[np.int32]  # (env, planned) rows of planned jobs, in no order
     suspended: NDArray[np.int32]  # (env, suspended) rows, first suspended first
@@ -155,7 +153,7 @@ class State(NamedTuple):
     carbon: FloatArray  # (env, tick) gCO2 per kWh of the grid
 
 
-PER_ENV = tuple(name for name in State._fields if name not in ("most", "resources", "horizon"))
+PER_ENV = tuple(name for name in State._fields if name not in ("most", "resources", "grid"))
 """Fields of `State` with an entry for every environment."""
 
 
@@ -203,8 +201,8 @@ def allocate(
         links=np.zeros((num_envs, max_jobs if linked else 0), LINK),
         most=total,
         resources=tuple(range(len(total))),
-        horizon=(horizon,) if horizon else (),
-        lots=np.zeros((num_envs, max_jobs if horizon else 0), LOT),
+        grid=(horizon,) if horizon else (),
+        job_values=np.zeros((num_envs, max_jobs if horizon else 0), JOB_VALUE),
         ahead=np.zeros((num_envs, max_jobs + 1 if horizon else 0, 2)),
         planned=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
         suspended=np.zeros((num_envs, max_jobs if horizon else 0), np.int32),
@@ -213,102 +211,6 @@ def allocate(
         supply_w=np.zeros((num_envs, 0)),
         carbon=np.zeros((num_envs, 0)),
     )
-
-
-def load(
-    state: State, env: int, jobs: JobTable, *, tick_s: int = 1, scale: float = 1.0, in_order: bool = True
-) -> None:
-    """Put an episode's jobs into one environment and set its clock to the first submit.
-
-    Args:
-        state: where to.
-        env: which environment.
-        jobs: demands within the cluster's units.
-        tick_s: seconds per tick.
-        scale: factor on the rewards of this episode.
-        in_order: refuse jobs that are not in submit order.
-
-    Raises:
-        BadInputError: no jobs, too many, out of order, over the cluster, or times beyond clock or horizon.
-    """
-    n = len(jobs)
-    if not 0 < n <= state.jobs.shape[1]:
-        raise BadInputError("episode", f"{n} jobs", f"use 1 to {state.jobs.shape[1]}")
-    bound = max(1.0, BOUND_S / tick_s)
-    units = jobs.cluster(state.most)
-    if units.shape != state.most.shape or (units > state.most).any() or (units < 1).any():
-        raise BadInputError(
-            "episode",
-            f"a cluster of {units.tolist()} units, with room for {state.most.tolist()}",
-            "set cluster.resources to the largest",
-        )
-    if state.horizon and (units != state.most).any():
-        raise BadInputError(
-            "episode",
-            f"a cluster of {units.tolist()} units under a horizon, where all have {state.most.tolist()}",
-            "leave out decision.horizon, or the size of the cluster",
-        )
-    state.units[env] = units
-    problem = _load(
-        state, env, jobs.submit, jobs.runtime, jobs.requested, jobs.demand, bound, scale, in_order
-    )
-    if problem >= 0:
-        horizon = f", {state.used.shape[2]} ticks of horizon" if state.used.shape[2] else ""
-        raise BadInputError(
-            f"episode job {jobs.id[problem]}",
-            f"submit {jobs.submit[problem]}, runtime {jobs.runtime[problem]}, requested "
-            f"{jobs.requested[problem]}, demand {jobs.demand[problem].tolist()}",
-            f"give jobs in submit order, within {units.tolist()} units{horizon} and {NEVER // 4} ticks",
-        )
-    before = jobs.predecessors()
-    waiting = before >= 0
-    if waiting.any() and not state.links.shape[1]:
-        raise BadInputError(
-            "episode", "has jobs that wait for the end of others", "set workload.dependencies=ignore"
-        )
-    if np.maximum(jobs.think, 0)[waiting].sum(dtype=np.float64) > NEVER // 4:
-        raise BadInputError("episode", f"has think times of more than {NEVER // 4} ticks", "shorten them")
-    _link(state, env, before, jobs.think)
-
-
-def load_lots(state: State, env: int, jobs: JobTable, prices: FloatArray) -> None:
-    """Work out what the jobs that were loaded are worth and when they are due.
-
-    Args:
-        state: where to.
-        env: which environment.
-        jobs: the same as for `load`.
-        prices: (resource,) value of one unit for one tick.
-    """
-    worth = (jobs.demand * prices).sum(axis=1)
-    rate = worth * jobs.qos
-    lots = state.lots[env, : len(jobs)]
-    lots[:] = np.zeros((), LOT)
-    lots["tried_at"] = -1
-    lots["due"] = jobs.submit + np.floor(jobs.requested / jobs.qos + 1e-9).astype(np.int64)
-    lots["qos"] = jobs.qos
-    lots["price"] = rate
-    lots["value"] = rate * jobs.runtime
-    # In this order, jobs of one resource and equal qos are equal whatever their size.
-    lots["density"] = worth / jobs.demand.sum(axis=1) * jobs.qos
-    sums = state.ahead[env, 1 : len(jobs) + 1]
-    np.cumsum(lots["value"], out=sums[:, 0])
-    np.cumsum(jobs.demand.sum(axis=1, dtype=np.int64) * jobs.runtime, out=sums[:, 1])
-
-
-def load_power(state: State, env: int, power: PowerSeries) -> None:
-    """Put an episode's power into one environment.
-
-    Args:
-        state: where to, with room for as many ticks.
-        env: which environment.
-        power: tick 0 is the episode's first.
-    """
-    ticks = len(power.supply_w)
-    state.supply_w[env, :ticks] = power.supply_w
-    state.carbon[env, :ticks] = power.carbon_g_per_kwh
-    state.episodes["power_ticks"][env] = ticks
-    state.episodes["noise_seed"][env] = power.seed
 
 
 @step
@@ -331,102 +233,36 @@ def reset(s: State, i: int, num_jobs: int, tick: int) -> None:
     e.reserved = -1
     e.shadow = 0
     e.actions_now = 0
-    e.asked_at = tick
+    e.transition_start = tick
     e.over = 0
     e.queued_work = 0
     e.queued_area = 0
     e.arriving_area = 0
     e.arrived_work = 0
-    e.began = tick
-    e.arrived_before = 0
-    e.finished_before = 0
+    e.history_start = tick
+    e.earlier_arrivals = 0
+    e.earlier_finished = 0
     e.used_requests = 0.0
-    e.promised = 0
-    e.ending = 0
+    e.expected_end_area = 0
+    e.end_area = 0
     e.num_waiting = 0
     e.num_started = 0
     e.num_ready = 0
     e.num_planned = 0
     e.num_suspended = 0
     e.num_rejected = 0
-    e.freed = 0
-    e.reshow = 0
+    e.grid_version = 0
+    e.rewrite_slots = 0
     e.noise_seed = 0
     e.power_ticks = 0
     e.discount = 1.0
     e.battery_wh = 0.0
-    e.running_price = 0.0
+    e.running_value_rate = 0.0
     e.waiting_value = 0.0
     e.running_rate = 0.0
     e.slowdown_rate = 0.0
     e.bounded_rate = 0.0
     e.scale = 1.0
-
-
-@kernel
-def _load(
-    s: State,
-    i: int,
-    submit: IntArray,
-    runtime: IntArray,
-    requested: IntArray,
-    demand: DemandArray,
-    bound: float,
-    scale: float,
-    in_order: bool,
-) -> int:
-    """Copy the columns; the first row that cannot be simulated, or -1."""
-    e = s.episodes[i]
-    n = len(submit)
-    area = 0
-    longest = s.used.shape[2] if len(s.horizon) > 0 else NEVER
-    for j in range(n):
-        if (
-            submit[j] + runtime[j] + requested[j] > NEVER // 4
-            or requested[j] > longest
-            or (in_order and j > 0 and submit[j] < submit[j - 1])
-        ):
-            return j
-        for r in range(len(s.resources)):
-            if demand[j, r] > s.units[i, r]:
-                return j
-            s.demand[i, j, r] = demand[j, r]
-        job = s.jobs[i, j]
-        job.submit = submit[j]
-        job.runtime = runtime[j]
-        job.requested = requested[j]
-        job.start = -1
-        job.expected_end = -1
-        job.end = -1
-        job.slowdown_rate = 1.0 / runtime[j]
-        job.bounded_rate = 1.0 / max(float(runtime[j]), bound)
-        area += demand[j, 0] * runtime[j]
-    reset(s, i, n, submit[0])
-    e.arriving_area = area
-    e.scale = scale
-    return -1
-
-
-@kernel
-def _link(s: State, i: int, before: IntArray, think: IntArray) -> None:
-    """Let jobs wait for the end of those of these rows; -1: of none."""
-    if s.links.shape[1] == 0:
-        return
-    e = s.episodes[i]
-    e.num_dated = 0
-    for j in range(len(before)):
-        link = s.links[i, j]
-        link.first = -1
-        link.next = -1
-        link.think = think[j]
-        link.planned = s.jobs[i, j].submit
-    for j in range(len(before)):
-        if before[j] < 0:
-            s.links[i, e.num_dated].row = j
-            e.num_dated += 1
-        else:
-            s.links[i, j].next = s.links[i, before[j]].first
-            s.links[i, before[j]].first = j
 
 
 def starts(state: State, env: int) -> IntArray:

@@ -6,53 +6,26 @@ tried here is never needed is shown in `rlsched.evaluate.upper_bound`.
 
 from __future__ import annotations
 
-from math import exp, floor, inf
+from math import floor
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.sim.compiled import allocating, kernel, shared
 from rlsched.sim.energy import availability, flow, with_error
 from rlsched.sim.rules import Plant
+from rlsched.sim.upper_bound_limits import Case, Limits, beyond
 
-IMPOSSIBLE, FOUND, GAVE_UP = range(3)
+IMPOSSIBLE, POSSIBLE, GAVE_UP = range(3)
 MEMORY = 4_194_301  # states that are remembered; prime
 PROBES = 8  # places at which a state may be
-ROUNDS = 60  # of the hunt for weights that show a set to be impossible
-KEPT = 10  # the best weights, which then cut the search
-TOP_WEIGHT = 1 << 16
-
-
-class Case(NamedTuple):
-    """Jobs, and the units that are on."""
-
-    runtime: IntArray  # (job,) ticks
-    requested: IntArray  # (job,) ticks
-    demand: IntArray  # (job, resource) units
-    alike: IntArray  # (job,) set of the jobs of the same demand
-    submitted: IntArray  # (tick,) set of jobs
-    may_stop: IntArray  # (tick,) set of jobs that may be stopped as the tick begins
-    level: IntArray  # (tick,) row of `fits`
-    fits: NDArray[np.bool_]  # (level, set) whether the units on carry the set
-    rises: NDArray[np.bool_]  # (tick,) whether more is on, or forecast, than at the tick before
-    forecast: IntArray  # (tick, resource, row) units, see docs/green.md
-    by_request: bool  # starts must fit the forecast for what is requested
-    always: bool  # every job may be stopped at every tick, and starts are free
-
-
-class Limits(NamedTuple):
-    """Weights of jobs, and the most weight that can be run."""
-
-    weights: IntArray  # (limit, job)
-    totals: IntArray  # (limit, tick + 1) from this tick on
 
 
 class Path(NamedTuple):
     """The sets that run, up to the tick where the search stands, and what follows from them."""
 
-    left: IntArray  # (tick + 1, job) ticks
+    remaining: IntArray  # (tick + 1, job) ticks
     chosen: IntArray  # (tick + 1,) set that runs
     running: IntArray  # (tick + 1,) set that ran at the tick before and is not done
     must: IntArray  # (tick + 1,) set that must go on
@@ -66,7 +39,7 @@ class Path(NamedTuple):
 def units_on(
     plant: Plant, units: IntArray, supply: FloatArray, least: IntArray, most: IntArray, top: FloatArray
 ) -> None:
-    """Write the least and the most units that are on, whoever decides, and the highest level of the battery.
+    """Write the least and the most units that can be on, and the highest level of the battery.
 
     Args:
         plant: of the scenario.
@@ -109,107 +82,6 @@ def forecasts(
 
 
 @shared
-def most_weight(
-    case: Case, members: int, sets: IntArray, weight: IntArray, total: IntArray, ran: IntArray
-) -> int:
-    """The most weight that these jobs can run, if each tick is looked at by itself.
-
-    Args:
-        case: jobs and units.
-        members: set of the jobs that count.
-        sets: all sets of them.
-        weight: (job,) of a tick of the job.
-        total: (tick + 1,) is overwritten with the same from each tick on.
-        ran: (job,) is overwritten with the ticks that each job then runs.
-    """
-    ticks, jobs = len(case.level), len(weight)
-    ran[:] = 0
-    total[ticks] = 0
-    most, best, level, here = 0, 0, -1, -1
-    for t in range(ticks - 1, -1, -1):
-        if case.level[t] != level or case.submitted[t] & members != here:
-            level, here = case.level[t], case.submitted[t] & members
-            most = -1
-            for one in sets:
-                if one & ~here != 0 or not case.fits[level, one]:
-                    continue
-                found = 0
-                for j in range(jobs):
-                    found += (one >> j & 1) * weight[j]
-                if found > most:
-                    most, best = found, one
-        total[t] = total[t + 1] + most
-        for j in range(jobs):
-            ran[j] += best >> j & 1
-    return total[0]
-
-
-@allocating
-def limits_of(case: Case, members: int, sets: IntArray, first: IntArray) -> tuple[bool, Limits]:
-    """Limits that no schedule of these jobs escapes.
-
-    Whatever weights the ticks of the jobs have, what the jobs need must not be more than can be run. After
-    some given weights, more are hunted for by multiplicative updates: a job that gets less than it needs
-    weighs more. By linear duality they converge to a proof wherever jobs that could run in parts of ticks
-    would not be done in time.
-
-    Args:
-        case: jobs and units.
-        members: set of the jobs that are to be finished, at least one.
-        sets: all sets of them.
-        first: (limit, job) weights to begin with.
-
-    Returns:
-        Whether the jobs pass all limits, and those that it is a close thing with.
-    """
-    jobs, ticks = len(case.runtime), len(case.level)
-    limits = Limits(
-        np.zeros((len(first) + KEPT, jobs), np.int64), np.zeros((len(first) + KEPT, ticks + 1), np.int64)
-    )
-    weight, total, ran = np.zeros(jobs, np.int64), np.zeros(ticks + 1, np.int64), np.zeros(jobs, np.int64)
-    for k in range(len(first)):
-        limits.weights[k] = first[k]
-        for j in range(jobs):
-            limits.weights[k, j] *= members >> j & 1
-        most = most_weight(case, members, sets, limits.weights[k], limits.totals[k], ran)
-        if most < (limits.weights[k] * case.runtime).sum():
-            return False, limits
-    factor = np.zeros(jobs)
-    for j in range(jobs):
-        factor[j] = members >> j & 1
-    ratios = np.full(KEPT, inf)
-    for number in range(ROUNDS):
-        top = factor.max()
-        for j in range(jobs):
-            weight[j] = floor(factor[j] / top * TOP_WEIGHT)
-        need = (weight * case.runtime).sum()
-        most = most_weight(case, members, sets, weight, total, ran)
-        if most < need:
-            return False, limits
-        worst = ratios.argmax()
-        if most / need < ratios[worst]:
-            ratios[worst] = most / need
-            limits.weights[len(first) + worst] = weight
-            limits.totals[len(first) + worst] = total
-        for j in range(jobs):
-            surplus = min(2.0, ran[j] / case.runtime[j]) - 1.0
-            factor[j] *= exp(-surplus / (2.0 + 0.2 * number))
-    return True, limits
-
-
-@shared
-def beyond(limits: Limits, left: IntArray, t: int) -> bool:
-    """Whether what is left is more than can be run from tick t on."""
-    for k in range(len(limits.weights)):
-        need = 0
-        for j in range(len(left)):
-            need += limits.weights[k, j] * left[j]
-        if need > limits.totals[k, t]:
-            return True
-    return False
-
-
-@shared
 def remembered(memory: IntArray, key: int, add: bool) -> bool:
     """Whether this state was searched in vain; where it was not, say that it was now if `add`."""
     home = key % len(memory)
@@ -227,27 +99,27 @@ def remembered(memory: IntArray, key: int, add: bool) -> bool:
 
 
 @shared
-def asked_for(case: Case, left: IntArray, j: int) -> int:
+def remaining_request(case: Case, remaining: IntArray, j: int) -> int:
     """What is left of the job's requested time."""
-    return max(1, case.requested[j] - case.runtime[j] + left[j])
+    return max(1, case.requested[j] - case.runtime[j] + remaining[j])
 
 
 @shared
-def may_run(case: Case, left: IntArray, t: int, one: int, running: int) -> bool:
+def may_run(case: Case, remaining: IntArray, t: int, subset: int, running: int) -> bool:
     """Whether the set may run at tick t: it fits, and what starts fits the forecast as far as it must."""
-    if not case.fits[case.level[t], one]:
+    if not case.fits[case.level[t], subset]:
         return False
     if not case.by_request:
         return True
-    jobs = len(left)
+    jobs = len(remaining)
     for i in range(jobs):
-        if (one & ~running) >> i & 1 == 0:
+        if (subset & ~running) >> i & 1 == 0:
             continue
-        for k in range(asked_for(case, left, i)):
+        for k in range(remaining_request(case, remaining, i)):
             for r in range(case.demand.shape[1]):
                 held = 0
                 for j in range(jobs):
-                    if one >> j & 1 and asked_for(case, left, j) > k:
+                    if subset >> j & 1 and remaining_request(case, remaining, j) > k:
                         held += case.demand[j, r]
                 if case.demand[i, r] > 0 and held > case.forecast[t, r, k]:
                     return False
@@ -255,45 +127,45 @@ def may_run(case: Case, left: IntArray, t: int, one: int, running: int) -> bool:
 
 
 @shared
-def dominated(case: Case, path: Path, t: int, one: int) -> bool:
+def dominated(case: Case, path: Path, t: int, subset: int) -> bool:
     """Whether another set is at least as good as this one, which may run."""
-    left = path.left[t]
-    jobs = len(left)
+    remaining = path.remaining[t]
+    jobs = len(remaining)
     for j in range(jobs):
-        if one >> j & 1 or path.may[t] >> j & 1 == 0:
+        if subset >> j & 1 or path.may[t] >> j & 1 == 0:
             continue
-        if path.loose[t] >> j & 1 and may_run(case, left, t, one | 1 << j, path.running[t]):
+        if path.loose[t] >> j & 1 and may_run(case, remaining, t, subset | 1 << j, path.running[t]):
             return True
         for i in range(jobs):
-            if (one & case.alike[j]) >> i & 1 == 0:
+            if (subset & case.same_demand[j]) >> i & 1 == 0:
                 continue
-            twins = case.requested[i] - case.runtime[i] == case.requested[j] - case.runtime[j]
-            twins |= not case.by_request
-            twins &= left[i] == left[j] and path.running[t] >> i & 1 == path.running[t] >> j & 1
-            if (twins and j < i) or (case.always and (left[j], i) > (left[i], j)):
+            same = case.requested[i] - case.runtime[i] == case.requested[j] - case.runtime[j]
+            same |= not case.by_request
+            same &= remaining[i] == remaining[j] and path.running[t] >> i & 1 == path.running[t] >> j & 1
+            if (same and j < i) or (case.always and (remaining[j], i) > (remaining[i], j)):
                 return True
     return False
 
 
 @shared
 def enter(case: Case, limits: Limits, path: Path, memory: IntArray, t: int) -> bool:
-    """Work out what may run at tick t; whether anything is to be hoped for."""
+    """Set the jobs that may run at tick t; whether a schedule is still possible."""
     jobs, ticks = len(case.runtime), len(case.level)
-    if t == ticks or beyond(limits, path.left[t], t):
+    if t == ticks or beyond(limits, path.remaining[t], t):
         return False
     todo, ends = 0, 0
     for j in range(jobs):
-        todo |= (path.left[t, j] > 0) << j
-        ends |= (path.left[t, j] == 1) << j
+        todo |= (path.remaining[t, j] > 0) << j
+        ends |= (path.remaining[t, j] == 1) << j
     ran = path.chosen[t - 1] if t > 0 else 0
     before = case.submitted[t - 1] if t > 0 else 0
     running = ran & todo
     must = running & ~case.may_stop[t]
     opened = running != ran or must != running or case.rises[t]
-    here = case.submitted[t] & todo
+    available = case.submitted[t] & todo
     path.running[t] = running
     path.must[t] = must
-    path.may[t] = here if opened else here & (must | ~before)
+    path.may[t] = available if opened else available & (must | ~before)
     path.loose[t] = ends | (case.may_stop[t + 1] if t + 1 < ticks else todo)
     path.tried[t] = 0
     path.key[t] = 0
@@ -301,7 +173,7 @@ def enter(case: Case, limits: Limits, path: Path, memory: IntArray, t: int) -> b
         return True
     key = t
     for j in range(jobs):
-        key = key * (case.runtime[j] + 1) + path.left[t, j]
+        key = key * (case.runtime[j] + 1) + path.remaining[t, j]
     key = (key << jobs | (running if case.by_request else must)) << 1 | opened
     path.key[t] = key + 1
     return not remembered(memory, key + 1, False)
@@ -310,17 +182,17 @@ def enter(case: Case, limits: Limits, path: Path, memory: IntArray, t: int) -> b
 @shared
 def next_set(case: Case, sets: IntArray, path: Path, t: int) -> int:
     """The next set to try at tick t, or -1."""
-    must, may = path.must[t], path.may[t]
+    must, may, running = path.must[t], path.may[t], path.running[t]
     if may == must:
         path.tried[t] += 1
         return must if path.tried[t] == 1 else -1
     for k in range(path.tried[t], len(sets)):
-        one = sets[k]
-        if one & ~may != 0 or must & ~one != 0:
+        subset = sets[k]
+        if subset & ~may != 0 or must & ~subset != 0:
             continue
-        if may_run(case, path.left[t], t, one, path.running[t]) and not dominated(case, path, t, one):
+        if may_run(case, path.remaining[t], t, subset, running) and not dominated(case, path, t, subset):
             path.tried[t] = k + 1
-            return one
+            return subset
     return -1
 
 
@@ -339,34 +211,34 @@ def search(
         budget: states to look at.
 
     Returns:
-        FOUND, IMPOSSIBLE or GAVE_UP; (tick + 1,) the set that runs, where found; states looked at.
+        POSSIBLE, IMPOSSIBLE or GAVE_UP; (tick + 1,) the set that runs, if POSSIBLE; states looked at.
     """
     jobs, ticks = len(case.runtime), len(case.level)
     row = np.zeros((7, ticks + 1), np.int64)
-    left = np.zeros((ticks + 1, jobs), np.int64)
-    path = Path(left, row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+    remaining = np.zeros((ticks + 1, jobs), np.int64)
+    path = Path(remaining, row[0], row[1], row[2], row[3], row[4], row[5], row[6])
     for j in range(jobs):
-        path.left[0, j] = (members >> j & 1) * case.runtime[j]
+        path.remaining[0, j] = (members >> j & 1) * case.runtime[j]
     t, states = 0, 0
     forward = True
     while t >= 0:
         if forward:
             states += 1
-            if path.left[t].sum() == 0:
+            if path.remaining[t].sum() == 0:
                 path.chosen[t:] = 0
-                return FOUND, path.chosen, states
+                return POSSIBLE, path.chosen, states
             if states > budget:
                 return GAVE_UP, path.chosen, states
-        one = -1
+        subset = -1
         if not forward or enter(case, limits, path, memory, t):
-            one = next_set(case, sets, path, t)
-            if one < 0 and path.key[t] > 0:
+            subset = next_set(case, sets, path, t)
+            if subset < 0 and path.key[t] > 0:
                 remembered(memory, path.key[t], True)
-        forward = one >= 0
+        forward = subset >= 0
         if forward:
-            path.chosen[t] = one
+            path.chosen[t] = subset
             for j in range(jobs):
-                path.left[t + 1, j] = path.left[t, j] - (one >> j & 1)
+                path.remaining[t + 1, j] = path.remaining[t, j] - (subset >> j & 1)
             t += 1
         else:
             t -= 1

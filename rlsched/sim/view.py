@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.sim.columns import Column
 from rlsched.sim.compiled import step
 from rlsched.sim.picture import Picture
 
@@ -26,7 +27,7 @@ class View(NamedTuple):
     """Where the blocks go and how times are scaled."""
 
     vector: Float32Array  # (env, size)
-    shown: NDArray[np.int32]  # (env, slot) job row whose static columns stand there
+    slot_rows: NDArray[np.int32]  # (env, slot) job row whose static columns stand there
     num_shown: IntArray  # (env,)
     jobs_at: int  # offsets in the vector, or ABSENT
     events_at: int
@@ -49,6 +50,7 @@ class View(NamedTuple):
     capacity_wh: float  # of the battery
     picture: Picture
     num_events: int
+    event_columns: int
     shares: FloatArray  # (resource,) of a unit in those of the cluster
     log_time: float  # 1 / log2(1 + longest time in ticks)
     tick_s: float
@@ -57,6 +59,12 @@ class View(NamedTuple):
     number_bits: NDArray[np.int32]  # the same memory as bits
     mantissas: Float32Array  # scratch
     mantissa_bits: NDArray[np.int32]  # the same memory as bits
+
+
+@step
+def place(column: Column, resources: int, number: int) -> int:
+    """Where a feature stands in its block, for so many resource types: its repetition of this number."""
+    return column.base + column.groups * resources + column.stride * number
 
 
 @step

@@ -116,7 +116,7 @@ def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
                 "remove it, or set workload.rules: standard",
             )
     needs_independent_jobs = {
-        "decision.horizon": scenario.decision.horizon is not None,
+        "decision.horizon": scenario.decision.tick_driven,
         "workload.resample": workload.resample != "never",
     }
     for key, is_set in needs_independent_jobs.items():

@@ -15,7 +15,8 @@ from rlsched.learn import policy as artefact
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
 from rlsched.scenario import Scenario, load
-from rlsched.sim.layout import Layout, job_features
+from rlsched.sim.columns import JOB_FEATURES
+from rlsched.sim.layout import Layout
 from tests.policies import Forgetful
 
 SMALL = ("decision.window=16", "episode.jobs=40")
@@ -31,7 +32,7 @@ class ByLength(Forgetful):
 
     def decide(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> NDArray[np.int64]:
         layout = Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
-        requested = layout.view(obs, "jobs")[..., job_features(1).index("requested")]
+        requested = layout.view(obs, "jobs")[..., JOB_FEATURES.names(1).index("requested")]
         key = np.where(mask[:, :-1] == 1, -requested if self.longest else requested, np.inf)
         return np.where(np.isinf(key).all(axis=1), layout.num_actions - 1, key.argmin(axis=1))
 

@@ -72,6 +72,6 @@ def test_memory_is_what_environments_hold() -> None:
     for window in (128, 256):
         observed = load("lublin-256", [f"decision.window={window}"])
         figures[window] = bench_core.memory(observed, 0)
-    features = len(Layout.of(observed.observation, observed.decision, 1).job_features)
+    features = len(Layout.of(observed.observation, observed.decision, 1).features("jobs"))
     assert 0 <= (figures[256].value - figures[128].value) / 128 - (4 * features + 1) <= 16
     assert (figures[128].unit, figures[128].case) == ("B", "lublin-256 smdp w128")

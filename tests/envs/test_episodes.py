@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import cycle
-from typing import get_args
 
 import numpy as np
 import pytest
 
 from rlsched import scenario
 from rlsched.envs.episodes import Episode, EpisodeFeed
-from rlsched.envs.objectives import TERM_NOTES
 from rlsched.errors import BadInputError
-from rlsched.scenario import Scenario, Term
+from rlsched.scenario import Scenario
 from rlsched.sim.metrics import JobOutcome, Played
 from rlsched.sim.replay import replay
-from rlsched.sim.rules import TERMS
 
 
 def test_scale_is_one_over_jobs_times_the_best_greedy_bounded_slowdown(small: Scenario) -> None:
@@ -126,14 +123,6 @@ def test_training_on_the_whole_trace_keeps_to_its_rows(trace: Scenario) -> None:
     episode = feed.training(np.random.default_rng(0))
     assert (episode.offset, len(episode.jobs)) == (100, 150)
     assert len(feed.evaluation(0, 0).jobs) == 300
-
-
-def test_terms_are_the_same_in_registry_scenario_and_core() -> None:
-    assert tuple(TERM_NOTES) == get_args(Term) == TERMS
-    for term in TERM_NOTES.values():
-        assert term.formula
-        assert term.unit
-        assert term.source
 
 
 SIZES = (64, 32, 16)

@@ -11,7 +11,7 @@ import pytest
 from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
-from rlsched.sim.layout import history_features
+from rlsched.sim.columns import HISTORY_FEATURES
 from rlsched.sim.simulator import VectorSimulator
 
 #          A   B   C   D   E
@@ -74,7 +74,7 @@ def test_every_entry(units: int) -> None:
         sim.step(sim.mask.argmax(axis=1))
     for now in sorted(OBSERVED)[: 4 if units == UNITS else 3]:
         expected = history(now, *OBSERVED[now], units)
-        for name, value, wanted in zip(history_features(), histories[now], expected, strict=True):
+        for name, value, wanted in zip(HISTORY_FEATURES.names(0), histories[now], expected, strict=True):
             assert value == pytest.approx(wanted, abs=1e-4), (now, name)
 
 

@@ -11,7 +11,7 @@ from rlsched.envs.env import SchedulingEnv
 from rlsched.envs.episodes import Episode
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.layout import job_features, outlook_features, queue_features
+from rlsched.sim.columns import JOB_FEATURES, OUTLOOK_FEATURES, QUEUE_FEATURES
 
 UNITS, WINDOW, EVENTS = 8, 3, 4
 SCALE = 0.01
@@ -211,10 +211,10 @@ def test_every_column() -> None:
         where = f"question {number}"
         assert obs["action_mask"].tolist() == mask, where
         assert info["elapsed"] == elapsed, where
-        check(obs["jobs"], jobs, job_features(1), where)
+        check(obs["jobs"], jobs, JOB_FEATURES.names(1), where)
         check(obs["event_horizon"], releases, ("time", "used", "free"), where)
-        check(obs["queue"], waiting, queue_features(1), where)
-        check(info["privileged"]["outlook"], ahead, outlook_features(), where)
+        check(obs["queue"], waiting, QUEUE_FEATURES.names(1), where)
+        check(info["privileged"]["outlook"], ahead, OUTLOOK_FEATURES.names(0), where)
         assert env.observation_space.contains(obs)
 
 
@@ -263,7 +263,7 @@ def test_what_is_beyond_the_window_is_backlog() -> None:
     env = SchedulingEnv(settings(window=2))
     obs, _ = env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
     assert obs["jobs"].shape == (2, 13)
-    check(obs["queue"], queue(3, 1, 60 + 62 + 49, 0, 0, None, 8, 0), queue_features(1), "window of two")
+    check(obs["queue"], queue(3, 1, 60 + 62 + 49, 0, 0, None, 8, 0), QUEUE_FEATURES.names(1), "window of two")
 
 
 def test_bounded_rates_are_per_second_whatever_the_tick() -> None:

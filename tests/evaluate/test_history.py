@@ -16,8 +16,8 @@ from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
+from rlsched.sim.heuristics import PLACEMENTS
 from rlsched.sim.metrics import Played
-from rlsched.sim.orders import PLACEMENTS
 from rlsched.sim.simulator import VectorSimulator
 from tests.policies import Forgetful
 from tests.sim.test_twin_green import game

@@ -13,7 +13,7 @@ from rlsched.evaluate import upper_bound as module
 from rlsched.evaluate.upper_bound import Bound, capacity_of, upper_bound
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.orders import PLACEMENTS, play_order
+from rlsched.sim.heuristics import PLACEMENTS, run_heuristic
 from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.simulator import VectorSimulator
 from tests.evaluate.bound_games import Game, Tiny, change, equal, game
@@ -172,7 +172,7 @@ def best_policy(item: Game, seed: int) -> float:
     scenario, units, table, power = item
     episode = SimpleNamespace(jobs=table, power=power)
     earned = [
-        play_order(scenario, units, [episode], name, rule, [seed])[0].totals["finished_value"]
+        run_heuristic(scenario, units, [episode], name, rule, [seed])[0].totals["finished_value"]
         for name in PRIORITIES
         for rule in PLACEMENTS
     ]

@@ -30,7 +30,7 @@ from rlsched.learn.rllib.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.rllib.scale import EPISODES, REFERENCES, STREAM, Returns, expected_returns
 from rlsched.learn.rllib.transitions import Transitions
 from rlsched.scenario import Scenario
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 from .conftest import TINY

@@ -36,7 +36,7 @@ def test_an_order_is_shown_as_it_decides(short: Scenario) -> None:
     assert len(demonstration.obs) == len(demonstration.mask) == len(demonstration.action) >= 3000
     assert (demonstration.mask.sum(axis=1) > 1).all()
     layout = layout_of(short)
-    duration = layout.view(demonstration.obs, "jobs")[..., layout.job_features.index("duration")]
+    duration = layout.view(demonstration.obs, "jobs")[..., layout.features("jobs").index("duration")]
     legal = demonstration.mask[:, : layout.window] == 1
     some = legal.any(axis=1)
     chosen = duration[np.flatnonzero(some), demonstration.action[some]]
@@ -49,7 +49,7 @@ def test_an_order_teaches_without_a_horizon_too(short: Scenario) -> None:
     feed = EpisodeFeed(queue)
     demonstration = demonstrate(feed, WarmStart(teacher="sjf", decisions=500), np.random.default_rng(0))
     layout = Layout.of(queue.observation.public, queue.decision, 1)
-    requested = layout.view(demonstration.obs, "jobs")[..., layout.job_features.index("requested")]
+    requested = layout.view(demonstration.obs, "jobs")[..., layout.features("jobs").index("requested")]
     legal = demonstration.mask[:, : layout.window] == 1
     assert legal.any(axis=1).all()  # under `commit` time passes without being asked
     chosen = requested[np.arange(len(requested)), demonstration.action]

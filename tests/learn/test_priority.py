@@ -193,7 +193,7 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     net.set_flat(values)
     assert (net.flat() == values).all()
     assert net.flat().dtype == np.float64
-    features, reasons = len(layout.job_features), len(other_features(layout))
+    features, reasons = len(layout.features("jobs")), len(other_features(layout))
     order = ["order"] if name == "history" else []
     assert list(dict(net.named_parameters())) == [
         *("weights", *order, "of_job", "of_state", "bias", "out", "others", "constants")
@@ -220,7 +220,7 @@ def test_the_network_keeps_numbers_of_its_own() -> None:
 def test_it_does_not_wait_for_better_at_first(name: str) -> None:
     layout, obs, mask = states_of(name, "met")
     actions = net_of(layout, 3)(torch.from_numpy(obs), torch.from_numpy(mask).float()).argmax(dim=1).numpy()
-    fits = layout.view(obs, "jobs")[:, :, layout.job_features.index("fits")]
+    fits = layout.view(obs, "jobs")[:, :, layout.features("jobs").index("fits")]
     could = (mask[:, : layout.window] * fits).any(axis=1)
     assert could.any()
     assert (actions[could] < layout.window).all()
@@ -234,7 +234,7 @@ def test_it_begins_with_zeros_or_on_a_horizon_with_what_fills_the_cluster(
 ) -> None:
     layout = layout_of(load(name))
     net = net_of(layout, 0)
-    actual = dict(zip(layout.job_features, net.weights.tolist(), strict=True))
+    actual = dict(zip(layout.features("jobs"), net.weights.tolist(), strict=True))
     assert {key: value for key, value in actual.items() if value} == weights
     assert net.constants[-1].item() == noop
     assert not net.others.any()

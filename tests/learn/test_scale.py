@@ -28,7 +28,7 @@ from rlsched.learn.rllib.scale import (
     training_costs,
 )
 from rlsched.scenario import Scenario
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 from .conftest import TINY

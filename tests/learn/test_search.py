@@ -227,7 +227,7 @@ def test_other_seeds_and_generations_play_other_episodes_and_candidates() -> Non
 
 def test_hidden_units_differ_from_the_start_and_change_no_decision() -> None:
     search = engine("network.priority_units=5")
-    features, state = len(search.layout.job_features), search.layout.size_of("queue")
+    features, state = len(search.layout.features("jobs")), search.layout.size_of("queue")
     inner = search.es.mean[features : features + 5 * (features + state)]
     of_job = inner[: 5 * features].reshape(5, features)
     assert len(np.unique(of_job.round(6), axis=0)) == 5
@@ -362,7 +362,7 @@ def test_what_hangs_on_the_history_is_spread_as_the_order_itself() -> None:
     """Six weights that are added to one come to as much together."""
     actual = engine("search.population=800", simulated=scenario.load("lublin-sizes", ["episode.jobs=64"]))
     apart = (np.array(actual.es.ask()) - actual.es.mean) / 0.3
-    jobs = len(actual.layout.job_features)
+    jobs = len(actual.layout.features("jobs"))
     together = apart[:, jobs : 7 * jobs].reshape(-1, 6, jobs).sum(axis=1)
     assert apart[:, :jobs].std(axis=0) == pytest.approx(np.ones(jobs), rel=0.15)
     assert together.std(axis=0) == pytest.approx(np.ones(jobs), rel=0.15)

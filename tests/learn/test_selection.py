@@ -21,7 +21,8 @@ from rlsched.learn.pid import LimitCheck
 from rlsched.learn.plan import validation_of, whole
 from rlsched.learn.selection import MARGIN, Score, Validation, beyond
 from rlsched.scenario import RelativeLimit, Scenario
-from rlsched.sim.layout import Layout, job_features
+from rlsched.sim.columns import JOB_FEATURES
+from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
 from tests.policies import Forgetful
@@ -267,7 +268,7 @@ class Always(Forgetful):
     """Plays a queue order: at every decision the job it would start first."""
 
     def __init__(self, layout: Layout, feature: str) -> None:
-        self.layout, self.column = layout, job_features(1).index(feature)
+        self.layout, self.column = layout, JOB_FEATURES.names(1).index(feature)
 
     def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
         keys = self.layout.view(obs, "jobs")[..., self.column]

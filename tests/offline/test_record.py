@@ -17,8 +17,8 @@ from rlsched.offline.columns import matrix
 from rlsched.offline.recipe import Recipe, turns
 from rlsched.offline.record import Recording, drawn
 from rlsched.scenario import Scenario
+from rlsched.sim.heuristics import run_heuristic
 from rlsched.sim.metrics import job_metrics
-from rlsched.sim.orders import play_order
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import effective_prices
 
@@ -45,7 +45,7 @@ def recorded(
 def test_an_order_is_recorded_as_it_plays(short: Scenario, policy: str) -> None:
     recording, table, episodes, seeds = recorded(short, recipe(policy, 1))
     units = EpisodeFeed(short).units
-    played = play_order(short, units, episodes, policy, "now", seeds)
+    played = run_heuristic(short, units, episodes, policy, "now", seeds)
     for entry, how in zip(recording.episodes, played, strict=True):
         expected = job_metrics(how, units, short.cluster.tick_s, effective_prices(short))
         finite = {name: value for name, value in expected.items() if np.isfinite(value)}
@@ -63,7 +63,7 @@ def test_an_order_may_plan_or_not_where_jobs_can_be_planned(short: Scenario, pol
     planning = short.model_copy(update={"decision": decision})
     recording, _, episodes, seeds = recorded(planning, recipe(f"{policy}:{rule}", 1))
     units = EpisodeFeed(short).units
-    played = play_order(short, units, episodes, policy, rule, seeds)
+    played = run_heuristic(short, units, episodes, policy, rule, seeds)
     for entry, how in zip(recording.episodes, played, strict=True):
         expected = job_metrics(how, units, short.cluster.tick_s, effective_prices(short))
         finite = {name: value for name, value in expected.items() if np.isfinite(value)}

@@ -14,7 +14,7 @@ from rlsched.jobs import IntArray, JobTable
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.recorded import RecordedActor
 from rlsched.scenario import Scenario
-from rlsched.sim.orders import OrderPolicy
+from rlsched.sim.heuristics import SimulatorHeuristic
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.workloads import swf
 from tests.strategies import random_jobs
@@ -28,7 +28,7 @@ def play(scenario: Scenario, jobs: JobTable, order: str | None) -> IntArray:
     sim = VectorSimulator(scenario, UNITS, 1, len(jobs))
     sim.load(0, jobs)
     env = np.zeros(1, np.uint64)
-    policy = None if order is None else OrderPolicy(sim, order, "now")
+    policy = None if order is None else SimulatorHeuristic(sim, order, "now")
     actor = RecordedActor(sim)
     for starting in (policy, actor):
         if starting is not None:

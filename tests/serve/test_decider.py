@@ -22,7 +22,7 @@ from rlsched.serve.decide.clusters import Id
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.inference import BatchInference, Plan
 from rlsched.serve.simulated_state import simulated_state
-from rlsched.sim.playing import play_all
+from rlsched.sim.play import play_all
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import VectorSimulator
 
@@ -70,7 +70,7 @@ def done(
     """What an action is called by the service: job and whether it is suspended; () for waiting."""
     if action == sim.layout.num_actions - 1:
         return ()
-    if feed.scenario.decision.horizon is not None and action == feed.scenario.decision.window:
+    if feed.scenario.decision.tick_driven and action == feed.scenario.decision.window:
         return ("suspend",)
     return (int(ids[sim.queue(env)[action]]),)
 

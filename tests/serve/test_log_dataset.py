@@ -16,6 +16,7 @@ from rlsched.learn.policy import TrainedPolicy
 from rlsched.offline.check import check
 from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
+from rlsched.scenario.terms import TERMS
 from rlsched.serve.decide.engine import Engine
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.ledger.records import Record
@@ -23,7 +24,6 @@ from rlsched.serve.log import dataset, episodes
 from rlsched.serve.log.dataset import LogDataset
 from rlsched.serve.settings import ServeConfig
 from rlsched.serve.simulated_state import simulated_state
-from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator
 
 from .conftest import Export, feed_of

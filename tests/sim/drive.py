@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import Instance
 from tests.twin.env import TwinEnv
@@ -31,10 +31,10 @@ def check_state(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
 def check_delays(core: VectorSimulator, env: int, twin: TwinEnv) -> None:
     """Each job shows how long its units are expected to take to become free."""
     observation = core.scenario.observation
-    if "jobs" not in observation.blocks or "delay" not in core.layout.job_features:
+    if "jobs" not in observation.blocks or "delay" not in core.layout.features("jobs"):
         return
     longest = observation.time_scale_s / core.scenario.cluster.tick_s
-    column = core.layout.job_features.index("delay")
+    column = core.layout.features("jobs").index("delay")
     delays = core.layout.view(core.obs, "jobs")[env, :, column].tolist()
     for slot, job in enumerate(twin.visible):
         fits = twin.machine.fits(job)
@@ -57,7 +57,7 @@ def close(value: float, expected: float) -> bool:
     return abs(value - expected) <= 1e-9 * max(1.0, abs(expected))
 
 
-def one(scenario: Scenario, instance: Instance, scale: float = 1.0) -> VectorSimulator:
+def single(scenario: Scenario, instance: Instance, scale: float = 1.0) -> VectorSimulator:
     """A vector of a single environment, standing at its first decision."""
     core = VectorSimulator(scenario, units=list(instance.units), num_envs=1, max_jobs=len(instance.table))
     core.load(0, instance.table, scale=scale)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rlsched.files import is_private
 from rlsched.sim import caching
-from rlsched.sim.caching import cache_folder
+from rlsched.sim.caching import cache_folder, readable_index
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,11 +35,11 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def test_it_is_kept_beside_its_source_where_that_may_be_written_to(tmp_path: Path) -> None:
+def test_the_cache_is_in_the_source_folder_where_that_is_writable(tmp_path: Path) -> None:
     assert cache_folder(tmp_path) == ""
 
 
-def test_else_it_is_kept_where_the_user_keeps_such(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_else_it_is_in_the_cache_folder_of_the_user(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(places.parent / "home"))
     assert cache_folder(places) == str(places.parent / "home" / ".cache" / "rlsched")
     cache_folder.cache_clear()
@@ -59,13 +61,21 @@ def test_without_a_home_it_is_a_temporary_folder_that_is_private(
     # What others may write to, or have put there, is not used: compiled code is run.
     folder.chmod(0o777)
     cache_folder.cache_clear()
-    another = Path(cache_folder(places))
-    assert another != folder
-    assert is_private(another)
+    second = Path(cache_folder(places))
+    assert second != folder
+    assert is_private(second)
     shutil.rmtree(folder)
-    folder.symlink_to(another)
+    folder.symlink_to(second)
     cache_folder.cache_clear()
-    assert Path(cache_folder(places)) not in {folder, another}
+    assert Path(cache_folder(places)) not in {folder, second}
+
+
+@pytest.mark.parametrize("change", ["rlsched.sim.gone", "rlsched.sim.state:Gone"])
+def test_a_cache_with_types_of_another_version_counts_as_empty(change: str) -> None:
+    module, _, name = change.partition(":")
+    entry = b"c" + module.encode() + b"\n" + (name or "Gone").encode() + b"\n."
+    assert readable_index(partial(pickle.loads, entry)) == {}
+    assert readable_index(lambda: {1: 2}) == {1: 2}
 
 
 READ_ONLY = """

@@ -13,8 +13,8 @@ from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
+from rlsched.sim.heuristics import SimulatorHeuristic
 from rlsched.sim.metrics import Played, job_metrics
-from rlsched.sim.orders import OrderPolicy
 from rlsched.sim.replay import Replayer, replay
 from rlsched.sim.simulator import VectorSimulator
 
@@ -33,23 +33,25 @@ def mixed(*overrides: str, jobs: int = 120) -> Scenario:
     )
 
 
-def by_itself(one: Scenario, units: int) -> Scenario:
-    (resource,) = one.cluster.resources
-    cluster = one.cluster.model_copy(update={"resources": (resource.model_copy(update={"units": units}),)})
-    return one.model_copy(update={"cluster": cluster})
+def by_itself(mixture: Scenario, units: int) -> Scenario:
+    (resource,) = mixture.cluster.resources
+    cluster = mixture.cluster.model_copy(
+        update={"resources": (resource.model_copy(update={"units": units}),)}
+    )
+    return mixture.model_copy(update={"cluster": cluster})
 
 
 def test_episodes_come_on_clusters_of_all_sizes() -> None:
     feed = EpisodeFeed(mixed())
     rng = np.random.default_rng(0)
-    seen = {}
+    largest_demand = {}
     for _ in range(60):
         jobs = feed.training(rng).jobs
         assert jobs.units is not None
         units = int(jobs.units[0])
-        seen[units] = max(seen.get(units, 0), int(jobs.demand.max()))
-    assert sorted(seen) == list(SIZES)
-    for units, largest in seen.items():
+        largest_demand[units] = max(largest_demand.get(units, 0), int(jobs.demand.max()))
+    assert sorted(largest_demand) == list(SIZES)
+    for units, largest in largest_demand.items():
         assert units / 4 < largest <= units
     assert feed.units == [256]
 
@@ -57,8 +59,8 @@ def test_episodes_come_on_clusters_of_all_sizes() -> None:
 @pytest.mark.parametrize("rule", ["commit", "fit", "hold"])
 def test_side_by_side_each_is_as_by_itself(rule: str) -> None:
     """Observations, masks and rewards to the last bit, start ticks and metrics."""
-    one = mixed(f"decision.action_rule={rule}")
-    feed = EpisodeFeed(one)
+    mixture = mixed(f"decision.action_rule={rule}")
+    feed = EpisodeFeed(mixture)
     rng = np.random.default_rng(1)
     episodes = [feed.training(rng) for _ in range(9)]
     together = VectorSimulator(feed.scenario, feed.units, 3, feed.max_jobs)
@@ -94,9 +96,9 @@ def test_side_by_side_each_is_as_by_itself(rule: str) -> None:
 def test_replays_are_as_by_themselves(policy: str, backfill: str) -> None:
     feed = EpisodeFeed(mixed())
     tables = [feed.evaluation(k, 0).jobs for k in range(6)]
-    found = Replayer(6, feed.max_jobs, feed.units).run(tables, policy, backfill)
+    results = Replayer(6, feed.max_jobs, feed.units).run(tables, policy, backfill)
     assert len({int(table.cluster(feed.units)[0]) for table in tables}) > 1
-    for table, starts in zip(tables, found, strict=True):
+    for table, starts in zip(tables, results, strict=True):
         assert table.units is not None
         bare = replace(table, units=None)
         assert (replay(bare, table.units.tolist(), policy, backfill) == starts).all()
@@ -151,12 +153,12 @@ def test_what_does_not_go_together(overrides: list[str], line: str) -> None:
 
 def test_a_part_may_be_of_the_cluster_of_the_scenario() -> None:
     parts = "[{units: 16, workload: {kind: lublin}}, {workload: {kind: lublin}}]"
-    one = scenario.load("lublin-256", [f"workload={{kind: mixture, parts: {parts}}}"])
-    assert one.sizes == ((16, 256),)
+    mixture = scenario.load("lublin-256", [f"workload={{kind: mixture, parts: {parts}}}"])
+    assert mixture.sizes == ((16, 256),)
     assert mixed().sizes == (SIZES,)
     assert scenario.load("green-10").sizes == ((10,), (10,))
     with pytest.raises(BadInputError, match=r"workload.parts.0.units: value 16; use 1 to 8"):
-        EpisodeFeed(scenario.parse(one.model_dump(mode="json"), "it", ["cluster.resources.0.units=8"]))
+        EpisodeFeed(scenario.parse(mixture.model_dump(mode="json"), "it", ["cluster.resources.0.units=8"]))
 
 
 @pytest.mark.parametrize("units", [[8, 8], [0], [257]])
@@ -179,12 +181,12 @@ def test_no_smaller_cluster_under_a_horizon() -> None:
 
 @pytest.mark.parametrize("order", ["sjf", "packing", "f1"])
 def test_orders_decide_on_them_as_by_themselves(order: str) -> None:
-    one = mixed("decision.action_rule=fit", jobs=60)
-    feed = EpisodeFeed(one)
+    mixture = mixed("decision.action_rule=fit", jobs=60)
+    feed = EpisodeFeed(mixture)
     rng = np.random.default_rng(2)
     episodes = [feed.training(rng) for _ in range(4)]
     together = VectorSimulator(feed.scenario, feed.units, 4, feed.max_jobs)
-    policy = OrderPolicy(together, order, "now")
+    policy = SimulatorHeuristic(together, order, "now")
     alone, orders = [], []
     for env, episode in enumerate(episodes):
         assert episode.jobs.units is not None
@@ -192,7 +194,7 @@ def test_orders_decide_on_them_as_by_themselves(order: str) -> None:
         bare = replace(episode.jobs, units=None)
         sim = VectorSimulator(by_itself(feed.scenario, units[0]), units, 1, feed.max_jobs)
         sim.load(0, bare)
-        orders.append(OrderPolicy(sim, order, "now"))
+        orders.append(SimulatorHeuristic(sim, order, "now"))
         orders[-1].begin(0, bare, seed=0)
         together.load(env, episode.jobs)
         policy.begin(env, episode.jobs, seed=0)
@@ -200,8 +202,8 @@ def test_orders_decide_on_them_as_by_themselves(order: str) -> None:
     assert len({int(sim.units[0, 0]) for sim in alone}) > 1
     while not (together.terminated | together.truncated).all():
         actions = policy.act().copy()
-        for env, (sim, own) in enumerate(zip(alone, orders, strict=True)):
+        for env, (sim, policy_alone) in enumerate(zip(alone, orders, strict=True)):
             if not (sim.terminated | sim.truncated)[0]:
-                assert own.act()[0] == actions[env]
+                assert policy_alone.act()[0] == actions[env]
                 sim.step(actions[env : env + 1])
         together.step(actions)

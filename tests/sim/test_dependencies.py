@@ -19,7 +19,7 @@ from tests.twin.env import TwinEnv
 from tests.twin.replay import POLICIES
 from tests.twin.replay import replay as twin_replay
 
-from .drive import check_state, check_transition, one
+from .drive import check_state, check_transition, single
 
 # On 4 units: 1 runs in [0, 10), 2 in [10, 20). 3 comes 7 ticks after the end of 1, 4 at the end of 2. Nobody
 # is before 5.
@@ -86,7 +86,7 @@ def test_environments_agree_with_the_twin(action_rule: str, time_rule: str, data
     instance = data.draw(linked_instances())
     fixed = {"action_rule": action_rule, "time_rule": time_rule, "follow": True}
     rules = data.draw(scenarios(num_resources=len(instance.units), **fixed))
-    core, twin = one(rules, instance), TwinEnv(rules, instance.units, instance.table)
+    core, twin = single(rules, instance), TwinEnv(rules, instance.units, instance.table)
     check_state(core, 0, twin)
     while not twin.over:
         action = data.draw(st.sampled_from([k for k, allowed in enumerate(twin.mask) if allowed]))
@@ -107,7 +107,7 @@ def test_a_simulator_is_used_again_with_and_without_followers() -> None:
     alone = replace(BY_HAND, preceding=np.full(5, -1))
     for table in (BY_HAND, alone, BY_HAND):
         core.load(0, table)
-        fresh = one(rules, Instance((4,), table))
+        fresh = single(rules, Instance((4,), table))
         while not core.terminated[0]:
             action = np.array([int(np.flatnonzero(core.mask[0])[0])])
             core.step(action)

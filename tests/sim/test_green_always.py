@@ -1,4 +1,4 @@
-"""What is always true with a horizon (simulator.md 8), with suspension, shortfall and erring forecasts."""
+"""What is always true with a horizon, with suspension, shortfall and erring forecasts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_grid(core: VectorSimulator, table: JobTable) -> None:
     assert (running <= state.on[0, :, 0]).all()
     assert (core.free[0] == state.on[0, :, 0] - running).all()
     for row in places["planned"]:
-        first = int(state.lots["planned"][0, row] - core.now[0])
+        first = int(state.job_values["planned"][0, row] - core.now[0])
         rows = slice(first, first + int(state.jobs["requested"][0, row]))
         held = table.demand[row] > 0
         assert (state.used[0, held, rows] <= state.on[0, held, rows]).all()
@@ -46,7 +46,7 @@ def check_grid(core: VectorSimulator, table: JobTable) -> None:
 
 @pytest.mark.parametrize("first_seed", range(1000, 1200, 50))
 def test_jobs_units_and_energy_are_accounted_for_at_every_tick(first_seed: int) -> None:
-    seen = {"suspensions": 0, "short": 0, "rejected": 0, "finished": 0}
+    counts = {"suspensions": 0, "short": 0, "rejected": 0, "finished": 0}
     for seed in range(first_seed, first_seed + 50):
         scenario, units, table, power = game(seed)
         scenario = every_tick(scenario)
@@ -60,7 +60,7 @@ def test_jobs_units_and_energy_are_accounted_for_at_every_tick(first_seed: int) 
             action = random_legal(core.mask[0], rng)
             if action == idle:  # what runs now runs for this tick
                 ran[rows_of(core)["running"]] += 1
-                seen["short"] += int((core.state.on[0, :, 0] < np.array(units)).any())
+                counts["short"] += int((core.state.on[0, :, 0] < np.array(units)).any())
             core.step(np.array([action]))
         check_places(core, table)
         played = core.played(0, table)
@@ -70,12 +70,12 @@ def test_jobs_units_and_energy_are_accounted_for_at_every_tick(first_seed: int) 
         if power is not None:
             flows = played.accounts
             supplied = flows["renewable_kwh"] + flows["battery_kwh"] + flows["brown_kwh"]
-            taken = flows["energy_kwh"] + flows["charged_kwh"] + flows["curtailed_kwh"]
-            assert abs(supplied - taken) <= 1e-9 * max(supplied, 1e-9)
-        seen["suspensions"] += int(played.suspensions.sum())
-        seen["rejected"] += int(played.rejected.sum())
-        seen["finished"] += int(played.finished.sum())
-    assert min(seen.values()) > 0  # all of it was met
+            used = flows["energy_kwh"] + flows["charged_kwh"] + flows["curtailed_kwh"]
+            assert abs(supplied - used) <= 1e-9 * max(supplied, 1e-9)
+        counts["suspensions"] += int(played.suspensions.sum())
+        counts["rejected"] += int(played.rejected.sum())
+        counts["finished"] += int(played.finished.sum())
+    assert min(counts.values()) > 0  # all of it was met
 
 
 def test_an_environment_of_a_vector_is_the_same_as_one_alone() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from rlsched.evaluate.costs import episode_cost
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 from tests.strategies import Instance, instances, scenario, scenarios
 from tests.twin.env import TwinEnv
 
-from .drive import check_transition, one, over, random_legal
+from .drive import check_transition, over, random_legal, single
 
 THREE_JOBS = JobTable.build(submit=[0, 1, 2], runtime=[10, 4, 3], demand=[2, 2, 1])
 """On two units A runs until 10, B until 14, C until 17: they wait for 0, 9 and 12 ticks."""
@@ -27,14 +27,14 @@ Terms = dict[str, float]
 
 def transitions(rules: Scenario, actions: list[int]) -> list[Terms]:
     """The new terms of each transition, the same in core and twin."""
-    core, twin = one(rules, Instance((2,), THREE_JOBS)), TwinEnv(rules, [2], THREE_JOBS)
-    found = []
+    core, twin = single(rules, Instance((2,), THREE_JOBS)), TwinEnv(rules, [2], THREE_JOBS)
+    terms_of_steps = []
     for action in actions:
         core.step(np.array([action]))
         twin.step(action)
         check_transition(core, 0, twin)
-        found.append({name: float(core.terms[0, TERMS.index(name)]) for name in NEW})
-    return found
+        terms_of_steps.append({name: float(core.terms[0, TERMS.index(name)]) for name in NEW})
+    return terms_of_steps
 
 
 def powers(first: int, end: int) -> float:
@@ -42,8 +42,8 @@ def powers(first: int, end: int) -> float:
     return sum(0.5**tick for tick in range(first, end))
 
 
-def check(found: Terms, starvation: float, long_waits: float, unused: float) -> None:
-    assert found == pytest.approx(dict(zip(NEW, (-starvation, -long_waits, -unused), strict=True)))
+def check(terms_of_steps: Terms, starvation: float, long_waits: float, unused: float) -> None:
+    assert terms_of_steps == pytest.approx(dict(zip(NEW, (-starvation, -long_waits, -unused), strict=True)))
 
 
 def test_a_job_passes_the_threshold_within_a_transition() -> None:
@@ -85,9 +85,9 @@ def test_sparse_drops_rates_after_the_first_tick_and_no_long_wait() -> None:
 
 def test_each_tick_is_a_transition_under_the_tick_rule() -> None:
     rules = scenario(skip_forced=False, starvation_s=5, time_rule="tick")
-    found = transitions(rules, [0, *[4] * 10])
-    assert [terms["job_starvation"] for terms in found] == [0] * 7 + [-1] + [-2] * 3
-    assert [terms["long_waits"] for terms in found] == [0] * 7 + [-1, -1, 0, 0]
+    terms_of_steps = transitions(rules, [0, *[4] * 10])
+    assert [terms["job_starvation"] for terms in terms_of_steps] == [0] * 7 + [-1] + [-2] * 3
+    assert [terms["long_waits"] for terms in terms_of_steps] == [0] * 7 + [-1, -1, 0, 0]
 
 
 @settings(max_examples=150)
@@ -106,7 +106,7 @@ def test_totals_follow_from_start_times(data: st.DataObject, seed: int) -> None:
             no_new_job=False,
         )
     )
-    core, rng = one(rules, instance), random.Random(seed)
+    core, rng = single(rules, instance), random.Random(seed)
     totals = np.zeros(len(TERMS))
     while not over(core, 0):
         core.step(np.array([random_legal(core.mask[0], rng)]))
@@ -118,8 +118,8 @@ def test_totals_follow_from_start_times(data: st.DataObject, seed: int) -> None:
     expected = {
         "wait_time": wait.sum(),
         "makespan": span,
-        "job_starvation": sum(max(0.0, each - longest) for each in wait.tolist()),
-        "long_waits": sum(each > longest for each in wait.tolist()),
+        "job_starvation": sum(max(0.0, ticks - longest) for ticks in wait.tolist()),
+        "long_waits": sum(ticks > longest for ticks in wait.tolist()),
         "unused_capacity": span - totals[TERMS.index("utilization")],
     }
     for name, cost in expected.items():
@@ -128,10 +128,10 @@ def test_totals_follow_from_start_times(data: st.DataObject, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("costs", "counted"), [({}, False), ({"long_waits": None}, True)])
-def test_long_waits_are_counted_only_where_they_are_asked_for(costs: dict[str, None], counted: bool) -> None:
+def test_long_waits_are_counted_only_where_a_term_needs_them(costs: dict[str, None], counted: bool) -> None:
     plain = scenario(starvation_s=5, skip_forced=False).model_dump(mode="json")
     plain["objective"] |= {"reward": {"bounded_slowdown": 1.0}, "costs": costs}
-    core = one(Scenario.model_validate(plain), Instance((2,), THREE_JOBS))
+    core = single(Scenario.model_validate(plain), Instance((2,), THREE_JOBS))
     assert core.rules.count_late == counted
     core.step(np.array([0]))
     assert (core.terms[0, TERMS.index("long_waits")] == -2) == counted

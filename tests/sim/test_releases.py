@@ -6,8 +6,9 @@ import pytest
 from rlsched.jobs import JobTable
 from rlsched.sim import releases
 from rlsched.sim.compiled import kernel
+from rlsched.sim.load import load
 from rlsched.sim.replay import replay
-from rlsched.sim.state import BLOCK, JOB_BITS, JOB_MASK, State, allocate, load
+from rlsched.sim.state import BLOCK, JOB_BITS, JOB_MASK, State, allocate
 from tests.twin.replay import replay as twin_replay
 
 JOBS = 6 * BLOCK

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlsched.jobs import JobTable
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import scenario
 

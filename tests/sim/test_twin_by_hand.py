@@ -89,6 +89,44 @@ def test_the_profile_finds_the_first_gap_that_is_long_enough() -> None:
 FOUR_JOBS = JobTable.build(submit=[0, 1, 1, 2], runtime=[4, 2, 3, 1], demand=[2, 2, 1, 1])
 
 
+FIRST_TICK = {
+    "slowdown": -(1 / 4 + 1 / 2 + 1 / 3),
+    "bounded_slowdown": -2 / 10,
+    "wait_time": -2,
+    "utilization": 2 / 3,
+    "makespan": -1,
+    "job_starvation": 0,
+    "unused_capacity": -1 / 3,
+    "throughput": 0,
+    "terminal_bsld": 0,
+    "long_waits": 0,
+}
+FULL_TICKS = {  # two ticks, 1 + 1/2 of each rate
+    "slowdown": -1.5 * (1 / 4 + 1 / 3 + 1 / 2 + 1),
+    "bounded_slowdown": -1.5 * 2 / 10,
+    "wait_time": -1.5 * 2,
+    "utilization": 1.5,
+    "makespan": -1.5,
+    "job_starvation": 0,
+    "unused_capacity": 0,
+    "throughput": 1 / 4,
+    "terminal_bsld": 0,
+    "long_waits": 0,
+}
+LAST_TICKS = {
+    "slowdown": -(1 / 2 + 1 / 3 + 1) - 0.5 * (1 / 2 + 1),
+    "bounded_slowdown": -1 / 10,
+    "wait_time": -1,
+    "utilization": 1.5,
+    "makespan": -1.5,
+    "job_starvation": 0,
+    "unused_capacity": 0,
+    "throughput": 0.5 * 1 + 0.25 * 2,
+    "terminal_bsld": -0.25,
+    "long_waits": 0,
+}
+
+
 def test_an_episode_by_hand() -> None:
     """Commit, smdp, two slots, three processors, half a discount per tick."""
     env = TwinEnv(scenario(window=2, gamma=0.5), [3], FOUR_JOBS)
@@ -104,57 +142,18 @@ def test_an_episode_by_hand() -> None:
     # D arrives at 2, behind the window. The promise is over.
     env.step(2)
     assert (env.now, env.elapsed, env.mask) == (2, 1, [1, 1, 0])
-    assert env.terms == pytest.approx(
-        {
-            "slowdown": -(1 / 4 + 1 / 2 + 1 / 3),
-            "bounded_slowdown": -2 / 10,
-            "wait_time": -2,
-            "utilization": 2 / 3,
-            "makespan": -1,
-            "job_starvation": 0,
-            "unused_capacity": -1 / 3,
-            "throughput": 0,
-            "terminal_bsld": 0,
-            "long_waits": 0,
-        }
-    )
+    assert env.terms == pytest.approx(FIRST_TICK)
 
-    # C starts, the machine is full until A ends at 4: two ticks, 1 + 1/2 of each rate.
+    # C starts, the machine is full until A ends at 4.
     env.step(1)
     assert (env.now, env.elapsed, env.mask) == (4, 2, [1, 1, 0])
-    assert env.terms == pytest.approx(
-        {
-            "slowdown": -1.5 * (1 / 4 + 1 / 3 + 1 / 2 + 1),
-            "bounded_slowdown": -1.5 * 2 / 10,
-            "wait_time": -1.5 * 2,
-            "utilization": 1.5,
-            "makespan": -1.5,
-            "job_starvation": 0,
-            "unused_capacity": 0,
-            "throughput": 1 / 4,
-            "terminal_bsld": 0,
-            "long_waits": 0,
-        }
-    )
+    assert env.terms == pytest.approx(FULL_TICKS)
 
     # B starts; C ends at 5, D has to start then; B and D end at 6 and all is over.
     env.step(0)
     assert (env.now, env.elapsed, env.terminated, env.truncated) == (6, 2, True, False)
     assert env.starts == [0, 4, 2, 5]
-    assert env.terms == pytest.approx(
-        {
-            "slowdown": -(1 / 2 + 1 / 3 + 1) - 0.5 * (1 / 2 + 1),
-            "bounded_slowdown": -1 / 10,
-            "wait_time": -1,
-            "utilization": 1.5,
-            "makespan": -1.5,
-            "job_starvation": 0,
-            "unused_capacity": 0,
-            "throughput": 0.5 * 1 + 0.25 * 2,
-            "terminal_bsld": -0.25,
-            "long_waits": 0,
-        }
-    )
+    assert env.terms == pytest.approx(LAST_TICKS)
 
 
 def test_sparse_books_the_first_tick_and_every_event() -> None:
@@ -253,14 +252,18 @@ def read_swf(path: Path) -> tuple[JobTable, int]:
     with gzip.open(path, "rt") as file:
         lines = list(file)
     for line in lines:
-        if found := re.match(r";\s*(MaxNodes|MaxProcs):\s*(\d+)", line):
-            header[found[1]] = int(found[2])
+        if match := re.match(r";\s*(MaxNodes|MaxProcs):\s*(\d+)", line):
+            header[match[1]] = int(match[2])
         if line.startswith(";"):
             continue
-        number, submit, _, run, allocated, _, _, asked, requested = (int(float(f)) for f in line.split()[:9])
+        number, submit, _, run, allocated, _, _, requested_units, requested = (
+            int(float(f)) for f in line.split()[:9]
+        )
         run = 10 if run < 0 else run
         if run:
-            rows.append((number, submit, run, run if requested == -1 else requested, max(allocated, asked)))
+            rows.append(
+                (number, submit, run, run if requested == -1 else requested, max(allocated, requested_units))
+            )
     processors = header.get("MaxProcs", header["MaxNodes"])
     per_node = processors / header["MaxNodes"]
     number, submit, run, requested, procs = zip(*sorted(rows), strict=True)

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.scenario import load as load_scenario
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import ACTION_RULES, TIME_RULES, Instance, instances, random_jobs, scenario, scenarios
 from tests.twin.env import TwinEnv
 
-from .drive import check_state, check_transition, one, over, random_legal, usage
+from .drive import check_state, check_transition, over, random_legal, single, usage
 
 SCALES = st.sampled_from([1.0, 0.25])
 SEEDS = st.integers(0, 2**16)
@@ -46,7 +46,7 @@ def test_agrees_with_the_twin(
 ) -> None:
     """The same legal actions lead to the same states, masks, rewards and ends at every step."""
     rules, instance = drawn(data, action_rule=action_rule, time_rule=time_rule, skip_forced=skip_forced)
-    core = one(rules, instance, scale)
+    core = single(rules, instance, scale)
     twin = TwinEnv(rules, instance.units, instance.table, scale)
     check_state(core, 0, twin)
     while not twin.over:
@@ -75,14 +75,14 @@ def test_jobs_are_conserved_and_run_for_their_runtime_on_units_that_are_there(
 ) -> None:
     rules, instance = drawn(data)
     table, units = instance.table, np.array(instance.units)
-    core = one(rules, instance)
-    now, begun = -1, np.full(len(table), -1)
+    core = single(rules, instance)
+    now, starts_before = -1, np.full(len(table), -1)
     for _ in episode(core, seed):
         assert core.now[0] >= now
         now = int(core.now[0])
         starts = core.starts(0)
-        assert ((starts == begun) | (begun == -1)).all()  # nobody starts twice
-        begun = starts.copy()
+        assert ((starts == starts_before) | (starts_before == -1)).all()  # nobody starts twice
+        starts_before = starts.copy()
         started = starts >= 0
         assert (starts[started] >= table.submit[started]).all()
         assert (starts[started] <= now).all()
@@ -101,7 +101,7 @@ def test_jobs_are_conserved_and_run_for_their_runtime_on_units_that_are_there(
 @given(data=st.data(), seed=SEEDS)
 def test_rewards_are_weighted_terms_and_observations_stay_in_range(data: st.DataObject, seed: int) -> None:
     rules, instance = drawn(data)
-    core = one(rules, instance, scale=0.5)
+    core = single(rules, instance, scale=0.5)
     weights = rules.objective.reward
     for number, _ in enumerate(episode(core, seed)):
         if number:  # before the first transition nothing is rewarded
@@ -120,10 +120,10 @@ def test_skipping_forced_decisions_changes_neither_schedule_nor_clock(data: st.D
     """Where there was no choice, being asked makes no difference."""
     instance = data.draw(instances())
     drawn_once = data.draw(scenarios(num_resources=len(instance.units), skip_forced=True))
-    asking = drawn_once.model_copy(
+    unforced = drawn_once.model_copy(
         update={"decision": drawn_once.decision.model_copy(update={"skip_forced": False})}
     )
-    fast, slow = one(drawn_once, instance), one(asking, instance)
+    fast, slow = single(drawn_once, instance), single(unforced, instance)
     rng = random.Random(seed)
     while not over(slow, 0):
         action = random_legal(slow.mask[0], rng)
@@ -138,7 +138,7 @@ def test_skipping_forced_decisions_changes_neither_schedule_nor_clock(data: st.D
 
 
 def snapshot(core: VectorSimulator, env: int) -> bytes:
-    """Everything that can be seen of one environment."""
+    """Everything that can be observed of one environment."""
     parts = [core.obs, core.mask, core.reward, core.terms, core.elapsed, core.terminated, core.truncated]
     return b"".join(np.ascontiguousarray(part[env]).tobytes() for part in [*parts, core.now, core.free])
 
@@ -189,8 +189,8 @@ def test_mask_is_sound_and_complete_over_many_steps(
     Sound: the twin refuses what is not legal. Complete: it finds nothing else that is.
     """
     rng = random.Random(f"{action_rule} {time_rule} {skip_forced}")
-    taken = 0
-    while taken < 6000:
+    num_steps = 0
+    while num_steps < 6000:
         units = rng.choice([(6,), (16,), (8, 3), (5, 5, 2)])
         rules = scenario(
             action_rule=action_rule,
@@ -218,7 +218,7 @@ def test_mask_is_sound_and_complete_over_many_steps(
                 twin.step(int(actions[env]))
                 check_state(core, env, twin)
                 check_transition(core, env, twin)
-            taken += 4
+            num_steps += 4
 
 
 @pytest.mark.parametrize("time_rule", TIME_RULES)
@@ -229,7 +229,7 @@ def test_long_times_are_discounted_as_the_sum_over_their_ticks(time_rule: str, g
     rules = scenario(time_rule=time_rule, gamma=gamma, tick_s=1, starvation_s=700)
     for _ in range(3):
         table = random_jobs(rng, (4,), num_jobs=15, span=4000, longest=1500)
-        core, twin = one(rules, Instance((4,), table)), TwinEnv(rules, (4,), table)
+        core, twin = single(rules, Instance((4,), table)), TwinEnv(rules, (4,), table)
         while not twin.over:
             action = random_legal(core.mask[0], rng)
             twin.step(action)
@@ -242,7 +242,7 @@ def test_long_times_are_discounted_as_the_sum_over_their_ticks(time_rule: str, g
 @given(data=st.data(), seed=SEEDS)
 def test_what_the_mask_forbids_is_refused_and_changes_nothing(data: st.DataObject, seed: int) -> None:
     rules, instance = drawn(data)
-    core = one(rules, instance)
+    core = single(rules, instance)
     for _ in episode(core, seed):
         if over(core, 0):
             return
@@ -292,26 +292,26 @@ def test_a_copy_goes_on_alike_and_alone(copied: Callable[[VectorSimulator], Vect
     for env in range(2):
         core.load(env, random_jobs(rng, (4,), num_jobs=12))
     core.step(np.array([random_legal(core.mask[env], rng) for env in range(2)]))
-    other = copied(core)
-    left = core.obs.copy()
+    duplicate = copied(core)
+    before = core.obs.copy()
     for _ in range(6):
-        for either in (other, core):  # one after the other: they share nothing
+        for either in (duplicate, core):  # one after the other: they share nothing
             either.step(either.mask.argmax(axis=1))
         for name in ("obs", "mask", "reward", "elapsed", "terminated"):
-            np.testing.assert_array_equal(getattr(core, name), getattr(other, name))
-    assert (core.obs != left).any()
+            np.testing.assert_array_equal(getattr(core, name), getattr(duplicate, name))
+    assert (core.obs != before).any()
 
 
 def test_addresses_are_not_copied() -> None:
     core = VectorSimulator(scenario(), units=[4], num_envs=2, max_jobs=12)
     for copied in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="addresses of its own process"):
-            copied(core.kept)
+            copied(core.arguments)
 
 
 def fingerprint() -> str:
-    """A hash over all that is seen in a few random episodes, of queues and of a grid with its image."""
-    rng, seen = random.Random(3), hashlib.sha256()
+    """A hash over all that is observed in a few random episodes, of queues and of a grid with its image."""
+    rng, digest = random.Random(3), hashlib.sha256()
     rules = [scenario(action_rule=rule, gamma=0.99, starvation_s=3, num_resources=2) for rule in ACTION_RULES]
     changes = ["observation.blocks=[jobs, queue, image]", "decision.horizon=36", "decision.window=3"]
     for played in (*rules, load_scenario("green-10", changes)):
@@ -321,10 +321,10 @@ def fingerprint() -> str:
         for _ in range(200):
             if over(core, 0):
                 break
-            seen.update(snapshot(core, 0) + core.images.tobytes())
+            digest.update(snapshot(core, 0) + core.images.tobytes())
             core.step(np.array([random_legal(core.mask[0], rng)]))
-        seen.update(snapshot(core, 0) + core.images.tobytes())
-    return seen.hexdigest()
+        digest.update(snapshot(core, 0) + core.images.tobytes())
+    return digest.hexdigest()
 
 
 def test_the_same_seed_gives_the_same_bytes_compiled_or_not() -> None:

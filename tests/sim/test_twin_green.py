@@ -10,10 +10,10 @@ import pytest
 
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
-from rlsched.scenario import ENERGY_TERMS, Scenario, Term
-from rlsched.sim.layout import COMING, GREEN_WITHIN
+from rlsched.scenario import Scenario, Term
+from rlsched.scenario.terms import TERMS, terms_that_need
+from rlsched.sim.columns import COMING_JOBS, GREEN_WITHIN
 from rlsched.sim.noise import QUANTILES
-from rlsched.sim.rules import TERMS
 from rlsched.sim.simulator import VectorSimulator, effective_prices
 from tests.strategies import random_jobs
 from tests.twin.green import TwinGreen
@@ -54,7 +54,7 @@ def random_power(rng: random.Random) -> dict[str, Any] | None:
 
 def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) -> Scenario:
     power = random_power(rng)
-    terms = [term for term in get_args(Term) if power is not None or term not in ENERGY_TERMS]
+    terms = [term for term in get_args(Term) if power is not None or term not in terms_that_need("power")]
     return Scenario.model_validate(
         {
             "cluster": {
@@ -155,7 +155,7 @@ def rows_of(core: VectorSimulator) -> dict[str, list[int]]:
         "suspended": state.suspended[0, : e["num_suspended"]].tolist(),
         "planned": sorted(state.planned[0, : e["num_planned"]].tolist()),
         "running": sorted(running),
-        "rejected": np.flatnonzero(state.lots[0, :n]["rejected"]).tolist(),
+        "rejected": np.flatnonzero(state.job_values[0, :n]["rejected"]).tolist(),
     }
 
 
@@ -207,7 +207,7 @@ def check_coming(core: VectorSimulator, twin: TwinGreen, table: JobTable) -> Non
     prices = effective_prices(core.scenario)
     tallest = core.scenario.decision.horizon * sum(core.state.units[0].tolist())
     expected = []
-    for count in COMING:
+    for count in COMING_JOBS:
         rows = range(first, min(first + count, len(table)))
         work = sum(int(table.demand[row].sum() * table.runtime[row]) for row in rows)
         value = sum(float(table.demand[row] @ prices * table.qos[row] * table.runtime[row]) for row in rows)
@@ -219,24 +219,24 @@ def check_green(core: VectorSimulator, twin: TwinGreen, shares: list[float]) -> 
     """Start by start, tick by tick: what of a job's draw is left over by what is on and planned."""
     plant = twin.plant
     assert plant is not None
-    horizon, names = len(shares), core.layout.job_features
-    left = [
+    horizon, names = len(shares), core.layout.features("jobs")
+    left_over = [
         max(0.0, share - plant.draw(on, used) / plant.full)
         for share, on, used in zip(shares, twin.on, twin.used, strict=True)
     ]
-    seen = core.layout.view(core.obs[0], "jobs")
+    observed_jobs = core.layout.view(core.obs[0], "jobs")
     for slot, task in enumerate(twin.places.ready):
         ticks = task.requested
-        own = sum(
+        draw = sum(
             units * (busy - idle) / plant.full
             for units, busy, idle in zip(task.job.demand, plant.busy, plant.idle, strict=True)
         )
-        fed = [min(1.0, part / own) if own else 1.0 for part in left]
+        fed = [min(1.0, part / draw) if draw else 1.0 for part in left_over]
         first = min(max(0, int(core.outcome.first[0, slot])), horizon - ticks)
         for within in GREEN_WITHIN:
             starts = range(first, min(first + within, horizon - ticks) + 1)
             best = max(sum(fed[start : start + ticks]) / ticks for start in starts)
-            assert seen[slot, names.index(f"green_{within}")] == pytest.approx(best, abs=1e-5)
+            assert observed_jobs[slot, names.index(f"green_{within}")] == pytest.approx(best, abs=1e-5)
 
 
 def check_supply(core: VectorSimulator, twin: TwinGreen) -> None:
@@ -285,29 +285,32 @@ def test_a_longer_power_series_moves_the_memory_that_others_read() -> None:
         if power is None:
             continue
         longer = PowerSeries(np.tile(power.supply_w[::-1], 30), np.tile(power.carbon_g_per_kwh, 30), seed=1)
-        alone, other = open_core(scenario, units, table, power), open_core(scenario, units, table, longer)
-        both = VectorSimulator(scenario, units, 2, len(table), every_term=True, draw_images=True)
-        both.load(0, table, power=power)
-        both.load(1, table, power=power)
+        alone, alone_longer = (
+            open_core(scenario, units, table, power),
+            open_core(scenario, units, table, longer),
+        )
+        together = VectorSimulator(scenario, units, 2, len(table), every_term=True, draw_images=True)
+        together.load(0, table, power=power)
+        together.load(1, table, power=power)
         rng, moves = random.Random(seed), 0
-        while not (over(alone, 0) and over(other, 0)):
-            actions = np.array([random_legal(core.mask[0], rng) for core in (alone, other)])
+        while not (over(alone, 0) and over(alone_longer, 0)):
+            actions = np.array([random_legal(core.mask[0], rng) for core in (alone, alone_longer)])
             if moves == 3:
-                before = both.state.supply_w
-                both.load(1, table, power=longer)
-                assert both.state.supply_w is not before
+                before = together.state.supply_w
+                together.load(1, table, power=longer)
+                assert together.state.supply_w is not before
             alone.step(actions[:1])
             if moves < 3:
-                actions[1] = random_legal(both.mask[1], rng)
+                actions[1] = random_legal(together.mask[1], rng)
             else:
-                other.step(actions[1:])
-            both.step(actions)
+                alone_longer.step(actions[1:])
+            together.step(actions)
             moves += 1
-            for env, core in enumerate((alone, other) if moves > 3 else (alone,)):
-                assert both.obs[env].tobytes() == core.obs[0].tobytes()
-                assert both.images[env].tobytes() == core.images[0].tobytes()
-                assert both.reward[env] == core.reward[0]
-                assert both.outcome.accounts[env].tolist() == core.outcome.accounts[0].tolist()
+            for env, core in enumerate((alone, alone_longer) if moves > 3 else (alone,)):
+                assert together.obs[env].tobytes() == core.obs[0].tobytes()
+                assert together.images[env].tobytes() == core.images[0].tobytes()
+                assert together.reward[env] == core.reward[0]
+                assert together.outcome.accounts[env].tolist() == core.outcome.accounts[0].tolist()
 
 
 def test_what_is_written_only_where_it_changes_is_what_is_written_anew_at_every_step() -> None:
@@ -319,7 +322,7 @@ def test_what_is_written_only_where_it_changes_is_what_is_written_anew_at_every_
         while not over(core, 0):
             action = np.array([random_legal(core.mask[0], rng)])
             core.step(action)
-            anew.state.episodes["reshow"][0] = 1
+            anew.state.episodes["rewrite_slots"][0] = 1
             anew.step(action)
             assert core.obs.tobytes() == anew.obs.tobytes()
             suspended += int(core.state.episodes["num_suspended"][0])

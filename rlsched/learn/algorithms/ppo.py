@@ -142,7 +142,7 @@ class PpoAlgorithm(RllibAlgorithm):
 
     def usual_lambda(self, scenario: Scenario) -> float:
         """Of GAE per tick, where it is left out."""
-        if scenario.decision.horizon is not None:
+        if scenario.decision.tick_driven:
             return LAMBDA_PER_TICK
         return LAMBDA_PER_HOUR ** (scenario.cluster.tick_s / 3600)
 

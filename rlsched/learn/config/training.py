@@ -19,13 +19,14 @@ from rlsched.learn.config.sections import (
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import Scenario
 from rlsched.scenario.combined_file import parse_combined
+from rlsched.scenario.terms import TERM_SPECS
 from rlsched.settings import Frozen, SettingError, validate
 from rlsched.settings_files import read_text, read_yaml
 
 REPLICAS = 8
 """Default number of environments that play the same episodes."""
 
-WAIT_REWARDS = {"slowdown", "bounded_slowdown", "wait_time", "terminal_bsld"}
+WAIT_REWARDS = {spec.name for spec in TERM_SPECS.values() if spec.short_first}
 """Rewards for which short jobs should not wait for long ones."""
 
 Section = TypeVar("Section", bound=Frozen)
@@ -109,7 +110,7 @@ class Training(Frozen):
         if not self.algorithm.warm_starts or not warm_start.decisions:
             return None
         if warm_start.teacher is None:
-            if scenario.decision.horizon is None:
+            if not scenario.decision.tick_driven:
                 return None
             rewarded = {term for term, weight in scenario.objective.reward.items() if weight}
             teacher = "sjf" if rewarded & WAIT_REWARDS else "packing"

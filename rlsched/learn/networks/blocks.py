@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.scenario import PRIVILEGED
-from rlsched.sim.layout import Block, Layout, history_features
+from rlsched.sim.layout import Block, Layout
 
 ILLEGAL = torch.finfo(torch.float32).min
 
@@ -106,8 +106,8 @@ def end_of(block: Block) -> int:
 
 def order_features(layout: Layout) -> tuple[str, ...]:
     """What scores a job linearly: its features and, where the history is observed, their products with it."""
-    jobs = layout.job_features
-    known = history_features() if layout.block("history") is not None else ()
+    jobs = layout.features("jobs")
+    known = layout.features("history") if layout.block("history") is not None else ()
     return (*jobs, *(f"{job}*{name}" for name in known for job in jobs))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from rlsched.learn.networks.blocks import Blocks, context_blocks, context_size
 from rlsched.learn.networks.policies import JobEncoder, mean_job, mlp
+from rlsched.sim.columns import JOB_PRESENT
 from rlsched.sim.layout import Block, Layout
 
 SMALL = 0.1
@@ -161,7 +162,7 @@ class Critic(nn.Module):
         around, env, jobs = self.blocks.context(vector, privileged=True), vector[:0, 0].long(), vector[:0]
         if self.encoder is not None:
             slots = self.blocks(vector, "jobs")
-            env, slot = torch.nonzero(slots[..., 0] > 0.5, as_tuple=True)
+            env, slot = torch.nonzero(slots[..., JOB_PRESENT.base] > 0.5, as_tuple=True)
             around, jobs = [*around, mean_job(slots)], slots[env, slot]
         features = torch.cat([vector[:, :0], *around], dim=1)
         if self.coming is not None:

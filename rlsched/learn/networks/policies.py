@@ -28,7 +28,8 @@ from rlsched.learn.networks.blocks import (
 from rlsched.learn.networks.images import ImagePolicy
 from rlsched.learn.networks.priority import STATE_BLOCKS, PriorityNet
 from rlsched.learn.networks.recurrent import RecurrentPolicy
-from rlsched.sim.layout import Layout, history_features
+from rlsched.sim.columns import JOB_PRESENT
+from rlsched.sim.layout import Layout
 
 NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
 """Blocks that kinds of networks cannot do without."""
@@ -55,7 +56,7 @@ def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequentia
 
 def mean_job(jobs: Tensor) -> Tensor:
     """(batch, feature) mean over the jobs that are there; rows of empty slots are zero."""
-    return jobs.sum(1) / jobs[..., 0].sum(1, keepdim=True).clamp(min=1)
+    return jobs.sum(1) / jobs[..., JOB_PRESENT.base].sum(1, keepdim=True).clamp(min=1)
 
 
 class FlatPolicy(EncodedPolicy):
@@ -107,7 +108,7 @@ class JobEncoder(nn.Module):
 
     def __init__(self, layout: Layout, width: int, *, privileged: bool, more: int = 0) -> None:
         super().__init__()
-        features = len(layout.job_features)
+        features = len(layout.features("jobs"))
         self.of_job = nn.Linear(features, width)
         # The context and the mean of all visible jobs, whichever of them are encoded.
         around = context_size(layout, privileged=privileged) + features + more
@@ -201,7 +202,7 @@ class JobScorer(JobHeads, EncodedPolicy):
     def __init__(self, layout: Layout, hidden: Sequence[int], attention: int = 0) -> None:
         super().__init__(hidden, layout.num_actions - layout.window)
         self.blocks = Blocks(layout)
-        features = len(layout.job_features)
+        features = len(layout.features("jobs"))
         self.knows_history = layout.block("history") is not None
         self.width = hidden[0]
         self.attention = QueueAttention(features, self.width, attention) if attention else None
@@ -212,7 +213,7 @@ class JobScorer(JobHeads, EncodedPolicy):
         nn.init.zeros_(self.linear.weight)
         self.order: nn.Linear | None = None
         if self.knows_history:
-            self.order = nn.Linear(len(history_features()), features, bias=False)
+            self.order = nn.Linear(len(layout.features("history")), features, bias=False)
             nn.init.zeros_(self.order.weight)
 
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Encoded:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.networks.blocks import ILLEGAL, Blocks, masked, order_features
 from rlsched.sim.caching import cached
-from rlsched.sim.layout import Block, Layout, history_features, queue_features
+from rlsched.sim.layout import Block, Layout
 
 STATE_BLOCKS = ("queue", "history")
 """What waiting and suspending, and the hidden layer, are judged by beside the jobs, where it is observed."""
@@ -36,11 +36,7 @@ def state_blocks(layout: Layout) -> list[Block]:
 
 def state_features(layout: Layout) -> tuple[str, ...]:
     """Numbers that stand for the state."""
-    named = {
-        "queue": queue_features(layout.num_resources, horizon=layout.horizon > 0),
-        "history": history_features(),
-    }
-    return tuple(name for block in state_blocks(layout) for name in named[block.name])
+    return tuple(name for block in state_blocks(layout) for name in layout.features(block.name))
 
 
 def competes(layout: Layout) -> bool:
@@ -54,7 +50,7 @@ def competes(layout: Layout) -> bool:
 
 def other_features(layout: Layout) -> tuple[str, ...]:
     """What actions that are no job are judged by: the best job, where they compete with it, and the state."""
-    return (*(layout.job_features if competes(layout) else ()), *state_features(layout))
+    return (*(layout.features("jobs") if competes(layout) else ()), *state_features(layout))
 
 
 class PriorityNet(nn.Module):
@@ -73,7 +69,7 @@ class PriorityNet(nn.Module):
     def __init__(self, layout: Layout, hidden: int) -> None:
         super().__init__()
         self.blocks = Blocks(layout)
-        names = layout.job_features
+        names = layout.features("jobs")
         self.state_names = [block.name for block in state_blocks(layout)]
         state = len(state_features(layout))
         first = PACKING if layout.horizon else {}

@@ -135,7 +135,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                 fragment.write_states(ongoing.states)
         for env, cuts in enumerate(fragment.cuts):
             cuts.append(Cut(length, ongoing.ids[env], int(ongoing.steps[env]), False, False))
-        if clusters.limits and clusters.scenario.decision.horizon is None:  # there costs come with jobs
+        if clusters.limits and not clusters.scenario.decision.tick_driven:  # there costs come with jobs
             sampling.log_projected(self.metrics, clusters.projected())
         self._increase_sampled_metrics(length * self.num_envs, finished)
         self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)

@@ -15,7 +15,7 @@ from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.rllib.scale import training_costs
 from rlsched.scenario import Scenario
-from rlsched.sim.rules import TERMS
+from rlsched.scenario.terms import TERMS
 
 ENV_NAME = "rlsched-vector"
 COSTS = "costs"

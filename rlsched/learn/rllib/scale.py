@@ -16,7 +16,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit
-from rlsched.sim.rules import MAKESPAN, TERMS, UTILIZATION
+from rlsched.scenario.terms import MAKESPAN, TERMS, UTILIZATION
 from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16

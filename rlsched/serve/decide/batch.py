@@ -83,7 +83,7 @@ class Batch:
         names, bounds = clusters.ids[by_submit].tolist(), first.tolist()
         snapshot = _snapshot(formulation, clusters, units, rank)
         # Requested ticks of a running job beyond its present run.
-        beyond = np.maximum(0, snapshot.requested - (snapshot.expected_end - snapshot.moment))
+        beyond = np.maximum(0, snapshot.requested - (snapshot.expected_end - snapshot.begin))
         return cls(
             clusters=clusters,
             units=units,
@@ -181,12 +181,12 @@ def _snapshot(formulation: Formulation, clusters: Clusters, units: IntArray, ran
         rank=rank,
         submit=submit,
         requested=requested,
-        moment=start,
+        begin=start,
         expected_end=expected_end,
         due=submit + np.floor(in_all / jobs.qos + 1e-9).astype(np.int64),
         demand=jobs.demand,
         qos=jobs.qos,
-        price=value * jobs.qos,
+        value_rate=value * jobs.qos,
         density=value / jobs.demand.sum(axis=1) * jobs.qos,
         key=static_keys(formulation.priority, table, units, 0, prices),
         queue_at_submit=jobs.queue_at_submit,
@@ -218,7 +218,7 @@ def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) 
             arrived[k], finished[k] = history.arrived, history.finished
             used_requests[k], work[k] = history.used_requests, history.work // tick_s
     return {
-        "began": began,
+        "history_start": began,
         "arrived": arrived,
         "finished": finished,
         "used_requests": used_requests,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlsched.errors import BadInputError
 from rlsched.evaluate.policy_names import parse_spec
 from rlsched.scenario import Scenario
-from rlsched.sim.orders import PLACEMENTS, placed_by
+from rlsched.sim.heuristics import PLACEMENTS, placed_by
 from rlsched.sim.priorities import PRIORITIES
 
 EASY, GREEDY = "easy", "greedy"
@@ -20,7 +20,7 @@ VISIBLE_JOBS = 1024
 
 def rules_of(scenario: Scenario) -> tuple[str, ...]:
     """Rules that a fallback heuristic can follow, the default first."""
-    return RULES if scenario.decision.horizon is None else tuple(PLACEMENTS)
+    return RULES if not scenario.decision.tick_driven else tuple(PLACEMENTS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FallbackHeuristic:
         """The scenario under this heuristic's rules, with the smallest observation."""
         smallest = scenario.observation.model_copy(update={"blocks": ("queue",), "classic": False})
         scenario = scenario.model_copy(update={"observation": smallest})
-        if scenario.decision.horizon is not None:
+        if scenario.decision.tick_driven:
             return placed_by(scenario, self.rule)
         decision = scenario.decision.model_copy(
             update={

@@ -112,7 +112,7 @@ def _session(scenario: Scenario, gate: Gate) -> Session:
         update={"resources": (first.model_copy(update={"units": None}), *more)}
     )
     jobs = gate.jobs or scenario.episode.jobs
-    if jobs is None and scenario.decision.horizon is None:
+    if jobs is None and not scenario.decision.tick_driven:
         jobs = Episode().jobs  # a policy of whole traces, or of some time, which only a horizon knows of
     episode = scenario.episode.model_copy(update={"jobs": jobs, "offsets": ()})
     site = scenario.model_copy(update={"workload": workload, "cluster": cluster, "episode": episode})

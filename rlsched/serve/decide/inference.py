@@ -33,7 +33,7 @@ from rlsched.sim.snapshot import (
     NOT_LONG_ENOUGH,
     RUNNING,
 )
-from rlsched.sim.standstill import Standstill
+from rlsched.sim.snapshot_simulator import SnapshotSimulator
 
 ACTIONS = ("start", "reserve", "plan", "suspend")
 """By the numbers of the core."""
@@ -82,16 +82,16 @@ class SimulatorCache:
 
     def __init__(self, scenario: Scenario, heuristic: tuple[str, str] | None) -> None:
         self._scenario, self._heuristic = scenario, heuristic
-        self._simulators: OrderedDict[tuple[tuple[int, ...], int, int], Standstill] = OrderedDict()
+        self._simulators: OrderedDict[tuple[tuple[int, ...], int, int], SnapshotSimulator] = OrderedDict()
 
-    def fitting(self, batch: Batch) -> Standstill:
+    def fitting(self, batch: Batch) -> SnapshotSimulator:
         """A simulator with room for a batch."""
         size = _room_for(batch.max_jobs)
         envs = max(MIN_CLUSTERS, 1 << max(0, len(batch) - 1).bit_length())
         key = (tuple(batch.units.tolist()), size, envs)
         simulator = self._simulators.get(key)
         if simulator is None:
-            simulator = Standstill(self._scenario, key[0], envs, size, order=self._heuristic)
+            simulator = SnapshotSimulator(self._scenario, key[0], envs, size, heuristic=self._heuristic)
             self._simulators[key] = simulator
             if len(self._simulators) > MAX_SIMULATORS:
                 self._simulators.popitem(last=False)
@@ -205,9 +205,9 @@ class BatchInference:
         simulator = self._policy_simulators.fitting(batch)
         player = self._player(batch)
         simulator.load(batch.snapshot)
-        scores = np.ones(simulator.course.row.shape)
+        scores = np.ones(simulator.decisions.row.shape)
         clusters = len(batch)
-        while len(pending := np.flatnonzero(simulator.course.asked[:clusters])):
+        while len(pending := np.flatnonzero(simulator.decisions.pending[:clusters])):
             # At first all clusters are pending, and observations need not be copied.
             rows = slice(clusters) if len(pending) == clusters else pending
             logits = player.logits(pending, simulator.obs[rows], simulator.mask[rows])
@@ -215,8 +215,8 @@ class BatchInference:
                 raise NotFiniteError("the policy gave scores that are no numbers")
             actions = self.policy.actions(logits)
             probability = torch.softmax(logits, dim=1)[torch.arange(len(pending)), torch.from_numpy(actions)]
-            scores[pending, simulator.course.decided[pending]] = probability.numpy()
-            simulator.answer(pending, actions)
+            scores[pending, simulator.decisions.num_decided[pending]] = probability.numpy()
+            simulator.act(pending, actions)
         memory = [None] * clusters if player.memory is None else [pack(player, k) for k in range(clusters)]
         return _plans(simulator, batch, self.formulation.tick_s, scores, memory)
 
@@ -251,19 +251,19 @@ def waiting_reasons(batch: Batch, k: int, plan: Plan) -> list[Reason]:
 
 
 def _plans(
-    simulator: Standstill,
+    simulator: SnapshotSimulator,
     batch: Batch,
     tick_s: int,
     scores: FloatArray | None,
     memory: Sequence[str | None],
 ) -> list[Plan]:
     """The decisions of a simulator under the client's names of jobs."""
-    course, clusters = simulator.course, len(batch)
-    counts = course.decided[:clusters]
+    course, clusters = simulator.decisions, len(batch)
+    counts = course.num_decided[:clusters]
     slots = (slice(clusters), slice(int(counts.max())))
     used = np.arange(slots[1].stop) < counts[:, None]
     cluster, rows, kinds = used.nonzero()[0], course.row[slots][used], course.kind[slots][used]
-    tick, ids = course.moment[slots][used], batch.ids
+    tick, ids = course.tick[slots][used], batch.ids
     at = np.where(tick == batch.snapshot.now[cluster], batch.clusters.now[cluster], tick * tick_s)
     chances: Iterable[float | None] = repeat(None)
     if scores is not None:

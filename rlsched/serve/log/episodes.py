@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rlsched.jobs import IntArray
 from rlsched.learn.policy import TrainedPolicy
 from rlsched.offline.record import shape_of
+from rlsched.scenario.terms import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
 from rlsched.serve.api.requests import path_of
 from rlsched.serve.api.schema import Decision
 from rlsched.serve.decide.batch import Batch
@@ -27,9 +28,8 @@ from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.formulation import Formulation
 from rlsched.serve.decide.inference import MIN_JOBS
 from rlsched.serve.ledger.records import Record
-from rlsched.sim.rules import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
 from rlsched.sim.snapshot import RUNNING
-from rlsched.sim.standstill import Standstill
+from rlsched.sim.snapshot_simulator import SnapshotSimulator
 from rlsched.sim.state import JOB_MASK
 
 EPISODE_ROWS = 512
@@ -76,7 +76,7 @@ class ClusterStream:
         open: the last decision.
     """
 
-    simulator: Standstill
+    simulator: SnapshotSimulator
     batch: Batch
     rows: list[dict[str, Any]] = field(default_factory=list)
     open: OpenDecision | None = None
@@ -159,7 +159,7 @@ class EpisodeBuilder:
     def _with_room(self, stream: ClusterStream | None, batch: Batch) -> ClusterStream:
         """A stream, new or not, with room for a state."""
         size = max(MIN_JOBS, 1 << batch.max_jobs.bit_length())
-        simulator = Standstill(self.scenario, batch.units.tolist(), 1, size)
+        simulator = SnapshotSimulator(self.scenario, batch.units.tolist(), 1, size)
         return ClusterStream(simulator, batch) if stream is None else replace(stream, simulator=simulator)
 
     def _follow(
@@ -168,7 +168,7 @@ class EpisodeBuilder:
         """Take the decisions about a state in the simulator."""
         simulator, sim = stream.simulator, stream.simulator.sim
         remaining = deque(d for d in decisions if d.score is not None or not by_policy)
-        while simulator.course.asked[0]:
+        while simulator.decisions.pending[0]:
             obs, mask = simulator.obs[0].copy(), simulator.mask[0].copy()
             self._complete(stream, obs, mask)
             if stream.rows and stream.rows[-1]["behavior"] != behavior:
@@ -180,7 +180,7 @@ class EpisodeBuilder:
                 return
             stream.open = OpenDecision(obs, mask, action, behavior, 0.0, np.zeros(len(self._costs)))
             before = sim.terms[0].copy()
-            simulator.answer(np.array([0]), np.array([action]))
+            simulator.act(np.array([0]), np.array([action]))
             self._book(stream, sim.terms[0] - before)
 
     def _pass_time(self, stream: ClusterStream, batch: Batch) -> None:
@@ -190,7 +190,7 @@ class EpisodeBuilder:
         sim = stream.simulator.sim
         ticks = int(batch.snapshot.now[0] - stream.batch.snapshot.now[0])
         before = sim.terms[0].copy()
-        stream.simulator.spend(0, ticks)
+        stream.simulator.pass_idle(0, ticks)
         terms = sim.terms[0] - before
         self._book_finished(stream, batch, terms)
         self._book(stream, terms)
@@ -209,8 +209,8 @@ class EpisodeBuilder:
                 continue
             terms[THROUGHPUT] += discount
             if sim.layout.horizon:
-                job_value, job = sim.state.lots[0, row], sim.state.jobs[0, row]
-                value = discount * float(job_value["price"]) * max(1, now - int(begin[row]))
+                job_value, job = sim.state.job_values[0, row], sim.state.jobs[0, row]
+                value = discount * float(job_value["value_rate"]) * max(1, now - int(begin[row]))
                 terms[FINISHED_VALUE] += value
                 if min(now, job["expected_end"]) <= job_value["due"]:
                     terms[ON_TIME_VALUE] += value
@@ -283,5 +283,5 @@ def _run_begins(batch: Batch) -> IntArray:
     A job that was suspended and resumed at the same tick has run all the while.
     """
     snapshot = batch.snapshot
-    begin = np.where(snapshot.place == RUNNING, snapshot.moment, snapshot.now[0]) - batch.ran_before
+    begin = np.where(snapshot.place == RUNNING, snapshot.begin, snapshot.now[0]) - batch.ran_before
     return begin[np.argsort(snapshot.rank)]

@@ -146,7 +146,7 @@ class SearchEngine:
 
     def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
-        features, hidden = len(self.layout.job_features), self.network.priority_units
+        features, hidden = len(self.layout.features("jobs")), self.network.priority_units
         inputs = features + len(state_features(self.layout))
         first = len(order_features(self.layout))
         values = start.copy()
@@ -160,7 +160,7 @@ class SearchEngine:
         to together is spread as the weight itself is.
         """
         spread = np.ones(parameters)
-        first, last = len(self.layout.job_features), len(order_features(self.layout))
+        first, last = len(self.layout.features("jobs")), len(order_features(self.layout))
         spread[first:last] = (last / first - 1) ** -0.5 if last > first else 1.0
         return spread
 

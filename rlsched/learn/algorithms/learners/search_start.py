@@ -33,7 +33,7 @@ def initial_parameters(layout: Layout, network: Network, folder: str) -> FloatAr
     old = policy.layout
     units, old_units = network.priority_units, policy.network.priority_units
     blocks, old_blocks = (", ".join(block.name for block in state_blocks(of)) for of in (layout, old))
-    features, old_features = ", ".join(layout.job_features), ", ".join(old.job_features)
+    features, old_features = ", ".join(layout.features("jobs")), ", ".join(old.features("jobs"))
     form, old_form = (
         f"{of.num_resources} resources with{'' if of.horizon else 'out'} a horizon" for of in (layout, old)
     )

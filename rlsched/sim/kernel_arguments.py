@@ -1,14 +1,14 @@
-"""Arguments that compiled code takes over from Python once, and not at every call.
+"""Arguments of kernels that are converted from Python once, and not at every call.
 
-The simulation is fifty arrays in named tuples. Taking them over from Python costs 100 ns an array: a step of
-64 environments spends a tenth of its time on it, one of a single environment nearly all. `Kept` holds them as
-compiled code does, at an address; a kernel is handed that, and unpacks it by `taken`.
+The simulation is fifty arrays in named tuples. Converting them costs 100 ns an array: a tenth of the time of
+a step of 64 environments, and nearly all of that of a single one. `KernelArguments` holds them as compiled
+code does, at an address; a kernel is given that, and unpacks it by `unpack`.
 
-Kernels count no references (see `compiled`), so no more is kept of an array than where it is: it lives as
-long as the `Kept` that holds it, and whoever puts another array in its place makes a new `Kept`.
+Kernels count no references (see `compiled`), so only the address of an array is stored: the array lives as
+long as its `KernelArguments`, and another array in its place needs new ones.
 
-numba takes milliseconds to tell the types of fifty arrays. What they depend on is told in microseconds, and
-what was found for others of the same kind is used again.
+numba takes milliseconds to find the types of fifty arrays. `_kind` takes microseconds to say whether they are
+those of earlier arguments, whose compiled form is used again.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from numpy.typing import NDArray
 from rlsched.sim.compiled import direct, kernel
 
 
-class Kept:
-    """Arguments of a kernel, as Python knows them and as compiled code does.
+class KernelArguments:
+    """Arguments of a kernel, as Python holds them and as compiled code does.
 
     Args:
         arguments: named tuples, arrays and numbers. Arrays may change what they hold, not their place.
 
     Attributes:
         arguments: the same.
-        address: of what compiled code knows of them.
+        address: of what compiled code holds.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -55,10 +55,12 @@ class Kept:
         self._memory = np.zeros(form.size, np.uint8)
         self.address = self._memory.ctypes.data
         if not config.DISABLE_JIT:
-            form.keep(self._memory, arguments)
+            form.store(self._memory, arguments)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Kept holds addresses of its own process: make another one of the copied arguments")
+        raise TypeError(
+            "KernelArguments holds addresses of its own process: make it again of the copied arguments"
+        )
 
 
 def _kind(value: Any) -> object:
@@ -74,75 +76,75 @@ def _kind(value: Any) -> object:
 
 
 class Form(NamedTuple):
-    """What all `Kept` of one kind have in common.
+    """What all arguments of one kind have in common.
 
     Attributes:
-        type: what numba knows them by.
+        type: of numba.
         size: bytes of the arguments, as compiled code holds them.
-        keep: puts arguments into a memory of that size.
+        store: puts arguments into a memory of that size.
     """
 
-    type: KeptType
+    type: KernelArgumentsType
     size: int
-    keep: Callable[[NDArray[np.uint8], tuple[Any, ...]], None]
+    store: Callable[[NDArray[np.uint8], tuple[Any, ...]], None]
 
     @classmethod
     def of(cls, arguments: tuple[Any, ...]) -> Form:
         """The form of arguments like these."""
-        kept = KeptType(typeof(arguments))
+        packed = KernelArgumentsType(typeof(arguments))
         context = cpu_target.target_context
-        size = context.get_abi_sizeof(context.get_value_type(kept.arguments))
-        return cls(kept, size, direct(_keep, np.zeros(size, np.uint8), arguments))
+        size = context.get_abi_sizeof(context.get_value_type(packed.arguments))
+        return cls(packed, size, direct(_store_arguments, np.zeros(size, np.uint8), arguments))
 
 
 _FORMS: dict[object, Form] = {}
 
 
-def taken(kept: Kept) -> tuple[Any, ...]:
-    """The arguments that were kept, for compiled code and Python alike."""
-    return kept.arguments
+def unpack(packed: KernelArguments) -> tuple[Any, ...]:
+    """The arguments, for compiled code and for Python."""
+    return packed.arguments
 
 
-class KeptType(types.Type):
-    """What compiled code knows a `Kept` by: the types of what it holds."""
+class KernelArgumentsType(types.Type):
+    """The type of `KernelArguments` in numba: the types of the arguments."""
 
     def __init__(self, arguments: types.Type) -> None:
         self.arguments = arguments
-        super().__init__(name=f"Kept({arguments})")
+        super().__init__(name=f"KernelArguments({arguments})")
 
 
-register_model(KeptType)(models.OpaqueModel)
+register_model(KernelArgumentsType)(models.OpaqueModel)
 
 
-@typeof_impl.register(Kept)
-def _typeof(kept: Kept, _context: Any) -> KeptType:
-    return kept.type
+@typeof_impl.register(KernelArguments)
+def _typeof(packed: KernelArguments, _context: Any) -> KernelArgumentsType:
+    return packed.type
 
 
-@unbox(KeptType)
-def _unbox(_type: KeptType, kept: Any, c: Any) -> NativeValue:
-    number = c.pyapi.object_getattr_string(kept, "address")
+@unbox(KernelArgumentsType)
+def _unbox(_type: KernelArgumentsType, packed: Any, c: Any) -> NativeValue:
+    number = c.pyapi.object_getattr_string(packed, "address")
     address = c.pyapi.long_as_voidptr(number)
     c.pyapi.decref(number)
     return NativeValue(address, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
-@overload(taken, strict=False)
-def _taken(kept: Any) -> Any:
-    if isinstance(kept, KeptType):
-        return lambda kept: _load(kept)
+@overload(unpack, strict=False)
+def _unpack(packed: Any) -> Any:
+    if isinstance(packed, KernelArgumentsType):
+        return lambda packed: _load(packed)
     return None
 
 
 @intrinsic
-def _load(_context: Any, kept: Any) -> Any:
-    """What stands at the address."""
+def _load(_context: Any, packed: Any) -> Any:
+    """The arguments at the address."""
 
     def code(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        stored = context.get_value_type(kept.arguments)
+        stored = context.get_value_type(packed.arguments)
         return builder.load(builder.bitcast(values[0], stored.as_pointer()))
 
-    return kept.arguments(kept), code
+    return packed.arguments(packed), code
 
 
 @intrinsic
@@ -158,5 +160,5 @@ def _store(_context: Any, memory: Any, arguments: Any) -> Any:
 
 
 @kernel
-def _keep(memory: NDArray[np.uint8], arguments: tuple[Any, ...]) -> None:
+def _store_arguments(memory: NDArray[np.uint8], arguments: tuple[Any, ...]) -> None:
     _store(memory, arguments)

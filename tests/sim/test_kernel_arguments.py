@@ -9,17 +9,17 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
-from rlsched.sim.kept import _kind
+from rlsched.sim.kernel_arguments import _kind
 
 FIELDS = [("a", np.int32), ("b", np.int32)]
 
 
-class One(NamedTuple):
+class First(NamedTuple):
     x: Any
     y: Any
 
 
-class Other(NamedTuple):
+class Second(NamedTuple):
     x: Any
     y: Any
 
@@ -53,20 +53,20 @@ VALUES = [
     *(np.zeros(2, FIELDS), np.zeros(2, np.dtype(FIELDS, align=True)), np.zeros(2, [("a", np.int64)])),
     *(np.zeros(2, FIELDS)[0], np.zeros(2, [("a", np.int64)])[0]),
     *((), (1,), (1, 2), (1, 2.0), ((1,), 2), (np.zeros(1), 1)),
-    *(One(1, 2), Other(1, 2), One(1, 2.0), One(np.zeros(3), 1), One(np.zeros(3, np.float32), 1)),
+    *(First(1, 2), Second(1, 2), First(1, 2.0), First(np.zeros(3), 1), First(np.zeros(3, np.float32), 1)),
 ]
 
 
 def test_values_of_one_kind_are_of_one_type() -> None:
-    alike = 0
-    for one, other in combinations(VALUES, 2):
-        if _kind(one) == _kind(other):
-            assert hash(_kind(one)) == hash(_kind(other))
-            assert typeof(one) == typeof(other), (one, other)
-            alike += 1
-    assert alike >= 6
+    equal = 0
+    for left_value, right_value in combinations(VALUES, 2):
+        if _kind(left_value) == _kind(right_value):
+            assert hash(_kind(left_value)) == hash(_kind(right_value))
+            assert typeof(left_value) == typeof(right_value), (left_value, right_value)
+            equal += 1
+    assert equal >= 6
 
 
 def test_what_arrays_hold_and_how_much_makes_no_difference() -> None:
-    few, many = One(np.zeros((1, 4)), (1, 2.0)), One(np.ones((9, 7)), (3, 4.0))
+    few, many = First(np.zeros((1, 4)), (1, 2.0)), First(np.ones((9, 7)), (3, 4.0))
     assert _kind(few) == _kind(many)

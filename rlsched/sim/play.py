@@ -1,4 +1,4 @@
-"""Playing many episodes in one vector, each to its end: for queue orders and learned policies alike."""
+"""Playing many episodes in one vector, each to its end: for heuristics and learned policies."""
 
 from __future__ import annotations
 

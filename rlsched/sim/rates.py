@@ -1,0 +1,244 @@
+"""Rates: what a tick adds to each term, event by event (`book_interval`) and tick by tick (`book_tick`).
+
+A new term that holds for a tick gets its line here; see `rlsched.scenario.terms`.
+"""
+
+from __future__ import annotations
+
+from rlsched.scenario.terms import (
+    BOUNDED_SLOWDOWN,
+    BROWN_ENERGY,
+    CARBON,
+    CURTAILMENT,
+    DELAYED_JOBS,
+    ENERGY,
+    JOB_STARVATION,
+    LONG_RUNNING,
+    LONG_WAITS,
+    MAKESPAN,
+    QOS_VIOLATION,
+    READY_WAITING,
+    RUNNING_VALUE,
+    SLOWDOWN,
+    UNUSED_CAPACITY,
+    UTILIZATION,
+    WAIT_TIME,
+    WAIT_WAITING,
+    WAITING_VALUE,
+)
+from rlsched.sim.compiled import shared, step
+from rlsched.sim.energy import (
+    BATTERY_KWH,
+    BROWN_KWH,
+    CARBON_KG,
+    CHARGED_KWH,
+    CURTAILED_KWH,
+    ENERGY_KWH,
+    ON_SHARE,
+    RENEWABLE_KWH,
+    USED_SHARE,
+    flow,
+    power_index,
+)
+from rlsched.sim.outcome import Outcome, add_term
+from rlsched.sim.rules import Rules
+from rlsched.sim.state import JOB_MASK, State
+
+
+@step
+def book_interval(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
+    """Book the rates of so many ticks in which nothing happens, and discount what comes after."""
+    e = s.episodes[i]
+    counted = ticks
+    if rules.sparse:
+        counted = min(ticks, 1) if e.now == e.transition_start else 0
+    if rules.count_late:
+        book_interval_late(s, o, rules, i, ticks, counted)
+    if rules.gamma < 1.0:
+        # Real powers: integer ones are multiplied out differently compiled and not.
+        factor = e.discount * (1.0 - rules.gamma ** float(counted)) / (1.0 - rules.gamma)
+        e.discount *= rules.gamma ** float(ticks)
+    else:
+        factor = float(counted)
+    if factor == 0.0:
+        return
+    waiting = e.queue_hi - e.queue_lo
+    slowdown_rate, bounded_rate = e.slowdown_rate + e.running_rate, e.bounded_rate
+    if rules.window_scope:
+        waiting = min(waiting, rules.window)
+        slowdown_rate = 0.0
+        bounded_rate = 0.0
+        for k in range(waiting):
+            job = s.jobs[i, s.queue[i, e.queue_lo + k]]
+            slowdown_rate += job.slowdown_rate
+            bounded_rate += job.bounded_rate
+    used = 0.0
+    for r in range(len(s.resources)):
+        used += 1.0 - s.free[i, r] / s.units[i, r]
+    o.terms[i, SLOWDOWN] -= factor * slowdown_rate
+    o.terms[i, BOUNDED_SLOWDOWN] -= factor * bounded_rate
+    o.terms[i, WAIT_TIME] -= factor * waiting
+    o.terms[i, UTILIZATION] += factor * used / len(s.resources)
+    o.terms[i, MAKESPAN] -= factor
+    o.terms[i, UNUSED_CAPACITY] -= factor * (1.0 - used / len(s.resources))
+
+
+@shared
+def book_interval_late(s: State, o: Outcome, rules: Rules, i: int, ticks: int, counted: int) -> None:
+    """Book, of so many ticks, what jobs wait beyond the longest wait that is no starvation.
+
+    The queue is in submit order, so those that wait longest stand at its front and no others are looked at.
+
+    Args:
+        s: state.
+        o: outcome.
+        rules: of the scenario.
+        i: environment; its clock and discount are those of the first tick.
+        ticks: in which nothing happens.
+        counted: for how many of them rates are earned.
+    """
+    e = s.episodes[i]
+    scope = rules.window if rules.window_scope else e.num_jobs
+    starving = 0.0
+    long_waits = 0.0
+    for k in range(e.queue_hi - e.queue_lo):
+        # Ticks until its wait counts; below 0 it has counted before.
+        begin = s.jobs[i, s.queue[i, e.queue_lo + k]].submit - e.now + rules.starvation
+        if begin >= ticks:
+            break
+        first = float(int(max(0.0, begin)))  # the tick in which it begins to count
+        if begin >= 0.0:
+            long_waits += rules.gamma**first
+        if k < scope and first < counted:
+            part = min(1.0, first + 1.0 - begin)
+            starving += rules.gamma**first * (part - 1.0 + discounted(rules.gamma, counted - first))
+    o.terms[i, JOB_STARVATION] -= e.discount * starving
+    o.terms[i, LONG_WAITS] -= e.discount * long_waits
+
+
+@step
+def discounted(gamma: float, ticks: float) -> float:
+    """Sum of gamma ** 0, gamma ** 1, ... over so many ticks; real powers, as in `book_interval`."""
+    return (1.0 - gamma**ticks) / (1.0 - gamma) if gamma < 1.0 else ticks
+
+
+@step
+def book_rate(s: State, o: Outcome, i: int, term: int, amount: float, factor: float) -> None:
+    """Book a rate for the tick that began at `now`."""
+    o.terms[i, term] += factor * amount
+    o.totals[i, term] += amount
+
+
+@step
+def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
+    """Book the tick that began at `now`: energies and every rate."""
+    e = s.episodes[i]
+    factor = e.discount
+    if rules.sparse and e.now > e.transition_start:
+        factor = 0.0  # only the first tick of a transition counts [Cunha 2022, 4.6]
+    if rules.plant.powered:
+        book_energy(s, o, rules, i, factor)
+    ready = e.num_ready
+    waiting = e.num_waiting
+    behind = e.queue_hi - e.queue_lo - ready
+    slowdown_rate, bounded_rate = e.slowdown_rate + e.running_rate, e.bounded_rate
+    counted = waiting
+    if rules.window_scope:
+        counted = ready
+        slowdown_rate = 0.0
+        bounded_rate = 0.0
+        for k in range(ready):
+            job = s.jobs[i, s.queue[i, e.queue_lo + k]]
+            slowdown_rate += job.slowdown_rate
+            bounded_rate += job.bounded_rate
+    used = 0.0
+    on = 0.0
+    for r in range(len(s.resources)):
+        used += (s.on[i, r, 0] - s.free[i, r]) / s.units[i, r]
+        on += s.on[i, r, 0] / s.units[i, r]
+    used /= len(s.resources)
+    o.accounts[i, USED_SHARE] += used
+    o.accounts[i, ON_SHARE] += on / len(s.resources)
+    book_rate(s, o, i, SLOWDOWN, -slowdown_rate, factor)
+    book_rate(s, o, i, BOUNDED_SLOWDOWN, -bounded_rate, factor)
+    book_rate(s, o, i, WAIT_TIME, -counted, factor)
+    book_rate(s, o, i, UTILIZATION, used, factor)
+    book_rate(s, o, i, MAKESPAN, -1.0, factor)
+    book_rate(s, o, i, UNUSED_CAPACITY, used - 1.0, factor)
+    book_rate(s, o, i, RUNNING_VALUE, e.running_value_rate, factor)
+    book_rate(s, o, i, READY_WAITING, -ready, factor)
+    book_rate(s, o, i, WAIT_WAITING, -behind, factor)
+    book_rate(s, o, i, LONG_RUNNING, -e.num_running, factor)
+    book_rate(s, o, i, DELAYED_JOBS, -waiting, factor)
+    book_rate(s, o, i, WAITING_VALUE, -e.waiting_value, factor)
+    if rules.count_late:
+        book_late(s, o, rules, i, factor)
+
+
+@step
+def book_energy(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> None:
+    """Account the energy of the tick that began at `now`."""
+    e = s.episodes[i]
+    plant = rules.plant
+    index = power_index(s, i, e.now)
+    supply = s.supply_w[i, index]
+    used = 0.0
+    for r in range(len(s.resources)):
+        free = s.free[i, r]
+        used += (s.on[i, r, 0] - free) * plant.unit_w[r] + free * plant.idle_w[r]
+    f = flow(plant, supply, used, e.battery_wh)
+    e.battery_wh = f.level
+    kwh = plant.tick_h / 1000.0
+    carbon = f.brown * kwh * s.carbon[i, index] / 1000.0
+    o.accounts[i, ENERGY_KWH] += used * kwh
+    o.accounts[i, RENEWABLE_KWH] += supply * kwh
+    o.accounts[i, BATTERY_KWH] += f.discharge * kwh
+    o.accounts[i, BROWN_KWH] += f.brown * kwh
+    o.accounts[i, CHARGED_KWH] += f.charge * kwh
+    o.accounts[i, CURTAILED_KWH] += f.curtailed * kwh
+    o.accounts[i, CARBON_KG] += carbon
+    book_rate(s, o, i, ENERGY, -used * kwh, factor)
+    book_rate(s, o, i, BROWN_ENERGY, -f.brown * kwh, factor)
+    book_rate(s, o, i, CURTAILMENT, -f.curtailed * kwh, factor)
+    book_rate(s, o, i, CARBON, -carbon, factor)
+
+
+@step
+def waiting_row(s: State, i: int, k: int) -> int:
+    """The k-th of the jobs that wait: in the queue, planned, suspended."""
+    e = s.episodes[i]
+    queued = e.queue_hi - e.queue_lo
+    if k < queued:
+        return s.queue[i, e.queue_lo + k]
+    if k < queued + e.num_planned:
+        return s.planned[i, k - queued]
+    return s.suspended[i, k - queued - e.num_planned]
+
+
+@step
+def starved(s: State, rules: Rules, i: int, row: int) -> float:
+    """Part of the tick that began at `now` lies beyond the longest wait that is no starvation."""
+    return min(1.0, max(0.0, s.episodes[i].now + 1 - s.jobs[i, row].submit - rules.starvation))
+
+
+@step
+def book_late(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> None:
+    """Count the jobs past due and those that wait for too long: a look at every job in the system.
+
+    A long wait begins in the tick in which a waiting job has waited for `Rules.starvation` ticks.
+    """
+    e = s.episodes[i]
+    late = 0
+    long_waits = 0
+    starving = 0.0
+    for k in range(e.queue_hi - e.queue_lo + e.num_planned + e.num_suspended):
+        row = waiting_row(s, i, k)
+        late += e.now > s.job_values[i, row].due
+        part = starved(s, rules, i, row)
+        starving += part
+        long_waits += part > 0.0 and e.now - s.jobs[i, row].submit <= rules.starvation
+    for k in range(e.num_running):
+        late += e.now > s.job_values[i, s.started[i, s.ends[i, k] & JOB_MASK]].due
+    book_rate(s, o, i, QOS_VIOLATION, -late, factor)
+    book_rate(s, o, i, JOB_STARVATION, -starving, factor)
+    add_term(s, o, i, LONG_WAITS, -long_waits)
