@@ -120,12 +120,15 @@ PRIORITIES: dict[str, Priority] = {
         ),
         Priority("least_slack", "qos violation time - requested, earliest first", _slack, by_submit=LINEAR),
         Priority(
-            "f1", "log10(requested) x procs + 870 log10(submit) [Carastan-Santos 2017]", _f1, by_submit=F1
+            "f1",
+            "log10(requested) x procs + 870 log10(submit) [Carastan-Santos and de Camargo 2017]",
+            _f1,
+            by_submit=F1,
         ),
         Priority("xfactor", "-wait / requested: highest expansion factor first", moving=XFACTOR),
-        Priority("wfp3", "-(wait / requested)^3 x procs [Tang 2009]", moving=WFP3),
-        Priority("unicep", "-wait / (log2(procs) x requested) [Tang 2009]", moving=UNICEP),
-        Priority("packing", "-sum of demand x free, as shares [Tetris, Grandl 2014]", moving=PACKING),
+        Priority("wfp3", "-(wait / requested)^3 x procs [Tang et al. 2009]", moving=WFP3),
+        Priority("unicep", "-wait / (log2(procs) x requested) [Tang et al. 2009]", moving=UNICEP),
+        Priority("packing", "-sum of demand x free, as shares [Grandl et al. 2014]", moving=PACKING),
         Priority("random", "a random order, drawn once per episode from its seed"),
     )
 }
