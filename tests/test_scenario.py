@@ -136,7 +136,7 @@ RANGES = "Input should be greater than"
         ("observation.blocks=[jobs, imag]", "observation.blocks.1: value 'imag'; Input should be 'jobs',"),
         (
             "observation.blocks=[jobs, jobs]",
-            "observation.blocks: value ['jobs', 'jobs'] names a block twice; name each once",
+            "observation.blocks: value ['jobs', 'jobs'] names a block twice; name every block once",
         ),
         ("observation.blocks=[]", "observation.blocks: value []; Tuple should have at least 1 item"),
         ("observation.time_scale_s=1", "observation.time_scale_s: value 1"),
@@ -154,7 +154,7 @@ RANGES = "Input should be greater than"
         ),
         (
             "episode.max_ticks=5",
-            "episode.max_ticks: value 5 means nothing where end is all_finished; set episode.end=max_ticks",
+            "episode.max_ticks: value 5 has no effect where end is all_finished; set episode.end=max_ticks",
         ),
         ("schema_version=2", "schema_version: value 2; Input should be 1"),
         ("name=3", "name: value 3; Input should be a valid string"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.render import draw, to_text
 from rlsched.jobs import IntArray
-from rlsched.scenario import PRIVILEGED, Scenario, given
+from rlsched.scenario import PRIVILEGED, Scenario, as_scenario
 from rlsched.scenario.terms import TERMS
 from rlsched.sim.layout import Layout, public_columns
 from rlsched.sim.simulator import VectorSimulator
@@ -103,7 +103,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         on_illegal: Literal["replace", "raise"] = "replace",
         feed: EpisodeFeed | None = None,
     ) -> None:
-        whole = given(scenario)
+        whole = as_scenario(scenario)
         self.scenario = whole.public
         self.feed = EpisodeFeed(whole) if feed is None else feed
         self.num_envs = num_envs

@@ -30,7 +30,7 @@ from rlsched.offline.columns import matrix
 from rlsched.offline.foreign import COSTS, Columns, Foreign
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.shards import episodes_of, first_line, open_shard, read_group
-from rlsched.scenario import Scenario, given
+from rlsched.scenario import Scenario, as_scenario
 from rlsched.sim.layout import Layout
 from rlsched.versions import versions
 
@@ -149,7 +149,7 @@ def _scenario(spec: str | None) -> Scenario | None:
     settings = made.kwargs.get("scenario")
     if settings is None or made.entry_point != ENTRY:
         return None
-    return given(settings)
+    return as_scenario(settings)
 
 
 def export_minari(

@@ -153,18 +153,18 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
             ["objective.costs.carbon: is counted only with power", "add power"],
         ),
         ("deeprm", ["objective.reward.energy=1"], ["objective.reward.energy: is counted only with power"]),
-        # what means nothing without a horizon
-        (HPC, ["power.kind=constant"], ["power: means nothing without a horizon", "set decision.horizon=N"]),
+        # what has no effect without a horizon
+        (HPC, ["power.kind=constant"], ["power: has no effect without a horizon", "set decision.horizon=N"]),
         (
             HPC,
             ["decision.placement=horizon"],
-            ["decision.placement: value 'horizon' means nothing without a horizon", "set decision.horizon=N"],
+            ["decision.placement: value 'horizon' has no effect without a horizon", "set decision.horizon=N"],
         ),
-        (HPC, ["decision.suspend=true"], ["decision.suspend: value true means nothing without a horizon"]),
-        (HPC, ["decision.wait_pool=9"], ["decision.wait_pool: value 9 means nothing without a horizon"]),
-        (HPC, ["decision.admission=qos"], ["decision.admission: value 'qos' means nothing without"]),
-        (HPC, ["decision.expiry=0"], ["decision.expiry: value 0 means nothing without a horizon"]),
-        (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' means nothing without"]),
+        (HPC, ["decision.suspend=true"], ["decision.suspend: value true has no effect without a horizon"]),
+        (HPC, ["decision.wait_pool=9"], ["decision.wait_pool: value 9 has no effect without a horizon"]),
+        (HPC, ["decision.admission=qos"], ["decision.admission: value 'qos' has no effect without"]),
+        (HPC, ["decision.expiry=0"], ["decision.expiry: value 0 has no effect without a horizon"]),
+        (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' has no effect without"]),
         (
             HPC,
             ["decision.horizon=48", "decision.action_rule=hold"],
